@@ -1,0 +1,1 @@
+"""Benchmarks: how fast the server is, compared with what its event loop could reach at all."""

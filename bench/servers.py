@@ -1,0 +1,192 @@
+"""The servers under test: processes of their own, watched from outside, killed at the end."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.build import BUILD, ROOT
+
+START_TIMEOUT_S = 30.0
+RETRY_EVERY_S = 0.005
+STATUS_TIMEOUT_S = 2.0
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+# The values of `serve --store` that the benchmarks know; the embedded store is the default.
+STORE_FLAGS: dict[str, list[str]] = {"sqlite": [], "memory": ["--store", "memory:"]}
+
+
+class ServerFailed(Exception):
+    """A server did not start, or died; the text ends with the last lines it wrote."""
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server, seen from outside."""
+
+    name: str
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    data: Path | None = None
+
+    def cpu_s(self) -> float:
+        """Processor time spent so far by all its threads, in seconds."""
+        # The name in parentheses may hold spaces; utime and stime are fields 14 and 15 of all.
+        fields = self._proc("stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def rss_mb(self) -> float:
+        """Resident memory now, in megabytes of a million bytes."""
+        return self._status_kb("VmRSS") * 1024 / 1e6
+
+    def rss_max_mb(self) -> float:
+        """The most memory that was ever resident: the kernel keeps it, no peak goes unseen."""
+        return self._status_kb("VmHWM") * 1024 / 1e6
+
+    def loop_lag_p99_ms(self) -> float | None:
+        """The event loop's lag as the server tells it, or None where it does not."""
+        if self.data is None:
+            return None
+        try:
+            status = control_status(self.data / "control.sock")
+        except (OSError, ValueError):
+            return None
+        lag = status.get("loop_lag_p99_ms")
+        return float(lag) if isinstance(lag, int | float) else None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+    def _status_kb(self, key: str) -> int:
+        for line in self._proc("status").splitlines():
+            name, _, value = line.partition(":")
+            if name == key:
+                return int(value.split()[0])
+        raise ServerFailed(f"{self.name} has no {key}: it died\n{tail(self.log)}")
+
+    def _proc(self, name: str) -> str:
+        return Path(f"/proc/{self.process.pid}/{name}").read_text()
+
+
+def control_status(path: Path) -> dict[str, object]:
+    """What `server.status` answers on the control socket at `path`."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(STATUS_TIMEOUT_S)
+        # A unix socket's path has at most 107 bytes and a data directory may lie deeper:
+        # an open directory's name under /proc is always short.
+        directory = os.open(path.parent, os.O_PATH)
+        try:
+            sock.connect(f"/proc/self/fd/{directory}/{path.name}")
+        finally:
+            os.close(directory)
+        sock.sendall(b'{"op":"server.status"}\n')
+        with sock.makefile("rb") as lines:
+            answer = json.loads(lines.readline())
+    result = answer.get("result") if isinstance(answer, dict) else None
+    return result if isinstance(result, dict) else {}
+
+
+def start_echo() -> Server:
+    """Start the echo server; it listens when this returns."""
+    port = free_port()
+    log = BUILD / "echo.log"
+    process = spawn([sys.executable, "-m", "bench.echo", str(port)], log)
+    server = Server("echo", port, process, log)
+    await_line(server, b"", START_TIMEOUT_S)
+    return server
+
+
+def start_franca(store: str, data: Path, port: int | None = None, *flags: str) -> Server:
+    """Start a Franca server and return at once: `await_ready` tells when it answers."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "franca", "serve", "--data", str(data), *STORE_FLAGS[store]]
+    command += ["--faktory", f"127.0.0.1:{port}", "--log-format", "json", *flags]
+    log = data.with_suffix(".log")
+    return Server(store, port, spawn(command, log), log, data)
+
+
+def await_ready(server: Server, timeout_s: float = START_TIMEOUT_S) -> None:
+    """Return when the server greets a new connection as a Faktory server does."""
+    await_line(server, b"+HI ", timeout_s)
+
+
+def await_line(server: Server, greeting: bytes, timeout_s: float) -> None:
+    """Return when the server accepts a connection on which it says `greeting` first."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if server.process.poll() is not None:
+            code = server.process.returncode
+            raise ServerFailed(f"{server.name} ended with code {code}\n{tail(server.log)}")
+        try:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=timeout_s) as sock:
+                if not greeting or sock.recv(4096).startswith(greeting):
+                    return
+        except OSError:
+            pass
+        time.sleep(RETRY_EVERY_S)
+    server.kill()
+    raise ServerFailed(f"{server.name} did not answer in {timeout_s:.0f} s\n{tail(server.log)}")
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """The server, killed when the block ends however it ends. Its data is nobody's, so no grace."""
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@contextmanager
+def scratch(parent: Path | None = None) -> Iterator[Path]:
+    """A fresh directory on a real disk, removed afterwards.
+
+    Not in the system's temporary directory, which is memory on many machines: there a sync is free.
+    """
+    parent = parent or BUILD
+    parent.mkdir(parents=True, exist_ok=True)
+    path = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a command of this tree; what it says goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as stream:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment()
+        )
+
+
+def environment() -> dict[str, str]:
+    """Ours, with this tree's modules first and without settings meant for another server."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("FRANCA_", "FAKTORY_"))}
+    path = [str(ROOT / "src"), str(ROOT), kept.get("PYTHONPATH", "")]
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log."""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,398 @@
+"""The broker: what may happen to a job, and in which order. Pure; the only one that changes jobs.
+
+Three rules. A verb's answer is its return value; events are for those who did not just ask.
+A refusal changes nothing: verbs check first and act after. Nothing is called back: consequences
+are appended to `events` and to the ledger, and the engine takes them from there.
+
+It is built up in four steps, one file each: `ledger.py` (which jobs are where, what the store is
+told), `lines.py` (jobs and demands meet), `life.py` (what a holder may say), and here: who there
+is, what is submitted, what operators may do, and what time brings.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from franca.core.changes import QueueSetting, Totals
+from franca.core.errors import NotUnique, StoreFull
+from franca.core.events import LeaseLost, Unmet
+from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
+from franca.core.life import CANCELLED, DEAD, EXPIRED, LOST, Life
+from franca.core.limits import Limits
+from franca.core.lines import DEMAND_TICK_MS, KEEP
+from franca.core.model import (
+    Failure,
+    Job,
+    JobQuery,
+    Millis,
+    NewJob,
+    OnConflict,
+    OnHangUp,
+    Policy,
+    Schedule,
+    Session,
+)
+from franca.core.schedules import Schedules
+from franca.core.timers import Buckets
+
+PRUNE_EVERY_MS = 60_000
+PRUNE_JOBS = 500
+
+
+class Broker(Life):
+    """Sessions, submits, steering and time, on top of the life of jobs."""
+
+    def __init__(self, limits: Limits, rng: Random, totals: Totals | None = None) -> None:
+        super().__init__(limits, rng, totals or Totals())
+        self.refusing_new = False
+        self.schedules = Schedules()
+        self._sessions = 0
+        self._start_ends: Buckets[Job] = Buckets(DEMAND_TICK_MS)
+        self._prune_at: Millis = 0
+
+    def restore_at(self, snapshot: Snapshot, now: Millis) -> None:
+        """Take over what the store remembers, leases with the time that they have left.
+
+        A lease that ended with its session is over: the job is ready again at its old place. A
+        lease counted by a clock that has since been turned back is cut to its own length.
+        """
+        self.restore(snapshot)
+        for job in snapshot.held:
+            queue = self.queue(job.queue)
+            self._hold(job)
+            if job.state is LEASED and not job.bound:
+                queue.leased += 1
+                if job.until:
+                    job.until = min(job.until, now + max(job.until - job.started_at, 0))
+                    self._lease_ends.add(job, job.until)
+            elif job.state is WAITING:
+                self._count_waiting(queue, job, +1)
+                if self.waiting.belongs_to_tail(job):
+                    self.waiting.tail += 1
+                    self._to_tail(job)
+                else:
+                    self.waiting.add(job)
+            elif job.state is READY and not queue.belongs_to_tail(job):
+                queue.add(job)
+            else:
+                job.bound = False
+                self._offer(job, queue, now)
+        for schedule in snapshot.schedules:
+            self.schedules.put(schedule)
+        for queue in self.queues.values():
+            self._want_ready(queue)
+
+    # -- sessions -------------------------------------------------------------------------
+
+    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: object) -> Session:
+        """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
+        self._sessions += 1
+        session = Session(self._sessions, holder, on_hang_up, owner)
+        if on_hang_up is not KEEP:
+            self._holders[holder] = session
+        return session
+
+    def close_session(self, session: Session, now: Millis) -> None:
+        """The party is gone: it wants nothing more, and its leases end as it said they would."""
+        if not session.open:
+            return
+        session.open = False
+        for demand in list(session.demands):
+            self.withdraw(demand)
+        self.serve_nothing(session)
+        for job_id in list(session.watches):
+            self.unwatch(job_id, session, now)
+        for job in list(session.leases.values()):
+            self._lose(job, LOST, now, as_failure=session.on_hang_up is OnHangUp.FAIL)
+        self._holders.pop(session.holder, None)
+        if session.woken:
+            self._wake_others(session)
+
+    def serve(self, session: Session, queue_name: str) -> None:
+        """The session can run jobs of this queue. Saying it twice changes nothing."""
+        if queue_name not in session.serves:
+            session.serves[queue_name] = None
+            self._line_of(queue_name).servers += 1
+
+    def unserve(self, session: Session, queue_name: str) -> None:
+        """The session takes no more jobs of this queue; what it holds it keeps."""
+        if queue_name in session.serves:
+            del session.serves[queue_name]
+            queue = self.queues[queue_name]
+            queue.servers -= 1
+            self._drop_if_unused(queue)
+
+    def serve_nothing(self, session: Session) -> None:
+        """The session takes no more jobs of any queue."""
+        for queue_name in list(session.serves):
+            self.unserve(session, queue_name)
+
+    def serves(self, queue_name: str) -> bool:
+        """Whether any session can run jobs of this queue."""
+        queue = self.queues.get(queue_name)
+        return queue is not None and queue.servers > 0
+
+    # -- submit ---------------------------------------------------------------------------
+
+    def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
+        """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
+
+        Refused with `NotUnique` where its key is taken and it said REFUSE, and with
+        `StoreFull` while the disk has no room.
+        """
+        if new.once and (new.name in self._by_name or new.name in self._recent):
+            said_before = self._said_before(new, now)
+            if said_before is not None:
+                return said_before
+        taken = None
+        if new.key:
+            taken = self._by_key.get((new.queue, new.key))
+            if taken is not None and new.on_conflict is not OnConflict.REPLACE:
+                return self._join(taken, new, watcher)
+        if self.refusing_new and new.policy.durable:
+            raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
+        if taken is not None:
+            self._replace(taken, now)
+        totals = self.totals
+        totals.last_job_id += 1
+        totals.pushed += 1
+        job = self._make(new, totals.last_job_id, now)
+        if watcher is not None:
+            self.watch(job.id, watcher)
+        queue = self.queues.get(new.queue)
+        if queue is None or not queue.listed:
+            queue = self.queue(new.queue)
+        self.pending_bytes += len(new.body)
+        if new.run_at > now:
+            self._park(job, queue)
+        else:
+            self._enqueue(job, queue, now)
+            if new.start_by and job.state is READY:
+                self._start_ends.add(job, new.start_by)
+        return job
+
+    def _said_before(self, new: NewJob, now: Millis) -> Job | None:
+        """The unrun job that this submit repeats, because its answer was lost on the way."""
+        for job in self.named(new.name):
+            if (
+                job.attempts == 0
+                and job.state in (READY, WAITING)
+                and (job.queue, job.kind, job.digest) == (new.queue, new.kind, new.digest)
+                and job.run_at == new.run_at
+            ):
+                return job
+        known = self._recent.get(new.name)
+        if (
+            known is not None
+            and (known.queue, known.kind, known.digest) == (new.queue, new.kind, new.digest)
+            and known.run_at == new.run_at
+        ):
+            return self._make(new, known.id, now)
+        return None
+
+    def _join(self, taken: Job | Known, new: NewJob, watcher: Session | None) -> Job:
+        if new.on_conflict is OnConflict.REFUSE:
+            raise NotUnique(f"a live job of queue {new.queue!r} has this key")
+        if isinstance(taken, Known):
+            job = self._make(new, taken.id, taken.run_at)
+            job.name = taken.name
+        else:
+            job = taken
+            if new.policy.durable and not job.policy.durable:
+                # A submit that nobody waits for must outlive those who do.
+                job.policy = new.policy
+                self._touch(job)
+        if watcher is not None:
+            self.watch(job.id, watcher)
+        return job
+
+    def _replace(self, taken: Job | Known, now: Millis) -> None:
+        """Make room for a job with the same key. Only for jobs that are not running."""
+        if isinstance(taken, Known):
+            self._leave_tail(taken)
+        else:
+            self._take_out(taken, now)
+            self._end(taken, CANCELLED, b"", Failure("Replaced", "replaced by a newer job"), now)
+
+    # -- schedules ------------------------------------------------------------------------
+
+    def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
+        """Make jobs by this rule from now on, in place of one with the same id."""
+        self.schedules.begin(schedule, now, fire_now=fire_now)
+        self._schedules_changed[schedule.id] = schedule
+
+    def drop_schedule(self, schedule_id: str) -> bool:
+        """Make no more jobs by this rule; False if there was none."""
+        if not self.schedules.drop(schedule_id):
+            return False
+        self._schedules_changed[schedule_id] = None
+        return True
+
+    # -- steering: what operators may do ----------------------------------------------------
+
+    def cancel(self, job: Job, now: Millis) -> None:
+        """End a live or dead job without a run; its watchers hear that it was cancelled."""
+        self._take_out(job, now)
+        self._end(job, CANCELLED, b"", Failure("Cancelled", "cancelled by an operator"), now)
+
+    def kill(self, job: Job, now: Millis) -> None:
+        """Give a live job up, into the dead set; a dead one starts its time there anew."""
+        self._take_out(job, now)
+        if not job.policy.bury:
+            job.policy = _burying(job.policy)
+        self._bury(job, Failure("Killed", "killed by an operator"), now)
+
+    def retry(self, job: Job, now: Millis) -> None:
+        """Make a waiting or dead job ready now, behind all others of its queue."""
+        self._take_out(job, now)
+        job.ended_at = 0
+        self._enqueue(job, self.queue(job.queue), now)
+
+    def pause(self, queue_name: str) -> None:
+        """Give out no more jobs of this queue until it is resumed."""
+        self._set_paused(queue_name, True)
+
+    def resume(self, queue_name: str, now: Millis) -> None:
+        """Give out jobs of this queue again."""
+        self._set_paused(queue_name, False)
+        queue = self.queues.get(queue_name)
+        if queue is not None:
+            self._match(queue, now)
+
+    def _set_paused(self, queue_name: str, paused: bool) -> None:
+        queue = self.queues.get(queue_name)
+        if queue is not None and queue.listed and queue.paused is not paused:
+            queue.paused = paused
+            self._settings[queue_name] = QueueSetting(queue_name, paused)
+
+    def purge(self, queue_name: str, now: Millis) -> int:
+        """Cancel every ready job of a queue, the tail unseen; returns how many there were."""
+        queue = self.queues.get(queue_name)
+        if queue is None:
+            return 0
+        count = queue.ready
+        if queue.tail:
+            self._emptied.append(queue_name)
+            for job in self._dirty.values():
+                if job.queue == queue_name and job.state is READY and job.id not in self.jobs:
+                    job.state = CANCELLED
+            for name in [n for n, k in self._recent.items() if k.queue == queue_name]:
+                self._unknow_ready(self._recent[name])
+            for known in [k for k in self._by_key.values() if isinstance(k, Known)]:
+                if known.queue == queue_name:
+                    self._unknow_ready(known)
+        failure = Failure("Cancelled", "its queue was purged")
+        for job in queue.take_all():
+            self._end(job, CANCELLED, b"", failure, now)
+        return count
+
+    def _unknow_ready(self, known: Known) -> None:
+        if known.state is READY:
+            self._unknow(known)
+
+    def remove_queue(self, queue_name: str, now: Millis) -> None:
+        """Purge a queue and forget it; a later job makes it anew."""
+        self.purge(queue_name, now)
+        queue = self.queues.get(queue_name)
+        if queue is None:
+            return
+        queue.paused = False
+        if queue.leased or queue.scheduled or queue.retrying or queue.dead:
+            self._settings[queue_name] = QueueSetting(queue_name, False)
+            return
+        queue.listed = False
+        self._settings[queue_name] = None
+        self._drop_if_unused(queue)
+
+    def flush(self, now: Millis) -> None:
+        """Forget every job, queue, schedule and count; those who wait go on waiting."""
+        failure = Failure("Cancelled", "everything was flushed")
+        for job in list(self.jobs.values()):
+            if job.state is LEASED:
+                self._unlease(job)
+            self._end(job, CANCELLED, b"", failure, now)
+        self._dirty.clear()
+        self._ended.clear()
+        self._emptied.clear()
+        self._settings.clear()
+        self._schedules_changed.clear()
+        self._recent.clear()
+        self._by_key.clear()
+        self.waiting.clear()
+        self.schedules = Schedules()
+        self._lease_ends.clear()
+        self._start_ends.clear()
+        self._flushed = True
+        totals = self.totals
+        totals.pushed = totals.processed = totals.failures = 0
+        for queue in list(self.queues.values()):
+            queue.take_all()
+            queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
+            queue.listed = queue.paused = False
+            self._drop_if_unused(queue)
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """Let the oldest dead jobs go: too many, or too old."""
+        surplus = sum(q.dead for q in self.queues.values()) - self.limits.dead_jobs
+        for job in jobs:
+            if surplus <= 0 and job.run_at > now - self.limits.dead_ms:
+                break
+            self._take_out(job, now)
+            job.state = CANCELLED
+            self._dirty[job.id] = job
+            surplus -= 1
+
+    # -- time -----------------------------------------------------------------------------
+
+    def tick(self, now: Millis) -> None:
+        """Everything whose time has come."""
+        for demand in self._demand_ends.due(now):
+            demand.bucket = -1
+            self._close_demand(demand)
+            self.events.append((demand.session, Unmet(demand)))
+        for job in self._lease_ends.due(now):
+            if job.state is LEASED:
+                session = self._holders.get(job.holder)
+                self._lose(job, EXPIRED, now, as_failure=False)
+                if session is not None:
+                    self.events.append((session, LeaseLost(job)))
+        for job in self._start_ends.due(now):
+            if job.state is READY:
+                self._take_out(job, now)
+                failure = Failure("NotStarted", "no worker took it in time")
+                self._end(job, CANCELLED, b"", failure, now)
+        self._make_due(now)
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_EVERY_MS
+            if any(queue.dead for queue in self.queues.values()):
+                self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS), self)
+        if not self.refusing_new:
+            for schedule in self.schedules.due(now):
+                self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
+                self.submit(schedule.job, now)
+
+    def _make_due(self, now: Millis) -> None:
+        waiting = self.waiting
+        for job in waiting.due(now, self.limits.due_jobs):
+            queue = self.queue(job.queue)
+            self._count_waiting(queue, job, -1)
+            self._enqueue(job, queue, now)
+        if waiting.tail and waiting.size <= self.limits.supply_jobs:
+            self._want_waiting()
+
+    def next_wake(self) -> Millis | None:
+        """The moment by which `tick` should be called again, or None."""
+        moments = (
+            self._demand_ends.next_at(),
+            self._lease_ends.next_at(),
+            self._start_ends.next_at(),
+            self.waiting.next_at(),
+            self.schedules.next_at(),
+        )
+        return min((m for m in moments if m is not None), default=None)
+
+
+def _burying(policy: Policy) -> Policy:
+    return replace(policy, bury=True)

@@ -1,0 +1,46 @@
+"""What must become durable together: one `Changes` is one commit, all of it or nothing.
+
+The broker remembers which jobs changed, not how often: a job that came and went between two
+commits costs nothing. A store applies the fields in the order in which they are listed.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from franca.core.model import Job, JobId, Schedule
+
+
+class Totals(Struct, gc=False):
+    """Counts since the store was made. `processed` includes failed runs."""
+
+    pushed: int = 0
+    processed: int = 0
+    failures: int = 0
+    last_job_id: int = 0
+    last_place: int = 0
+
+
+class QueueSetting(Struct, gc=False):
+    """What is remembered of a queue besides its jobs."""
+
+    queue: str
+    paused: bool
+
+
+class Changes(Struct, gc=False):
+    """One group. `added`, `updated` and `moved` go to the shelf that each job names."""
+
+    flushed: bool = False
+    emptied_tails: list[str] = field(default_factory=list)
+    added: list[Job] = field(default_factory=list)
+    updated: list[Job] = field(default_factory=list)
+    moved: list[Job] = field(default_factory=list)
+    gone_held: list[JobId] = field(default_factory=list)
+    gone_tail: list[JobId] = field(default_factory=list)
+    ended: list[Job] = field(default_factory=list)
+    queues_saved: list[QueueSetting] = field(default_factory=list)
+    queues_gone: list[str] = field(default_factory=list)
+    schedules_saved: list[Schedule] = field(default_factory=list)
+    schedules_gone: list[str] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)

@@ -1,0 +1,62 @@
+"""What the broker may tell a session that did not just ask.
+
+What a session did ask is the return value of the verb. Each event of a durable job is spoken
+only after the commit that makes it true; `durable` says so.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from franca.core.model import Demand, Failure, Job, State
+
+
+class Granted(Struct, gc=False):
+    """The demand is met: the session holds `job` now."""
+
+    job: Job
+    demand: Demand
+
+
+class Unmet(Struct, gc=False):
+    """The demand's time is over and no job came."""
+
+    demand: Demand
+
+
+class Woken(Struct, gc=False):
+    """There is work for a session that only asked to be woken."""
+
+    demand: Demand
+
+
+class Progressed(Struct, gc=False):
+    """The holder of a watched job reported; `kind` is the holder's word for what it is."""
+
+    job: Job
+    kind: str
+    data: bytes
+
+
+class Finished(Struct, gc=False):
+    """A watched job has ended: DONE with its result, DEAD or CANCELLED with the reason."""
+
+    job: Job
+    state: State
+    result: bytes
+    failure: Failure
+
+
+class LeaseLost(Struct, gc=False):
+    """The session no longer holds `job`: its time was over, or an operator took it."""
+
+    job: Job
+
+
+class Asked(Struct, gc=False):
+    """An operator asks a worker to be quiet or to stop. A protocol without a word ignores it."""
+
+    what: str
+
+
+Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Asked

@@ -1,0 +1,60 @@
+"""Every upper bound of the server, each with its reason. All may be changed by a setting."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True):
+    """Bounds that keep memory and time finite whatever peers do."""
+
+    body_bytes_max: int = 16 * 1024 * 1024
+    """A job's body and its result."""
+    frame_bytes_max: int = 64 * 1024 * 1024
+    """One message of a peer, refused before it is gathered."""
+    name_bytes_max: int = 1024
+    """A queue, a job type, a job's name, a worker's name."""
+    nesting_max: int = 128
+    """JSON inside JSON; deeper input exists only to exhaust a parser's stack."""
+    window_jobs: int = 10_000
+    """Ready jobs of one queue kept in memory; the rest waits in the store."""
+    window_bytes: int = 64 * 1024 * 1024
+    """And the bytes of their bodies."""
+    supply_jobs: int = 1_000
+    """Jobs taken from the store at once: more would hold up everybody's turn."""
+    due_jobs: int = 1_000
+    """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
+    recent_names: int = 10_000
+    """Names of jobs in the tail that are still recognised when pushed again."""
+    losses_max: int = 10
+    """Unclean ends before a job is dead, in every protocol."""
+    story_attempts: int = 25
+    """Attempts that a job's story keeps; the oldest go first."""
+    dead_jobs: int = 100_000
+    """Jobs in the dead set; the oldest go first."""
+    dead_ms: int = 180 * 24 * 3600 * 1000
+    """And how long they stay there."""
+    ended_jobs: int = 10_000
+    """Finished and cancelled jobs that are remembered."""
+    error_text_chars: int = 1_000
+    """A failure's message."""
+    trace_lines: int = 50
+    """A failure's backtrace."""
+    turn_messages: int = 64
+    """Messages of one link in one turn: a flood takes its share and no more."""
+    link_input_bytes: int = 256 * 1024
+    """Bytes a link may have unread before the server stops reading from it."""
+    output_soft_bytes: int = 1024 * 1024
+    """Unsent bytes beyond which the server stops reading from that peer."""
+    output_hard_bytes: int = 16 * 1024 * 1024
+    """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
+    pending_bytes: int = 64 * 1024 * 1024
+    """Bytes of new jobs waiting for the disk before the server stops reading at all."""
+    connections_max: int = 10_000
+    """Connections of all listeners together."""
+    unknown_max: int = 256
+    """Connections that have not said who they are; the oldest is dropped for a new one."""
+    handshake_ms: int = 5_000
+    """Time to say who one is."""
+    frame_ms: int = 30_000
+    """Time to finish a message that was begun."""

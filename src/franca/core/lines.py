@@ -1,0 +1,327 @@
+"""The lines: where jobs wait to be run and sessions wait for jobs, and how the two meet.
+
+Nothing stays ready in memory while an open demand asks for its queue. A queue with a tail gives
+only what its window holds; the store is asked for more before the window runs dry.
+"""
+
+from __future__ import annotations
+
+from franca.core.changes import Totals
+from franca.core.events import Event, Granted, Unmet, Woken
+from franca.core.ledger import (
+    LEASED,
+    READY,
+    WAITING,
+    Known,
+    Ledger,
+    SupplyReady,
+    SupplyWaiting,
+)
+from franca.core.limits import Limits
+from franca.core.model import (
+    NEVER,
+    Choice,
+    Demand,
+    Job,
+    Millis,
+    OnHangUp,
+    Policy,
+    Session,
+    Shelf,
+    State,
+)
+from franca.core.ready import Queue
+from franca.core.timers import Buckets
+
+KEEP = OnHangUp.KEEP
+LEASE_TICK_MS = 1_000
+DEMAND_TICK_MS = 50
+_TAIL_POLICY = Policy()
+
+
+class Lines(Ledger):
+    """Queues, demands, and the leases that come of their meeting."""
+
+    def __init__(self, limits: Limits, totals: Totals) -> None:
+        super().__init__(limits, totals)
+        self.events: list[tuple[Session, Event]] = []
+        self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
+        self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
+
+    # -- where jobs wait ------------------------------------------------------------------
+
+    def _enqueue(self, job: Job, queue: Queue, now: Millis) -> None:
+        """Put a job behind all others of its queue and priority."""
+        self.totals.last_place += 1
+        job.place = self.totals.last_place
+        job.ready_at = now
+        self._offer(job, queue, now)
+
+    def _offer(self, job: Job, queue: Queue, now: Millis) -> None:
+        """Make a job ready at its place, and give it to whoever waits for it."""
+        job.state = READY
+        if queue.line and not queue.paused and not queue.size and queue.mark is None:
+            demand = next(iter(queue.line))
+            self._close_demand(demand)
+            self._lease(job, demand, queue, now)
+            self.events.append((demand.session, Granted(job, demand)))
+            return
+        if queue.mark is not None and job.policy.durable and queue.belongs_to_tail(job):
+            queue.tail += 1
+            self._touch(job)
+            self._to_tail(job)
+        else:
+            self._hold(job)
+            self._touch(job)
+            queue.add(job)
+            limits = self.limits
+            if queue.size > limits.window_jobs or queue.bytes_held > limits.window_bytes:
+                self._cut_window(queue)
+        if queue.sleepers and not queue.paused:
+            self._wake(queue)
+
+    def _cut_window(self, queue: Queue) -> None:
+        limits = self.limits
+        # Half of a full window is let go at once: one by one would be a move per job.
+        keep = limits.window_jobs // 2 if queue.mark is not None else limits.window_jobs
+        for job in queue.cut(keep, limits.window_bytes):
+            if job.policy.durable:
+                queue.tail += 1
+                self._to_tail(job)
+            else:
+                queue.add(job)
+
+    def _park(self, job: Job, queue: Queue) -> None:
+        """Keep a job until its `run_at`."""
+        job.state = WAITING
+        self._count_waiting(queue, job, +1)
+        waiting = self.waiting
+        self._touch(job)
+        if job.policy.durable and waiting.belongs_to_tail(job):
+            waiting.tail += 1
+            self._to_tail(job)
+            return
+        self._hold(job)
+        waiting.add(job)
+        if waiting.size > 2 * self.limits.window_jobs:
+            for late in waiting.cut(self.limits.window_jobs):
+                if late.policy.durable:
+                    waiting.tail += 1
+                    self._to_tail(late)
+                else:
+                    waiting.add(late)
+
+    def _count_waiting(self, queue: Queue, job: Job, step: int) -> None:
+        if job.failures:
+            queue.retrying += step
+        else:
+            queue.scheduled += step
+
+    # -- demand ---------------------------------------------------------------------------
+
+    def demand(self, demand: Demand, now: Millis) -> Granted | Unmet | Woken | None:
+        """A job for the session now, or `None`: an event will come by the demand's end."""
+        session = demand.session
+        session.woken = False
+        queue = self._choose(demand)
+        if queue is not None:
+            if demand.only_wake:
+                session.woken = True
+                return Woken(demand)
+            if queue.size:
+                job = queue.pop()
+                self._lease(job, demand, queue, now)
+                return Granted(job, demand)
+        if demand.until and demand.until <= now:
+            return Unmet(demand)
+        for name in demand.queues:
+            line = self._line_of(name)
+            (line.sleepers if demand.only_wake else line.line)[demand] = None
+        session.demands[demand] = None
+        if demand.until:
+            demand.bucket = self._demand_ends.add(demand, demand.until)
+        return None
+
+    def withdraw(self, demand: Demand) -> None:
+        """The session no longer wants what it asked for; nothing happens if it was answered."""
+        if demand in demand.session.demands:
+            self._close_demand(demand)
+
+    def _choose(self, demand: Demand) -> Queue | None:
+        """The queue whose next job this demand would get; its tail is asked for if need be."""
+        queues = self.queues
+        if demand.choice is Choice.LISTED:
+            for name in demand.queues:
+                queue = queues.get(name)
+                if queue is not None and not queue.paused:
+                    if queue.size:
+                        return queue
+                    if queue.tail:
+                        self._want_ready(queue)
+                        if demand.only_wake:
+                            return queue
+            return None
+        return self._choose_by_priority(demand)
+
+    def _choose_by_priority(self, demand: Demand) -> Queue | None:
+        """The most urgent job of all its queues; queues take turns inside one priority."""
+        best: Queue | None = None
+        best_priority = 0
+        names = demand.queues
+        session = demand.session
+        chosen = 0
+        for step in range(len(names)):
+            index = (session.rotation + step) % len(names)
+            queue = self.queues.get(names[index])
+            if queue is None or queue.paused or not queue.ready:
+                continue
+            priority = queue.best_priority()
+            if priority is None:
+                self._want_ready(queue)
+                if best is None and demand.only_wake:
+                    best = queue
+                continue
+            if best is None or priority < best_priority:
+                best, best_priority, chosen = queue, priority, index
+        if best is not None and not demand.only_wake:
+            session.rotation = chosen + 1
+        return best
+
+    def _close_demand(self, demand: Demand) -> None:
+        only_wake = demand.only_wake
+        for name in demand.queues:
+            queue = self.queues[name]
+            line = queue.sleepers if only_wake else queue.line
+            del line[demand]
+            if not line and not queue.listed:
+                self._drop_if_unused(queue)
+        del demand.session.demands[demand]
+        if demand.bucket >= 0:
+            self._demand_ends.discard(demand, demand.bucket)
+
+    def _line_of(self, name: str) -> Queue:
+        """The queue of that name; one that nobody pushed to yet is not listed."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(name)
+        return queue
+
+    def _drop_if_unused(self, queue: Queue) -> None:
+        if not (queue.listed or queue.line or queue.sleepers or queue.servers):
+            del self.queues[queue.name]
+
+    def _match(self, queue: Queue, now: Millis) -> None:
+        """Give ready jobs of the window to those who wait for them."""
+        while queue.line and queue.size and not queue.paused:
+            demand = next(iter(queue.line))
+            job = queue.pop()
+            self._close_demand(demand)
+            self._lease(job, demand, queue, now)
+            self.events.append((demand.session, Granted(job, demand)))
+        if queue.ready and queue.sleepers and not queue.paused:
+            self._wake(queue)
+
+    def _wake(self, queue: Queue) -> None:
+        """Tell one sleeper that there is work; it asks for it, or passes the word on."""
+        demand = next(iter(queue.sleepers))
+        self._close_demand(demand)
+        demand.session.woken = True
+        self.events.append((demand.session, Woken(demand)))
+
+    def _wake_others(self, session: Session) -> None:
+        """A session that was woken and asked for nothing: others may have what it left."""
+        for queue in self.queues.values():
+            if queue.sleepers and queue.ready and not queue.paused:
+                self._wake(queue)
+
+    def _lease(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+        session = demand.session
+        job.state = LEASED
+        job.holder = session.holder
+        job.started_at = now
+        job.attempts += 1
+        lease_ms = job.policy.lease_ms
+        if demand.lease_ms is not None:
+            lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
+        if lease_ms:
+            job.until = now + lease_ms
+            self._lease_ends.add(job, job.until)
+        else:
+            job.until = NEVER
+        if session.on_hang_up is not KEEP:
+            session.leases[job.id] = job
+            job.bound = True
+        queue.leased += 1
+        if job.id not in self.jobs:
+            self._hold(job)
+        self._touch(job)
+        if queue.tail and queue.size <= self.limits.supply_jobs:
+            self._want_ready(queue)
+
+    # -- what the store brought -----------------------------------------------------------
+
+    def supplied_ready(self, want: SupplyReady, jobs: list[Job], now: Millis) -> None:
+        """The next jobs of a queue's tail have come into memory."""
+        queue = self.queues.get(want.queue)
+        if queue is None:
+            return
+        queue.supplying = False
+        if queue.mark != want.mark:
+            self._want_ready(queue)
+            return
+        for job in jobs:
+            self._back_in_memory(job)
+            queue.add(job)
+        queue.tail -= len(jobs)
+        assert queue.tail >= 0, f"tail of {queue.name!r} is {queue.tail}"
+        assert queue.tail == 0 or len(jobs) == want.limit, f"{queue.name!r} lost its tail"
+        queue.mark = (jobs[-1].priority, jobs[-1].place) if jobs and queue.tail else None
+        self._match(queue, now)
+        if queue.tail and queue.size <= self.limits.supply_jobs:
+            self._want_ready(queue)
+
+    def supplied_waiting(self, want: SupplyWaiting, jobs: list[Job]) -> None:
+        """The next jobs of the waiting tail have come into memory."""
+        waiting = self.waiting
+        waiting.supplying = False
+        if waiting.mark != want.mark:
+            self._want_waiting()
+            return
+        for job in jobs:
+            self._back_in_memory(job)
+            waiting.add(job)
+        waiting.tail -= len(jobs)
+        assert waiting.tail == 0 or len(jobs) == want.limit, "the waiting jobs lost their tail"
+        waiting.mark = (jobs[-1].run_at, jobs[-1].id) if jobs and waiting.tail else None
+
+    def _back_in_memory(self, job: Job) -> None:
+        self._unknow(job)
+        self._hold(job)
+
+    def _leave_tail(self, known: Known) -> None:
+        """A job that only the store has is taken out of it unseen."""
+        queue = self.queue(known.queue)
+        if known.state is READY:
+            self._shrink_tail(queue)
+        elif known.state is WAITING:
+            queue.scheduled -= 1
+            self._shrink_waiting()
+        self._unknow(known)
+        unwritten = self._dirty.get(known.id)
+        if unwritten is not None:
+            unwritten.state = State.CANCELLED
+            return
+        gone = Job(known.id, known.queue, "", "", "", b"", "", "", _TAIL_POLICY, 0, NEVER)
+        gone.state = State.CANCELLED
+        gone.shelf = Shelf.TAIL
+        self._dirty[gone.id] = gone
+
+    def _shrink_tail(self, queue: Queue) -> None:
+        queue.tail -= 1
+        if not queue.tail:
+            queue.mark = None
+
+    def _shrink_waiting(self) -> None:
+        self.waiting.tail -= 1
+        if not self.waiting.tail:
+            self.waiting.mark = None

@@ -1,0 +1,53 @@
+"""Counted, named locks held by jobs while they run. Nothing else in the core needs them."""
+
+from __future__ import annotations
+
+from franca.core.model import JobId
+
+
+class Locks:
+    """Who holds which lock. A lock is open to as many as the largest count anyone asked for."""
+
+    __slots__ = ("_holders", "_most", "_of_job")
+
+    def __init__(self) -> None:
+        self._holders: dict[str, dict[JobId, None]] = {}
+        self._most: dict[str, int] = {}
+        self._of_job: dict[JobId, dict[str, None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of_job)
+
+    def acquire(self, name: str, most: int, job_id: JobId) -> bool:
+        """Let the job hold the lock if it is open to it; asking again while holding is True."""
+        holders = self._holders.setdefault(name, {})
+        if job_id in holders:
+            return True
+        self._most[name] = max(most, self._most.get(name, 0))
+        if len(holders) >= self._most[name]:
+            return False
+        holders[job_id] = None
+        self._of_job.setdefault(job_id, {})[name] = None
+        return True
+
+    def release(self, name: str, job_id: JobId) -> bool:
+        """The job holds the lock no more; False if it did not."""
+        holders = self._holders.get(name)
+        if holders is None or job_id not in holders:
+            return False
+        del holders[job_id]
+        if not holders:
+            del self._holders[name]
+            self._most.pop(name, None)
+        names = self._of_job[job_id]
+        del names[name]
+        if not names:
+            del self._of_job[job_id]
+        return True
+
+    def let_go(self, job_id: JobId) -> list[str]:
+        """The job holds no lock any more; returns those that it held."""
+        names = list(self._of_job.get(job_id, ()))
+        for name in names:
+            self.release(name, job_id)
+        return names

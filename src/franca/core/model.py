@@ -1,0 +1,255 @@
+"""The nouns of the core: what a job is, who may hold it, who waits for it.
+
+Values only; the broker alone changes them. What is made per job is a msgspec Struct, because
+it is created in a quarter of the time of a slotted dataclass; policies are shared by all jobs
+like it. Every moment is whole milliseconds since 1970, every span is named `_ms`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from msgspec import Struct
+
+Millis = int
+JobId = int
+SessionId = int
+
+NEVER: Final[Millis] = 0
+"""A moment that has not come, or never will: no lease end, not started, no deadline."""
+
+
+class State(IntEnum):
+    """Where a job is in its life. DONE, DEAD and CANCELLED are ends; DEAD can be retried."""
+
+    WAITING = 0
+    READY = 1
+    LEASED = 2
+    DONE = 3
+    DEAD = 4
+    CANCELLED = 5
+
+
+class Shelf(IntEnum):
+    """Where the store keeps a job's row: among those held in memory, or in the tail."""
+
+    NOWHERE = 0
+    HELD = 1
+    TAIL = 2
+
+
+class OnConflict(IntEnum):
+    """What a submit does when a live job of its queue already has its key."""
+
+    JOIN = 0
+    REPLACE = 1
+    REFUSE = 2
+
+
+class OnHangUp(IntEnum):
+    """What becomes of a session's leases when the session closes."""
+
+    KEEP = 0
+    RETURN = 1
+    FAIL = 2
+
+
+class Choice(IntEnum):
+    """How a demand over several queues picks its next job."""
+
+    LISTED = 0
+    PRIORITY = 1
+
+
+class Backoff(IntEnum):
+    """How the delay before the next try grows with the number of failures."""
+
+    FIXED = 0
+    POWER = 1
+
+
+class Policy(Struct, frozen=True, gc=False):
+    """What the submitter chose for a job, shared by all jobs that chose the same.
+
+    `failures` and `losses` are how many reported failures and unclean ends are made good by
+    another run; -1 means without limit. `bury` keeps a job that is given up in the dead set.
+    """
+
+    failures: int = 0
+    losses: int = 10
+    loss_is_failure: bool = False
+    bury: bool = True
+    backoff: Backoff = Backoff.FIXED
+    delay_ms: int = 0
+    lease_ms: int = 0
+    durable: bool = True
+    dies_unwatched: bool = False
+    fails_watched: bool = False
+
+
+class NewJob(Struct, gc=False):
+    """A job as its submitter describes it. `body` is the submitter's bytes, never changed.
+
+    `extra` is the submitter's protocol's own and opaque. With `once`, a submit with the name,
+    queue, kind, time and `digest` of a job that nobody has run yet is that job, said again.
+    """
+
+    queue: str
+    kind: str
+    body: bytes
+    policy: Policy
+    name: str = ""
+    media: str = "bytes"
+    origin: str = ""
+    key: str = ""
+    on_conflict: OnConflict = OnConflict.JOIN
+    priority: int = 0
+    run_at: Millis = NEVER
+    start_by: Millis = NEVER
+    created_at: Millis = NEVER
+    extra: bytes = b""
+    digest: int = 0
+    once: bool = False
+
+
+class Attempt(Struct, gc=False, array_like=True):
+    """One run of a job that did not end it: who ran it, when, and why it ended."""
+
+    holder: str
+    started_at: Millis
+    ended_at: Millis
+    how: str
+    error_kind: str = ""
+    error_text: str = ""
+    trace: list[str] = []
+
+
+class Job(Struct, gc=False, eq=False):
+    """A piece of work and everything the server knows of it.
+
+    `id` is the server's own and never used twice; `name` is what its protocol calls it and may
+    repeat. `place` orders jobs of one queue and priority; it is kept when a job is returned and
+    renewed when it is queued again. `run_at` is when a WAITING job becomes ready and when a
+    DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
+    `shelf` says where the store has its row.
+    """
+
+    id: JobId
+    queue: str
+    kind: str
+    name: str
+    key: str
+    body: bytes
+    media: str
+    origin: str
+    policy: Policy
+    priority: int
+    created_at: Millis
+    extra: bytes = b""
+    state: State = State.READY
+    place: int = 0
+    run_at: Millis = NEVER
+    ready_at: Millis = NEVER
+    start_by: Millis = NEVER
+    started_at: Millis = NEVER
+    until: Millis = NEVER
+    holder: str = ""
+    bound: bool = False
+    attempts: int = 0
+    failures: int = 0
+    losses: int = 0
+    failed_at: Millis = NEVER
+    story: list[Attempt] | None = None
+    ended_at: Millis = NEVER
+    result: bytes = b""
+    progress: bytes = b""
+    shelf: Shelf = Shelf.NOWHERE
+    digest: int = 0
+
+
+class Failure(Struct, gc=False):
+    """What a worker said when it reported a failure."""
+
+    kind: str = ""
+    text: str = ""
+    trace: list[str] = []
+
+
+class Session(Struct, gc=False, eq=False):
+    """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
+
+    Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
+    `owner` is whoever speaks for the session; the broker never looks at it.
+    """
+
+    id: SessionId
+    holder: str
+    on_hang_up: OnHangUp
+    owner: object = None
+    serves: dict[str, None] = {}
+    leases: dict[JobId, Job] = {}
+    demands: dict[Demand, None] = {}
+    watches: dict[JobId, None] = {}
+    rotation: int = 0
+    woken: bool = False
+    open: bool = True
+
+
+class Demand(Struct, gc=False, eq=False):
+    """Session S would take one job from these queues, until this moment (NEVER: no end).
+
+    `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
+    not to be given it. `lease_ms` overrides the job's own lease where a worker may say so.
+    """
+
+    session: Session
+    queues: tuple[str, ...]
+    until: Millis = NEVER
+    choice: Choice = Choice.LISTED
+    only_wake: bool = False
+    lease_ms: dict[str, int] | None = None
+    tag: bytes = b""
+    bucket: int = -1
+
+
+class Schedule(Struct, gc=False):
+    """A rule that makes jobs: every `every_ms`, or by `cron` in `timezone`; -1 runs: for ever."""
+
+    id: str
+    job: NewJob
+    every_ms: int = 0
+    cron: str = ""
+    timezone: str = "UTC"
+    runs_left: int = -1
+    next_at: Millis = NEVER
+
+
+class QueueCount(Struct, gc=False):
+    """How many jobs of one queue are where; WAITING is split by whether it ever failed."""
+
+    queue: str
+    scheduled: int = 0
+    retrying: int = 0
+    ready: int = 0
+    leased: int = 0
+    dead: int = 0
+
+
+class TailCount(QueueCount, gc=False):
+    """The same of the jobs in the tail, and the (priority, place) of its first ready one."""
+
+    first: tuple[int, int] | None = None
+
+
+class JobQuery(Struct, frozen=True):
+    """Which jobs to find: all given conditions hold. `after` pages by id, ascending."""
+
+    states: tuple[State, ...] = ()
+    queue: str = ""
+    kind: str = ""
+    names: tuple[str, ...] = ()
+    ids: tuple[JobId, ...] = ()
+    after: JobId = 0
+    limit: int = 100
+    newest_first: bool = False

@@ -1,0 +1,148 @@
+"""Which job of a queue is next, and who waits for one.
+
+A queue keeps a window of its next ready jobs in memory; what does not fit lies in the tail, in
+the store. The one rule: the window holds every ready job up to `mark` in order of (priority,
+place), the tail every one behind it. With an empty tail there is no mark.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict, deque
+
+from franca.core.model import Demand, Job
+
+Key = tuple[int, int]
+
+
+class Queue:
+    """One queue: its window, what is known of its tail, and the lines of those who wait.
+
+    A queue is `listed` from its first job on; until then it exists only for those who wait.
+    """
+
+    __slots__ = (
+        "_levels",
+        "_order",
+        "bytes_held",
+        "dead",
+        "leased",
+        "line",
+        "listed",
+        "mark",
+        "name",
+        "paused",
+        "retrying",
+        "scheduled",
+        "servers",
+        "size",
+        "sleepers",
+        "supplying",
+        "tail",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.listed = False
+        self.paused = False
+        self.size = 0
+        self.bytes_held = 0
+        self.tail = 0
+        self.mark: Key | None = None
+        self.supplying = False
+        self.leased = 0
+        self.scheduled = 0
+        self.retrying = 0
+        self.dead = 0
+        self.servers = 0
+        self.line: OrderedDict[Demand, None] = OrderedDict()
+        self.sleepers: OrderedDict[Demand, None] = OrderedDict()
+        self._levels: dict[int, deque[Job]] = {}
+        self._order: list[int] = []
+
+    @property
+    def ready(self) -> int:
+        """How many jobs are ready, in memory and in the tail."""
+        return self.size + self.tail
+
+    def belongs_to_tail(self, job: Job) -> bool:
+        """Whether a ready job lies behind the mark."""
+        return self.mark is not None and (job.priority, job.place) > self.mark
+
+    def add(self, job: Job) -> None:
+        """Put a ready job into the window at its place."""
+        level = self._levels.get(job.priority)
+        if level is None:
+            level = self._levels[job.priority] = deque()
+            self._order = sorted(self._levels)
+        if not level or level[-1].place < job.place:
+            level.append(job)
+        elif job.place < level[0].place:
+            level.appendleft(job)
+        else:
+            level.insert(bisect_right(level, job.place, key=_place_of), job)
+        self.size += 1
+        self.bytes_held += len(job.body)
+
+    def best_priority(self) -> int | None:
+        """The priority of the next job in the window, or None when it is empty."""
+        for priority in self._order:
+            if self._levels[priority]:
+                return priority
+        return None
+
+    def pop(self) -> Job:
+        """Take the next job out of the window, which must not be empty."""
+        for priority in self._order:
+            level = self._levels[priority]
+            if level:
+                job = level.popleft()
+                self.size -= 1
+                self.bytes_held -= len(job.body)
+                return job
+        raise AssertionError("pop from an empty window")
+
+    def first(self) -> Job | None:
+        """The next job in the window, left where it is."""
+        for priority in self._order:
+            level = self._levels[priority]
+            if level:
+                return level[0]
+        return None
+
+    def remove(self, job: Job) -> None:
+        """Take one job out of the window, wherever it stands."""
+        self._levels[job.priority].remove(job)
+        self.size -= 1
+        self.bytes_held -= len(job.body)
+
+    def cut(self, keep: int, keep_bytes: int) -> list[Job]:
+        """Drop the window's last jobs beyond `keep` or `keep_bytes`; at least one stays.
+
+        Sets the mark to the new last job. The caller puts what is returned into the tail.
+        """
+        dropped: list[Job] = []
+        for priority in reversed(self._order):
+            level = self._levels[priority]
+            while level and self.size > 1 and (self.size > keep or self.bytes_held > keep_bytes):
+                job = level.pop()
+                self.size -= 1
+                self.bytes_held -= len(job.body)
+                dropped.append(job)
+            if level:
+                self.mark = (priority, level[-1].place)
+                break
+        return dropped
+
+    def take_all(self) -> list[Job]:
+        """Empty the window and forget the tail; returns what was in the window."""
+        jobs = [job for priority in self._order for job in self._levels[priority]]
+        self._levels.clear()
+        self._order = []
+        self.size = self.bytes_held = self.tail = 0
+        self.mark = None
+        return jobs
+
+
+def _place_of(job: Job) -> int:
+    return job.place

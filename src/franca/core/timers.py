@@ -1,0 +1,63 @@
+"""Timers in buckets: things that end at about a moment, kept by the slice of time they end in.
+
+A bucket is told due when all of its slice is over, so nothing is ever early and nothing is
+later than one slice. Adding and removing are dictionary operations: a heap costs half as much
+again, and most timers are removed before they ring. Knows nothing of what a timer means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from franca.core.model import Millis
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Buckets(Generic[T]):
+    """Items by the slice of `tick_ms` in which they fall due."""
+
+    __slots__ = ("_buckets", "_heap", "tick_ms")
+
+    def __init__(self, tick_ms: int) -> None:
+        self.tick_ms = tick_ms
+        self._buckets: dict[int, set[T]] = {}
+        self._heap: list[int] = []
+
+    def add(self, item: T, at: Millis) -> int:
+        """Note `item` as due at `at`; returns the bucket, which `discard` wants back."""
+        bucket = at // self.tick_ms
+        members = self._buckets.get(bucket)
+        if members is None:
+            self._buckets[bucket] = {item}
+            heappush(self._heap, bucket)
+        else:
+            members.add(item)
+        return bucket
+
+    def discard(self, item: T, bucket: int) -> None:
+        """Forget `item`; nothing happens if its bucket has already rung."""
+        members = self._buckets.get(bucket)
+        if members is not None:
+            members.discard(item)
+
+    def due(self, now: Millis) -> list[T]:
+        """Take out every item whose slice is over by `now`, in order of slices."""
+        over = now // self.tick_ms
+        found: list[T] = []
+        while self._heap and self._heap[0] < over:
+            found.extend(self._buckets.pop(heappop(self._heap)))
+        return found
+
+    def next_at(self) -> Millis | None:
+        """The moment at which the next bucket rings, or None."""
+        while self._heap and not self._buckets[self._heap[0]]:
+            del self._buckets[heappop(self._heap)]
+        return (self._heap[0] + 1) * self.tick_ms if self._heap else None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._buckets.clear()
+        self._heap.clear()

@@ -1,0 +1,181 @@
+"""The engine: every link's conversation and the broker, driven by inputs and a time.
+
+One turn takes what came in, lets each conversation act on its share, and delivers the events
+that follow, until nothing is left to say. What came of it is for the node: links with something
+to say (`speaking`), changes to commit (`broker.drain`), jobs wanted from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from franca.core.broker import Broker
+from franca.core.ledger import Recall, SupplyReady, SupplyWaiting, Want
+from franca.core.limits import Limits
+from franca.core.model import Job, Millis
+from franca.protocols.conversation import Conversation, Link, Peer, Service
+
+TICK_MS = 50
+SWEEP_MS = 1_000
+
+
+class Engine:
+    """Links, services and one broker. Every method is a step; none waits."""
+
+    def __init__(self, broker: Broker, services: Mapping[str, Service], limits: Limits) -> None:
+        self.broker = broker
+        self.services = services
+        self.limits = limits
+        self.links: dict[Link, None] = {}
+        self.unknown: dict[Link, None] = {}
+        self.speaking: list[Link] = []
+        self.messages = 0
+        self._inputs: list[tuple[Link, bytes]] = []
+        self._unfinished: dict[Link, None] = {}
+        self._tick_at: Millis = 0
+        self._sweep_at: Millis = 0
+
+    # -- links ------------------------------------------------------------------------------
+
+    def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
+        """A peer has connected; its greeting may already be written."""
+        link = Link(link_id, peer, self.speaking, now)
+        self.links[link] = None
+        self.unknown[link] = None
+        if len(self.unknown) > self.limits.unknown_max:
+            self._forget_known()
+            if len(self.unknown) > self.limits.unknown_max:
+                next(iter(self.unknown)).close()
+        link.conversation = self.services[service_name].open(link, now)
+        return link
+
+    def received(self, link: Link, data: bytes) -> None:
+        """Bytes came from a peer; they are acted on in the next turn."""
+        self._inputs.append((link, data))
+
+    def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
+        """A peer is gone. Whole messages that came before are acted on first."""
+        self._take_inputs(now)
+        if link.closed:
+            return
+        link.closed = True
+        self.links.pop(link, None)
+        self.unknown.pop(link, None)
+        self._unfinished.pop(link, None)
+        if link.conversation is not None:
+            link.conversation.hang_up(now, unheard=unheard)
+        self._deliver(now)
+
+    def has_input(self) -> bool:
+        """Whether another turn is wanted at once."""
+        return bool(self._inputs or self._unfinished)
+
+    # -- the turn ---------------------------------------------------------------------------
+
+    def turn(self, now: Millis) -> None:
+        """Act on everything that came in, and on everything whose time has come."""
+        if now >= self._tick_at:
+            self.tick(now)
+        if self._unfinished:
+            unfinished, self._unfinished = self._unfinished, {}
+            for link in unfinished:
+                self._receive(link, b"", now)
+        self._take_inputs(now)
+
+    def _take_inputs(self, now: Millis) -> None:
+        if not self._inputs:
+            return
+        inputs, self._inputs = self._inputs, []
+        events = self.broker.events
+        unfinished = self._unfinished
+        for link, data in inputs:
+            if link.closing or link.closed:
+                continue
+            if cast(Conversation, link.conversation).receive(data, now):
+                unfinished[link] = None
+            if events:
+                self._deliver(now)
+
+    def _receive(self, link: Link, data: bytes, now: Millis) -> None:
+        if link.closing or link.closed:
+            return
+        if cast(Conversation, link.conversation).receive(data, now):
+            self._unfinished[link] = None
+        if self.broker.events:
+            self._deliver(now)
+
+    def _deliver(self, now: Millis) -> None:
+        """Tell each event to whoever speaks for its session, and what follows from it."""
+        events = self.broker.events
+        while events:
+            batch = events[:]
+            events.clear()
+            for session, event in batch:
+                conversation = cast(Conversation, session.owner)
+                held = conversation.holding
+                conversation.tell(session, event, now)
+                if held and not conversation.holding and conversation.unread():
+                    self._unfinished[conversation.link] = None
+
+    def tick(self, now: Millis) -> None:
+        """Everything whose time has come, in the broker, the services and on the links."""
+        self._tick_at = now + TICK_MS
+        self.broker.tick(now)
+        self._deliver(now)
+        for service in self.services.values():
+            service.tick(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_MS
+            self._sweep(now)
+        self._deliver(now)
+
+    def _sweep(self, now: Millis) -> None:
+        """Hang up on those who never said who they are, or never finish a message."""
+        self._forget_known()
+        for link in self.unknown:
+            if now - link.opened_at > self.limits.handshake_ms:
+                link.close()
+        for link in self.links:
+            conversation = cast(Conversation, link.conversation)
+            if conversation.holding or not conversation.unread():
+                link.partial_since = 0
+            elif not link.partial_since:
+                link.partial_since = now
+            elif now - link.partial_since > self.limits.frame_ms:
+                link.close()
+
+    def _forget_known(self) -> None:
+        for link in [link for link in self.unknown if link.known or link.closed]:
+            del self.unknown[link]
+
+    def next_wake(self) -> Millis:
+        """The moment by which `turn` should be called again even if nothing comes in."""
+        wake = self.broker.next_wake()
+        return self._tick_at if wake is None else min(self._tick_at, wake)
+
+    # -- the store --------------------------------------------------------------------------
+
+    def supplied(self, want: Want, jobs: list[Job], now: Millis) -> None:
+        """The store brought what was wanted, as it is behind everything drained so far."""
+        if isinstance(want, SupplyReady):
+            self.broker.supplied_ready(want, jobs, now)
+        elif isinstance(want, SupplyWaiting):
+            self.broker.supplied_waiting(want, jobs)
+        elif isinstance(want, Recall):
+            want.by.recalled(want.query, self.broker.resolve(want.query, jobs), now)
+        self._deliver(now)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def stop(self, now: Millis) -> None:
+        """Ask every peer to leave, as far as its protocol has words for it."""
+        for service in self.services.values():
+            service.stop(now)
+        for link in list(self.links):
+            cast(Conversation, link.conversation).stop(now)
+        self._deliver(now)
+
+    def consumers(self) -> int:
+        """How many links of workers are still there after `stop`."""
+        return sum(service.consumers() for service in self.services.values())

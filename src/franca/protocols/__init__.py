@@ -1,0 +1,1 @@
+"""The wires: one folder per protocol, each pure, none knowing another."""

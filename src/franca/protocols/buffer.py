@@ -1,0 +1,66 @@
+"""A buffer of unread bytes that hands out lines or counted pieces and never scans twice."""
+
+from __future__ import annotations
+
+from franca.core.errors import WireError
+
+
+class ByteBuffer:
+    """Bytes as they came, read from the front."""
+
+    __slots__ = ("_data", "_scanned", "_start")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._start = 0
+        self._scanned = 0
+
+    def __len__(self) -> int:
+        return len(self._data) - self._start
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes at the end."""
+        if self._start and self._start * 2 > len(self._data):
+            del self._data[: self._start]
+            self._scanned -= self._start
+            self._start = 0
+        self._data += data
+
+    def take(self, count: int) -> bytes | None:
+        """The next `count` bytes, or None until they are there."""
+        end = self._start + count
+        if end > len(self._data):
+            return None
+        piece = bytes(self._data[self._start : end])
+        self._advance(end)
+        return piece
+
+    def peek(self, count: int) -> bytes | None:
+        """The next `count` bytes, left where they are, or None until they are there."""
+        end = self._start + count
+        return bytes(self._data[self._start : end]) if end <= len(self._data) else None
+
+    def take_line(self, limit: int) -> bytes | None:
+        """The next line without its LF or CRLF, or None until it is there.
+
+        A line longer than `limit` is a WireError as soon as that is plain.
+        """
+        end = self._data.find(b"\n", max(self._scanned, self._start))
+        if end < 0:
+            self._scanned = len(self._data)
+            if len(self) > limit:
+                raise WireError("line-too-long", f"a line of more than {limit} bytes")
+            return None
+        if end - self._start > limit + 1:
+            raise WireError("line-too-long", f"a line of more than {limit} bytes")
+        stop = end - 1 if end > self._start and self._data[end - 1] == 0x0D else end
+        line = bytes(self._data[self._start : stop])
+        self._advance(end + 1)
+        return line
+
+    def _advance(self, to: int) -> None:
+        self._start = to
+        if to == len(self._data):
+            self._data.clear()
+            self._start = 0
+        self._scanned = self._start

@@ -1,0 +1,158 @@
+"""The contract between a protocol and the engine: Link, Conversation, Service.
+
+A Link is one peer's connection as seen from inside: what is to be said, and whether it may be
+said before the disk has it. A Conversation is the dialogue on one link: bytes in, verbs of the
+broker, bytes out. A Service is what a protocol keeps for all its links together (its settings,
+its workers) and what opens their conversations. All three are pure: no I/O, no clock, no chance
+that was not handed in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from franca.core.events import Event
+from franca.core.model import Millis, Session
+
+
+class Peer(Struct, frozen=True):
+    """Who is at the other end, as far as the socket tells."""
+
+    address: str
+    local: bool
+    """A unix socket or a loopback address."""
+
+
+class Link:
+    """One connection. `id` is unique over restarts and names the peer where nothing else does.
+
+    `known` is set by the conversation once the peer has said who it is. What is written in one
+    turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
+    for the disk.
+    """
+
+    __slots__ = (
+        "after_commit",
+        "closed",
+        "closing",
+        "conversation",
+        "id",
+        "known",
+        "opened_at",
+        "out",
+        "partial_since",
+        "peer",
+        "speaking",
+    )
+
+    def __init__(self, link_id: str, peer: Peer, speaking: list[Link], now: Millis) -> None:
+        self.id = link_id
+        self.peer = peer
+        self.speaking = speaking
+        self.opened_at = now
+        self.out: list[bytes] = []
+        self.after_commit = False
+        self.known = False
+        self.closing = False
+        self.closed = False
+        self.partial_since: Millis = 0
+        self.conversation: Conversation | None = None
+
+    def write(self, data: bytes) -> None:
+        """Say something that is true whatever the disk does."""
+        out = self.out
+        if not out:
+            self.speaking.append(self)
+        out.append(data)
+
+    def write_after_commit(self, data: bytes) -> None:
+        """Say something that must be durable first, and everything after it."""
+        out = self.out
+        if not out:
+            self.speaking.append(self)
+        out.append(data)
+        self.after_commit = True
+
+    def close(self) -> None:
+        """Hang up once everything written so far has been sent."""
+        if not self.closing:
+            self.closing = True
+            if not self.out:
+                self.speaking.append(self)
+
+
+class Conversation(ABC):
+    """The dialogue on one link. Never raises for what a peer may send."""
+
+    link: Link
+    holding = False
+    """An answer is owed before more may be read: input piles up until then."""
+
+    @abstractmethod
+    def receive(self, data: bytes, now: Millis) -> bool:
+        """Take bytes and act on the whole messages among them, a fair share of them at most.
+
+        True if whole messages are left over; it is then called again, with nothing, next turn.
+        """
+
+    @abstractmethod
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a session of this conversation."""
+
+    @abstractmethod
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        """The link is gone; `unheard` if something written last never left the server."""
+
+    @abstractmethod
+    def unread(self) -> int:
+        """How many bytes were taken and not yet acted on."""
+
+    def stop(self, now: Millis) -> None:
+        """The server is about to stop: make the peer leave, as far as the protocol has words."""
+
+
+class WorkerView(Struct):
+    """A worker as operators see it, whatever its protocol."""
+
+    name: str
+    protocol: str
+    host: str
+    pid: int
+    labels: Sequence[str]
+    state: str
+    started_at: Millis
+    seen_at: Millis
+    rss_kb: int
+    connections: int
+    queues: Sequence[str] = ()
+
+
+class Service(ABC):
+    """What one protocol keeps for all its links."""
+
+    name: str
+
+    @abstractmethod
+    def open(self, link: Link, now: Millis) -> Conversation:
+        """Begin the dialogue on a new link; a greeting may be written at once."""
+
+    def tick(self, now: Millis) -> None:
+        """Called about ten times a second, for what the protocol itself must time."""
+
+    def workers(self) -> list[WorkerView]:
+        """The workers that this protocol knows of."""
+        return []
+
+    def ask_worker(self, name: str, what: str) -> bool:
+        """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""
+        return False
+
+    def stop(self, now: Millis) -> None:
+        """The server is about to stop. Conversations are told one by one after this."""
+
+    def consumers(self) -> int:
+        """How many links still belong to workers that were asked to leave."""
+        return 0

@@ -1,0 +1,225 @@
+"""A history sorted for questions: by job, by connection, by queue, by time.
+
+Nothing is judged here except one bound that every rule needs: when a lease may have ended
+at the earliest. Where the history leaves room, it is given to the server.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from tests.prove.events import HABITS, Event
+
+NEVER = float("inf")
+
+
+class Spans:
+    """Intervals of time, asked only whether one of them touches a given one."""
+
+    def __init__(self, spans: Iterable[tuple[float, float]]) -> None:
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._latest_ends = list(accumulate((end for _, end in ordered), max))
+
+    def touch(self, start: float, end: float) -> bool:
+        """Whether any of them and [start, end] have a moment in common."""
+        before = bisect_right(self._starts, end)
+        return before > 0 and self._latest_ends[before - 1] >= start
+
+    def begun_by(self, moment: float) -> int:
+        """How many of them had begun by `moment`."""
+        return bisect_right(self._starts, moment)
+
+
+class Moments:
+    """Events of one kind, asked for the first that was not over by a given moment."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        ordered = sorted(events, key=lambda event: event.t1)
+        self._ends = [event.t1 for event in ordered]
+        starts = [event.t0 for event in ordered]
+        self._earliest_starts = list(accumulate(reversed(starts), min))[::-1]
+
+    def first_from(self, moment: float) -> float:
+        """The earliest start among those that ended at `moment` or later; NEVER if there is none."""
+        index = bisect_left(self._ends, moment)
+        return self._earliest_starts[index] if index < len(self._ends) else NEVER
+
+
+@dataclass(slots=True)
+class JobStory:
+    """All that happened to one jid. `deliveries` are in the order in which they arrived."""
+
+    jid: str
+    pushes: list[Event] = field(default_factory=list)
+    deliveries: list[Event] = field(default_factory=list)
+    ends: list[Event] = field(default_factory=list)  # ack, fail, release
+    removes: list[Event] = field(default_factory=list)
+    results: list[Event] = field(default_factory=list)
+    parts: list[Event] = field(default_factory=list)  # data
+
+    @property
+    def possible(self) -> list[Event]:
+        """The pushes that may have made a job."""
+        return [push for push in self.pushes if push.out != "no"]
+
+    @property
+    def copies(self) -> int:
+        """How many jobs may bear this jid: a repeated push may or may not make another one."""
+        possible = self.possible
+        return 1 if any(push.unique for push in possible) else len(possible)
+
+    @property
+    def sole_push(self) -> Event | None:
+        """The accepted push, when it is the only one of this jid."""
+        only = len(self.pushes) == 1 and self.pushes[0].out == "ok"
+        return self.pushes[0] if only else None
+
+    @property
+    def reserve(self) -> float | None:
+        """The shortest lease that any of its pushes asked for."""
+        asked = [push.reserve for push in self.possible if push.reserve is not None]
+        return min(asked, default=None)
+
+    @property
+    def retry(self) -> int | None:
+        """The most retries that any of its pushes asked for."""
+        asked = [push.retry for push in self.possible if push.retry is not None]
+        return max(asked, default=None)
+
+    def last_delivery_to(self, holder: str, moment: float) -> Event | None:
+        """The run that a report made by `holder` at `moment` speaks of."""
+        for delivery in reversed(self.deliveries):
+            if delivery.holder == holder and delivery.t1 <= moment:
+                return delivery
+        return None
+
+
+class Index:
+    """One history, read once."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.stories: dict[str, JobStory] = {}
+        self.empty_fetches: list[Event] = []
+        self.counts: list[Event] = []
+        self.pauses: dict[str, list[Event]] = defaultdict(list)
+        self.resumes: dict[str, list[Event]] = defaultdict(list)
+        self.queue_removes: list[Event] = []
+        self.horizon = 0.0
+        self._closes: dict[str, list[Event]] = defaultdict(list)
+        self._restarts: list[Event] = []
+        self._lost_fetches: list[Event] = []
+        self._consumers: set[str] = set()
+        for event in events:
+            self.horizon = max(self.horizon, event.t1)
+            self._sort_in(event)
+        self._finish()
+
+    def story(self, jid: str) -> JobStory:
+        found = self.stories.get(jid)
+        if found is None:
+            found = self.stories[jid] = JobStory(jid)
+        return found
+
+    # -- the one bound ---------------------------------------------------------------------
+
+    def lease_over(self, story: JobStory, delivery: Event, *, reports: bool = True) -> float:
+        """The earliest moment at which this run may have ended so that the job may run again.
+
+        Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before
+        they were said. With `reports` off, only what the holder did not report itself.
+        """
+        grace = HABITS[delivery.proto].grace
+        over = min(
+            self.closed_from(delivery.conn, delivery.t0) + grace,
+            self.restarts.first_from(delivery.t0) + grace,
+        )
+        if story.reserve is not None:
+            over = min(over, delivery.t0 + story.reserve)
+        if reports:
+            for end in story.ends:
+                if self._puts_back(end, delivery):
+                    over = min(over, end.t0)
+        return over
+
+    @staticmethod
+    def _puts_back(end: Event, delivery: Event) -> bool:
+        if end.out == "no" or end.t1 < delivery.t0:
+            return False
+        # An operator's release needs no lease; a worker's FAIL is good for its own run only.
+        return end.op == "release" or (end.op == "fail" and end.holder == delivery.holder)
+
+    def closed_from(self, conn: str, moment: float) -> float:
+        """When this connection may have ended, seen from `moment` on."""
+        closes = self._closes.get(conn)
+        if not closes:
+            return NEVER
+        return min((close.t0 for close in closes if close.t1 >= moment), default=NEVER)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _sort_in(self, event: Event) -> None:
+        match event.op:
+            case "push":
+                self.story(event.jid).pushes.append(event)
+            case "fetch":
+                self._sort_in_fetch(event)
+            case "ack" | "fail" | "release":
+                self.story(event.jid).ends.append(event)
+            case "result":
+                self.story(event.jid).results.append(event)
+            case "data":
+                self.story(event.jid).parts.append(event)
+            case "remove" if event.jid:
+                self.story(event.jid).removes.append(event)
+            case "remove":
+                self.queue_removes.append(event)
+            case "pause":
+                self.pauses[event.queue].append(event)
+            case "resume":
+                self.resumes[event.queue].append(event)
+            case "close":
+                self._closes[event.conn].append(event)
+            case "restart":
+                self._restarts.append(event)
+            case "count":
+                self.counts.append(event)
+
+    def _sort_in_fetch(self, event: Event) -> None:
+        self._consumers.add(event.conn)
+        if event.out == "maybe":
+            self._lost_fetches.append(event)
+        elif event.out == "no":
+            self.empty_fetches.append(event)
+        else:
+            self.story(event.jid).deliveries.append(event)
+
+    def _finish(self) -> None:
+        for story in self.stories.values():
+            story.deliveries.sort(key=lambda delivery: delivery.t1)
+        self.restarts = Moments(self._restarts)
+        # A fetch whose answer was lost may have leased a job that nobody saw.
+        self.hidden = Spans((fetch.t0, fetch.t1) for fetch in self._lost_fetches)
+        disturbing = [*self._lost_fetches, *self._restarts, *self.queue_removes]
+        disturbing += [
+            close
+            for conn, closes in self._closes.items()
+            if conn in self._consumers
+            for close in closes
+        ]
+        spans = [(event.t0, event.t1) for event in disturbing]
+        for queue, pauses in self.pauses.items():
+            spans += [(pause.t0, self._paused_until(queue, pause)) for pause in pauses]
+        self.disturbances = Spans(spans)
+
+    def _paused_until(self, queue: str, pause: Event) -> float:
+        resumes = self.resumes.get(queue, [])
+        return min((resume.t1 for resume in resumes if resume.t0 >= pause.t1), default=NEVER)
+
+    restarts: Moments
+    hidden: Spans
+    disturbances: Spans

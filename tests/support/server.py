@@ -1,0 +1,190 @@
+"""A real server process that a test may start, kill, stop and start again.
+
+The port stays the same across restarts, so that clients can come back as they would in life.
+Everything the process says goes to a file beside its data directory; a start that fails shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+PRODUCT: tuple[str, ...] = ("-m", "franca")
+
+_POLL_S = 0.005
+_TAIL_CHARS = 4_000
+_PORT_FIRST, _PORT_LAST = 16_000, 32_000
+
+
+class ServerFailed(RuntimeError):
+    """The process ended, or did not answer, where the test needed it alive."""
+
+
+def free_port() -> int:
+    """A TCP port that nobody listened on a moment ago.
+
+    Not one the kernel would choose: those are also given to outgoing connections, and a client
+    that knocks while the server is down may then be connected to itself and hold the port.
+    """
+    while True:
+        port = random.SystemRandom().randrange(_PORT_FIRST, _PORT_LAST)
+        with socket.socket() as probe:
+            # Asked for as the server will ask: a port in TIME_WAIT would be refused otherwise.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        return port
+
+
+class Server:
+    """One data directory and one port, served by at most one process at a time."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        extra_args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        argv_prefix: Sequence[str] = PRODUCT,
+        port: int | None = None,
+    ) -> None:
+        self.data = data
+        self.port = free_port() if port is None else port
+        self.extra_args = list(extra_args)
+        self.env = dict(env or {})
+        self.argv_prefix = list(argv_prefix)
+        self.log_path = data.parent / f"{data.name}.stderr"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    def start(self, timeout: float = 10.0) -> Self:
+        """Start the process and return once it greets; `ServerFailed` with its last words if not."""
+        self.launch()
+        deadline = time.monotonic() + timeout
+        while not self._greets():
+            code = self.process.poll()
+            if code is not None:
+                raise ServerFailed(f"the server ended with {code}\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                self.kill9()
+                raise ServerFailed(f"no greeting within {timeout} s\n{self.log_tail()}")
+            time.sleep(_POLL_S)
+        return self
+
+    def launch(self) -> None:
+        """Start the process without waiting for it: for tests of a start that must not succeed."""
+        assert self._process is None or self._process.poll() is not None, "already running"
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._argv(), cwd=ROOT, env=self._environment(), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def kill9(self) -> None:
+        """End the process as the kernel's OOM killer would, and wait until it is gone."""
+        if self.running:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def terminate(self, timeout: float = 30.0) -> int:
+        """Ask the process to stop; its exit code. `ServerFailed` if it does not stop in time."""
+        if self.running:
+            self.process.send_signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def wait(self, timeout: float) -> int:
+        """The exit code of a process that is expected to end by itself."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill9()
+            raise ServerFailed(f"did not stop within {timeout} s\n{self.log_tail()}") from None
+
+    def restart(self, timeout: float = 10.0) -> Self:
+        """Kill the process if it still runs, then start it again on the same data and port."""
+        self.kill9()
+        return self.start(timeout)
+
+    # -- what can be seen from outside -----------------------------------------------------
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "never started"
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def rss_kib(self) -> int:
+        """Resident memory of the process."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        raise ServerFailed("the process has no memory any more")
+
+    def cpu_seconds(self) -> float:
+        """User and system time the process has used so far."""
+        text = Path(f"/proc/{self.process.pid}/stat").read_text()
+        # The second field is the program's name in brackets and may itself hold spaces.
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def log_lines(self) -> list[str]:
+        """All that every process of this server has written, oldest first."""
+        if not self.log_path.exists():
+            return []
+        return self.log_path.read_text(errors="replace").splitlines()
+
+    def log_tail(self) -> str:
+        return "\n".join(self.log_lines())[-_TAIL_CHARS:]
+
+    # -- context ---------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self if self.running else self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self.kill9()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _argv(self) -> list[str]:
+        return [
+            sys.executable, *self.argv_prefix, "serve", "--data", str(self.data),
+            "--faktory", f"{HOST}:{self.port}", "--log-format", "json", *self.extra_args,
+        ]  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        env = dict(os.environ)
+        # The launcher of mutants lives in the repository, not in the installed package.
+        paths = [str(ROOT), str(ROOT / "src"), env.get("PYTHONPATH", "")]
+        env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        return env | self.env
+
+    def _greets(self) -> bool:
+        try:
+            with socket.create_connection((HOST, self.port), timeout=1.0) as peer:
+                return peer.recv(3) == b"+HI"
+        except OSError:
+            return False
