@@ -62,34 +62,29 @@ class JobStory:
     results: list[Event] = field(default_factory=list)
     parts: list[Event] = field(default_factory=list)  # data
 
-    @property
-    def possible(self) -> list[Event]:
-        """The pushes that may have made a job."""
-        return [push for push in self.pushes if push.out != "no"]
+    # What follows from the pushes, set once by `close`.
+    possible: list[Event] = field(default_factory=list)  # those that may have made a job
+    copies: int = 0  # how many jobs may bear this jid: a repeated push may make another or not
+    reserve: float | None = None  # the shortest lease any of them asked for
+    retry: int | None = None  # the most retries any of them asked for
 
-    @property
-    def copies(self) -> int:
-        """How many jobs may bear this jid: a repeated push may or may not make another one."""
-        possible = self.possible
-        return 1 if any(push.unique for push in possible) else len(possible)
+    def close(self) -> None:
+        """All is in: put it in order and draw the bounds."""
+        self.deliveries.sort(key=lambda delivery: delivery.t1)
+        self.possible = [push for push in self.pushes if push.out != "no"]
+        # A push with a key joins or is refused; it never makes a second job of one name.
+        keyed = any(push.unique for push in self.possible)
+        self.copies = 1 if keyed else len(self.possible)
+        reserves = [push.reserve for push in self.possible if push.reserve is not None]
+        self.reserve = min(reserves, default=None)
+        retries = [push.retry for push in self.possible if push.retry is not None]
+        self.retry = max(retries, default=None)
 
     @property
     def sole_push(self) -> Event | None:
         """The accepted push, when it is the only one of this jid."""
         only = len(self.pushes) == 1 and self.pushes[0].out == "ok"
         return self.pushes[0] if only else None
-
-    @property
-    def reserve(self) -> float | None:
-        """The shortest lease that any of its pushes asked for."""
-        asked = [push.reserve for push in self.possible if push.reserve is not None]
-        return min(asked, default=None)
-
-    @property
-    def retry(self) -> int | None:
-        """The most retries that any of its pushes asked for."""
-        asked = [push.retry for push in self.possible if push.retry is not None]
-        return max(asked, default=None)
 
     def last_delivery_to(self, holder: str, moment: float) -> Event | None:
         """The run that a report made by `holder` at `moment` speaks of."""
@@ -200,7 +195,7 @@ class Index:
 
     def _finish(self) -> None:
         for story in self.stories.values():
-            story.deliveries.sort(key=lambda delivery: delivery.t1)
+            story.close()
         self.restarts = Moments(self._restarts)
         # A fetch whose answer was lost may have leased a job that nobody saw.
         self.hidden = Spans((fetch.t0, fetch.t1) for fetch in self._lost_fetches)

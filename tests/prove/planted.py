@@ -16,9 +16,8 @@ History = list[Event]
 
 
 def _event(op: Op, jid: str, t0: float, t1: float, **fields: Any) -> Event:
-    return Event(
-        op, **({"proto": "faktory", "conn": "c1", "jid": jid, "t0": t0, "t1": t1} | fields)
-    )
+    base: dict[str, Any] = {"proto": "faktory", "conn": "c1", "jid": jid, "t0": t0, "t1": t1}
+    return Event(op, **(base | fields))
 
 
 def push(jid: str, t0: float, **fields: Any) -> Event:

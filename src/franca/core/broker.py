@@ -4,6 +4,9 @@ Three rules. A verb's answer is its return value; events are for those who did n
 A refusal changes nothing: verbs check first and act after. Nothing is called back: consequences
 are appended to `events` and to the ledger, and the engine takes them from there.
 
+`now` never goes backwards and measures spans: leases, demands. Moments that people name (a job's
+`run_at`, schedules) are compared with the wall clock, which may jump: `wall(now)`.
+
 It is built up in four steps, one file each: `ledger.py` (which jobs are where, what the store is
 told), `lines.py` (jobs and demands meet), `life.py` (what a holder may say), and here: who there
 is, what is submitted, what operators may do, and what time brings.
@@ -165,7 +168,7 @@ class Broker(Life):
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
         self.pending_bytes += len(new.body)
-        if new.run_at > now:
+        if new.run_at and new.run_at > now + self.wall_ahead_ms:
             self._park(job, queue)
         else:
             self._enqueue(job, queue, now)
@@ -220,7 +223,7 @@ class Broker(Life):
 
     def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
         """Make jobs by this rule from now on, in place of one with the same id."""
-        self.schedules.begin(schedule, now, fire_now=fire_now)
+        self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
         self._schedules_changed[schedule.id] = schedule
 
     def drop_schedule(self, schedule_id: str) -> bool:
@@ -367,15 +370,15 @@ class Broker(Life):
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY_MS
             if any(queue.dead for queue in self.queues.values()):
-                self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS), self)
+                self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS, by_time=True), self)
         if not self.refusing_new:
-            for schedule in self.schedules.due(now):
+            for schedule in self.schedules.due(self.wall(now)):
                 self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
                 self.submit(schedule.job, now)
 
     def _make_due(self, now: Millis) -> None:
         waiting = self.waiting
-        for job in waiting.due(now, self.limits.due_jobs):
+        for job in waiting.due(self.wall(now), self.limits.due_jobs):
             queue = self.queue(job.queue)
             self._count_waiting(queue, job, -1)
             self._enqueue(job, queue, now)
@@ -384,14 +387,15 @@ class Broker(Life):
 
     def next_wake(self) -> Millis | None:
         """The moment by which `tick` should be called again, or None."""
-        moments = (
+        spans = (
             self._demand_ends.next_at(),
             self._lease_ends.next_at(),
             self._start_ends.next_at(),
-            self.waiting.next_at(),
-            self.schedules.next_at(),
         )
-        return min((m for m in moments if m is not None), default=None)
+        moments = (self.waiting.next_at(), self.schedules.next_at())
+        wakes = [span for span in spans if span is not None]
+        wakes += [moment - self.wall_ahead_ms for moment in moments if moment is not None]
+        return min(wakes, default=None)
 
 
 def _burying(policy: Policy) -> Policy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from franca.core.model import Job, JobId, Schedule
+from franca.core.model import Job, Schedule
 
 
 class Totals(Struct, gc=False):
@@ -36,8 +36,8 @@ class Changes(Struct, gc=False):
     added: list[Job] = field(default_factory=list)
     updated: list[Job] = field(default_factory=list)
     moved: list[Job] = field(default_factory=list)
-    gone_held: list[JobId] = field(default_factory=list)
-    gone_tail: list[JobId] = field(default_factory=list)
+    gone_held: list[Job] = field(default_factory=list)
+    gone_tail: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
     queues_saved: list[QueueSetting] = field(default_factory=list)
     queues_gone: list[str] = field(default_factory=list)

@@ -284,7 +284,7 @@ class Ledger:
                 if want is not Shelf.NOWHERE:
                     changes.updated.append(job)
             elif want is Shelf.NOWHERE:
-                (changes.gone_held if had is Shelf.HELD else changes.gone_tail).append(job.id)
+                (changes.gone_held if had is Shelf.HELD else changes.gone_tail).append(job)
                 job.shelf = want
             else:
                 (changes.moved if had is not Shelf.NOWHERE else changes.added).append(job)

@@ -40,10 +40,15 @@ class Life(Lines):
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
+        self.wall_ahead_ms = 0
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
         self._watchers: dict[JobId, dict[Session, int]] = {}
+
+    def wall(self, now: Millis) -> Millis:
+        """The time on the wall at `now`: what `at` and cron mean, and what people may set."""
+        return now + self.wall_ahead_ms
 
     # -- leases ---------------------------------------------------------------------------
 
@@ -93,7 +98,7 @@ class Life(Lines):
         self._unlease(job)
         self._note_attempt(job, "released", NO_FAILURE, now)
         queue = self.queues[job.queue]
-        if run_at > now:
+        if run_at > self.wall(now):
             self._forget_run(job)
             job.run_at = run_at
             self._park(job, queue)
@@ -157,7 +162,7 @@ class Life(Lines):
             self._end(job, CANCELLED, b"", failure, now)
         elif policy.failures < 0 or job.failures <= policy.failures:
             self._forget_run(job)
-            job.run_at = now + delay_ms(policy, job.failures, self._rng)
+            job.run_at = self.wall(now) + delay_ms(policy, job.failures, self._rng)
             self._park(job, self.queues[job.queue])
         else:
             self._bury(job, failure, now)

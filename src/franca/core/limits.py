@@ -54,6 +54,10 @@ class Limits(Struct, frozen=True):
     """Connections of all listeners together."""
     unknown_max: int = 256
     """Connections that have not said who they are; the oldest is dropped for a new one."""
+    disk_reserve_bytes: int = 64 * 1024 * 1024
+    """Free room on the disk below which no new jobs are taken."""
+    ballast_bytes: int = 8 * 1024 * 1024
+    """Room held on the disk to be given up when it is full, so that running jobs can end."""
     handshake_ms: int = 5_000
     """Time to say who one is."""
     frame_ms: int = 30_000

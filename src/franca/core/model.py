@@ -243,7 +243,10 @@ class TailCount(QueueCount, gc=False):
 
 
 class JobQuery(Struct, frozen=True):
-    """Which jobs to find: all given conditions hold. `after` pages by id, ascending."""
+    """Which jobs to find: all given conditions hold. `after` pages by id, ascending.
+
+    `by_time` goes by `run_at` instead, earliest first, and does not page.
+    """
 
     states: tuple[State, ...] = ()
     queue: str = ""
@@ -253,3 +256,4 @@ class JobQuery(Struct, frozen=True):
     after: JobId = 0
     limit: int = 100
     newest_first: bool = False
+    by_time: bool = False

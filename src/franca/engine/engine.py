@@ -71,6 +71,10 @@ class Engine:
         """Whether another turn is wanted at once."""
         return bool(self._inputs or self._unfinished)
 
+    def unfinished(self) -> list[Link]:
+        """Links that have sent more than their share of a turn."""
+        return list(self._unfinished)
+
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:

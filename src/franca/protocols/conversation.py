@@ -31,11 +31,12 @@ class Link:
 
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
-    for the disk.
+    for the disk. `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
     __slots__ = (
         "after_commit",
+        "carrier",
         "closed",
         "closing",
         "conversation",
@@ -60,6 +61,7 @@ class Link:
         self.closed = False
         self.partial_since: Millis = 0
         self.conversation: Conversation | None = None
+        self.carrier: object = None
 
     def write(self, data: bytes) -> None:
         """Say something that is true whatever the disk does."""
@@ -134,6 +136,8 @@ class Service(ABC):
     """What one protocol keeps for all its links."""
 
     name: str
+    refusal = b""
+    """What a peer is told when there are too many connections already."""
 
     @abstractmethod
     def open(self, link: Link, now: Millis) -> Conversation:

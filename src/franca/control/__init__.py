@@ -1,0 +1,1 @@
+"""What operators may ask of a running server, in one place, whatever carries the question."""

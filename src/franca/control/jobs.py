@@ -1,0 +1,254 @@
+"""What operators may do with jobs: push, find, show, and steer them by reference or by filter.
+
+A reference is a job's id or its public name; digits are tried as an id first. Steering by filter
+goes in portions, one turn each, so that a hundred thousand dead jobs do not stop the world.
+"""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from franca.control.port import BadRequest, NodePort
+from franca.control.views import STATES, View, summary, whole
+from franca.core.errors import NotFound, TooMuch
+from franca.core.broker import Broker
+from franca.core.limits import Limits
+from franca.core.model import Backoff, Job, JobQuery, Millis, NewJob, Policy, State
+
+ORIGIN = "control"
+LEASE_MS = 1_800_000
+REFERENCES_MAX = 10_000
+
+Count = Annotated[int, Meta(ge=0)]
+Page = Annotated[int, Meta(ge=1, le=1_000)]
+Moment = Annotated[datetime.datetime, Meta(tz=True)]
+Reference = str | int
+
+
+class Push(Struct, forbid_unknown_fields=True):
+    """A new job. It runs at `at`, or `in_ms` from now, or at once."""
+
+    queue: str
+    type: str
+    args: Raw = Raw(b"[]")
+    name: str = ""
+    at: Moment | None = None
+    in_ms: Count = 0
+    retry: Count = 25
+    lease_ms: Annotated[int, Meta(ge=1_000, le=86_400_000)] = LEASE_MS
+
+
+class Find(Struct, forbid_unknown_fields=True):
+    """Which jobs: all given conditions hold. `after` is the last id of the page before."""
+
+    states: list[str] = []
+    queue: str = ""
+    type: str = ""
+    name: str = ""
+    limit: Page = 100
+    after: Count = 0
+    newest_first: bool = False
+
+
+class Show(Struct, forbid_unknown_fields=True):
+    """Which job, by id or by name."""
+
+    job: Reference
+
+
+class Choose(Struct, forbid_unknown_fields=True):
+    """Which jobs to act on: these, or all that a filter fits."""
+
+    jobs: Annotated[list[Reference], Meta(max_length=REFERENCES_MAX)] = []
+    states: list[str] = []
+    queue: str = ""
+    type: str = ""
+
+
+# -- push -------------------------------------------------------------------------------------
+
+
+async def push(node: NodePort, params: Push) -> View:
+    """Make a job that a worker of any protocol can run; its id and name."""
+    body = _arguments(params.args)
+    _check_sizes(params, body, node.engine.limits)
+    policy = Policy(failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
+    new = NewJob(
+        queue=params.queue,
+        kind=params.type,
+        body=body,
+        policy=policy,
+        name=params.name or secrets.token_hex(12),
+        media="json-args",
+        origin=ORIGIN,
+        digest=zlib.crc32(body),
+        once=bool(params.name),
+    )
+    if params.at is not None:
+        new.run_at = int(params.at.timestamp() * 1000)
+
+    def submit(broker: Broker, now: Millis) -> View:
+        if params.in_ms:
+            new.run_at = now + params.in_ms
+        job = broker.submit(new, now)
+        return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
+
+    return await node.ask(lambda engine, now: submit(engine.broker, now))
+
+
+def _arguments(raw: Raw) -> bytes:
+    try:
+        msgspec.json.decode(raw, type=list[Raw])
+        body = msgspec.json.format(bytes(raw), indent=-1)
+        body.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise BadRequest("args must be a JSON array") from None
+    return body
+
+
+def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:
+    for word, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
+        if not text and word != "name":
+            raise BadRequest(f"a job needs a {word}")
+        if len(text.encode()) > limits.name_bytes_max:
+            raise TooMuch(f"the {word} is longer than {limits.name_bytes_max} bytes")
+    if len(body) > limits.body_bytes_max:
+        raise TooMuch(f"the arguments are larger than {limits.body_bytes_max} bytes")
+
+
+# -- find and show ----------------------------------------------------------------------------
+
+
+async def find(node: NodePort, params: Find) -> View:
+    """One page of jobs, and the `after` of the next page if there may be one."""
+    query = JobQuery(
+        states=_states(params.states),
+        queue=params.queue,
+        kind=params.type,
+        names=(params.name,) if params.name else (),
+        after=params.after,
+        limit=params.limit,
+        newest_first=params.newest_first,
+    )
+    jobs = await node.find(query)
+    more = jobs[-1].id if len(jobs) == params.limit else None
+    return {"jobs": [summary(job) for job in jobs], "after": more}
+
+
+async def show(node: NodePort, params: Show) -> View:
+    """Everything about one job, or about all that bear one name, newest first."""
+    found: dict[int, View] = {}
+    for query in _queries([params.job]):
+        found |= {job.id: whole(job) for job in await node.find(query)}
+        # Memory knows what the store is not told: progress, and jobs that are not durable.
+        found |= await node.ask(lambda engine, now, q=query: _in_memory(engine.broker, q))
+        if found:
+            return {"jobs": [found[job_id] for job_id in sorted(found, reverse=True)]}
+    raise NotFound(f"there is no job {params.job}")
+
+
+def _in_memory(broker: Broker, query: JobQuery) -> dict[int, View]:
+    jobs = [broker.jobs[job_id] for job_id in query.ids if job_id in broker.jobs]
+    for name in query.names:
+        jobs += broker.named(name)
+    return {job.id: whole(job) for job in jobs}
+
+
+def _queries(references: Iterable[Reference], states: tuple[State, ...] = ()) -> list[JobQuery]:
+    """A search by id for what may be one, then a search by name."""
+    words = [str(reference) for reference in references]
+    ids = tuple(int(word) for word in words if _may_be_id(word))
+    by_id = JobQuery(states=states, ids=ids, limit=len(ids) or 1)
+    by_name = JobQuery(states=states, names=tuple(words), limit=REFERENCES_MAX)
+    return [by_id, by_name] if ids else [by_name]
+
+
+def _may_be_id(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 19
+
+
+def _states(names: Iterable[str]) -> tuple[State, ...]:
+    unknown = [name for name in names if name not in STATES]
+    if unknown:
+        raise BadRequest(f"no state is called {unknown[0]!r}: there are {', '.join(STATES)}")
+    return tuple(STATES[name] for name in names)
+
+
+# -- steer ------------------------------------------------------------------------------------
+
+
+class Steering(Struct, frozen=True):
+    """One way to steer: the broker's verb, and the states that it is for."""
+
+    verb: Callable[[Broker, Job, Millis], None]
+    states: tuple[State, ...]
+
+
+RETRY = Steering(Broker.retry, (State.WAITING, State.DEAD))
+KILL = Steering(Broker.kill, (State.WAITING, State.READY, State.LEASED))
+CANCEL = Steering(Broker.cancel, (State.WAITING, State.READY, State.LEASED))
+DELETE = Steering(Broker.cancel, (State.WAITING, State.READY, State.DEAD))
+
+
+async def retry(node: NodePort, params: Choose) -> View:
+    """Make waiting or dead jobs ready now."""
+    return await _steer(node, params, RETRY)
+
+
+async def kill(node: NodePort, params: Choose) -> View:
+    """Give live jobs up, into the dead set."""
+    return await _steer(node, params, KILL)
+
+
+async def cancel(node: NodePort, params: Choose) -> View:
+    """End live jobs, running ones too; whoever waits for them is told."""
+    return await _steer(node, params, CANCEL)
+
+
+async def delete(node: NodePort, params: Choose) -> View:
+    """Remove jobs that are not running: waiting, ready or dead."""
+    return await _steer(node, params, DELETE)
+
+
+async def _steer(node: NodePort, params: Choose, steering: Steering) -> View:
+    by_filter = bool(params.states or params.queue or params.type)
+    if by_filter == bool(params.jobs):
+        raise BadRequest("say which jobs: by id or name, or by state, queue or type")
+    if params.jobs:
+        return await _steer_these(node, params.jobs, steering)
+    return {"count": await _steer_all(node, params, steering), "missing": [], "skipped": []}
+
+
+async def _steer_these(node: NodePort, references: list[Reference], steering: Steering) -> View:
+    """Act on the jobs named; what was missing or in another state is told apart."""
+    left = list(dict.fromkeys(str(reference) for reference in references))
+    count = 0
+    for query in _queries(left, steering.states):
+        done = await node.ask(
+            lambda engine, now, q=query: _act(engine.broker, steering, _held(engine.broker, q), now)
+        )
+        done += await node.recall(
+            query, lambda jobs, now: _act(node.engine.broker, steering, jobs, now)
+        )
+        count += len(done)
+        by_id = {str(job_id) for job_id, _name in done} if query.ids else set()
+        names = {name for _job_id, name in done} if not query.ids else set()
+        left = [word for word in left if word not in by_id and word not in names]
+    missing: list[str] = []
+    skipped: list[View] = []
+    for word in left:
+        try:
+            jobs = (await show(node, Show(word)))["jobs"]
+        except NotFound:
+            missing.append(word)
+        else:
+            skipped.append({"job": word, "state": jobs[0]["state"]})
+    return {"count": count, "missing": missing, "skipped": skipped}

@@ -1,0 +1,42 @@
+"""What an operation needs of the server it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from franca.core.errors import Refused
+from franca.core.model import Job, JobQuery, Millis
+from franca.engine.engine import Engine
+
+T = TypeVar("T")
+
+
+class BadRequest(Refused):
+    """The question itself is wrong: an unknown operation, or parameters it does not take."""
+
+    code = "bad-request"
+
+
+class NodePort(Protocol):
+    """A running server, as operations see it."""
+
+    engine: Engine
+
+    async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
+        """Run `act` between two turns; its result comes when what it changed is durable."""
+
+    async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
+        """Have live or dead jobs brought from wherever they lie and act on them, durably."""
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        """Search what is committed, ended jobs included. What is found is only to be read."""
+
+    async def backup(self, path: str) -> dict[str, object]:
+        """Write a whole and consistent copy of the store into a new file."""
+
+    def status(self) -> dict[str, object]:
+        """How the server is: version, pid, uptime, store, listeners, load."""
+
+    def request_stop(self) -> None:
+        """Begin a graceful stop."""

@@ -1,0 +1,427 @@
+"""Settings: one frozen value, made once from defaults, a TOML file, the environment and flags.
+
+A later source wins over an earlier one, in that order, and each value remembers where it came
+from. Unknown keys are errors. What a key is called, how it is read and what it is by default
+stands in one table, `keys()`; a new listener is one line in `LISTENERS`. Reads files and the
+environment it is handed, nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from franca.control.values import (
+    Address,
+    Reader,
+    one_of,
+    or_number,
+    read_addresses,
+    read_duration,
+    read_number,
+    read_size,
+    read_switch,
+    read_text,
+)
+from franca.core.limits import Limits
+
+LISTENERS: dict[str, tuple[str, ...]] = {"faktory": ("127.0.0.1:7419",)}
+"""Every protocol, and where it listens unless told otherwise."""
+
+PREFIX = "FRANCA_"
+HIDDEN = "***"
+_NOT_SETTINGS = frozenset({"FRANCA_CONFIG", "FRANCA_URL"})
+# A Kubernetes service named `franca` puts these into every pod beside it.
+_OF_KUBERNETES = re.compile(r"FRANCA_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_.*)?)?)")
+_FORMER_NAMES = {"faktory.binding": "faktory.listen"}
+
+
+class ConfigError(Exception):
+    """The settings cannot be used; the text says which one, where it stands and what helps."""
+
+
+class Secret:
+    """A text that shows itself only when asked by name."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return f"Secret({HIDDEN if self._text else ''})"
+
+
+class Tls(Struct, frozen=True):
+    """Paths of PEM files; with `client_ca`, clients must show a certificate of that authority."""
+
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""
+
+
+class FaktoryOptions(Struct, frozen=True):
+    """What only the Faktory listeners need to know."""
+
+    password: Secret = Secret()
+    allow_v1_passwords: bool = True
+
+
+class Shown(Struct, frozen=True):
+    """One setting as `franca config show` prints it, secrets hidden."""
+
+    key: str
+    value: object
+    source: str
+
+
+def default_listeners() -> dict[str, tuple[Address, ...]]:
+    """Where each protocol listens unless told otherwise."""
+    return {name: read_addresses(texts) for name, texts in LISTENERS.items()}
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that may be chosen about a server."""
+
+    data: str
+    store: str = "sqlite:"
+    listeners: dict[str, tuple[Address, ...]] = field(default_factory=default_listeners)
+    insecure_bind: bool = False
+    tls: Tls = Tls()
+    faktory: FaktoryOptions = FaktoryOptions()
+    limits: Limits = Limits()
+    stop_grace_ms: int = 10_000
+    remote_shutdown: str = "loopback"
+    timezone: str = "local"
+    log_format: str = "auto"
+    log_level: str = "info"
+    sync: str = "full"
+    shown: tuple[Shown, ...] = ()
+
+
+# -- the table of keys ------------------------------------------------------------------------
+
+
+class Key(Struct, frozen=True):
+    """One setting: its dotted name, how it is read, what it is by default, its flag if any."""
+
+    name: str
+    read: Reader
+    default: object
+    flag: str = ""
+
+
+def keys() -> dict[str, Key]:
+    """Every setting there is, in the order in which they are shown."""
+    limits = msgspec.structs.asdict(Limits())
+    table = [
+        Key("data", read_text, "", "--data"),
+        Key("store", read_store, "sqlite:", "--store"),
+        *(Key(f"{n}.listen", read_addresses, list(a), f"--{n}") for n, a in LISTENERS.items()),
+        Key("insecure_bind", read_switch, False, "--insecure-bind"),
+        Key("faktory.password", read_text, ""),
+        Key("faktory.password_file", read_text, "", "--password-file"),
+        Key("faktory.allow_v1_passwords", read_switch, True),
+        Key("tls.certificate", read_text, "", "--tls-cert"),
+        Key("tls.key", read_text, "", "--tls-key"),
+        Key("tls.client_ca", read_text, "", "--tls-client-ca"),
+        Key("stop_grace", read_duration, "10s"),
+        Key("remote_shutdown", one_of("loopback", "never", "all"), "loopback"),
+        Key("timezone", read_timezone, "local"),
+        Key("log_format", one_of("auto", "console", "json"), "auto", "--log-format"),
+        Key("log_level", one_of("debug", "info", "warning", "error"), "info", "--log-level"),
+        Key("sync", one_of("full"), "full"),
+        *(Key(f"limits.{name}", _reader_of_limit(name), value) for name, value in limits.items()),
+    ]
+    return {key.name: key for key in table}
+
+
+def read_store(raw: object) -> str:
+    """`sqlite:` for the data directory's own file, `memory:` for none."""
+    names = {"": "sqlite:", "sqlite": "sqlite:", "memory": "memory:"}
+    name = names.get(raw, raw) if isinstance(raw, str) else raw
+    if isinstance(name, str) and name in names.values():
+        return name
+    raise ValueError(f"the stores are sqlite: (in the data directory) and memory:, not {raw!r}")
+
+
+def read_timezone(raw: object) -> str:
+    """`local` for the machine's, or a name such as Europe/Berlin."""
+    name = read_text(raw)
+    if name not in ("local", "UTC"):
+        import zoneinfo  # looked up only where a zone is named
+
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"no time zone is called {name!r}") from None
+    return name
+
+
+def _reader_of_limit(name: str) -> Reader:
+    if name.endswith("_ms"):
+        return or_number(read_duration)
+    return or_number(read_size) if "bytes" in name else read_number
+
+
+# -- all sources together ---------------------------------------------------------------------
+
+Layer = dict[str, tuple[object, str]]
+"""What one source says: the raw value of each key it names, and where exactly it says so."""
+
+
+def load(flags: Mapping[str, object], env: Mapping[str, str], config: str = "") -> Settings:
+    """The settings of all sources together. `flags` are by key; None and () were not given."""
+    table = keys()
+    merged = _merge(
+        [
+            _defaults(table.values(), env),
+            _of_file(config or _found_config(env), table),
+            _of_originals(env),
+            _of_environment(env, table),
+            _of_flags(flags, table),
+        ]
+    )
+    values: dict[str, object] = {}
+    for name, (raw, source) in merged.items():
+        try:
+            values[name] = table[name].read(raw)
+        except ValueError as error:
+            text = "expected a text" if name.endswith(".password") else str(error)
+            raise ConfigError(f"{source}: {name}: {text}") from None
+    settings = _build(values, merged, env)
+    _check(settings)
+    return settings
+
+
+def data_directory(data: str | None, env: Mapping[str, str], config: str = "") -> str:
+    """Where the data lies, found without judging any other setting."""
+    if not data and not env.get("FRANCA_DATA"):
+        path = config or _found_config(env)
+        in_file = _tree(path).get("data") if path else None
+        data = in_file if isinstance(in_file, str) else str(_defaults([], env)["data"][0])
+    return _absolute(data or env["FRANCA_DATA"], env)
+
+
+def _merge(layers: Iterable[Layer]) -> Layer:
+    merged: Layer = {}
+    for layer in layers:
+        forms = [layer[n] for n in ("faktory.password", "faktory.password_file") if n in layer]
+        if forms and merged:
+            if all(raw for raw, _source in forms) and len(forms) == 2:
+                raise ConfigError(f"{forms[0][1]}: a password or a password_file, not both")
+            # A password of a later source takes the place of an earlier one in either form.
+            merged["faktory.password"] = merged["faktory.password_file"] = ("", forms[0][1])
+        merged |= layer
+    return merged
+
+
+def _defaults(table: Iterable[Key], env: Mapping[str, str]) -> Layer:
+    layer: Layer = {key.name: (key.default, "default") for key in table}
+    state = env.get("STATE_DIRECTORY", "").split(":")[0]
+    if state:
+        return layer | {"data": (state, "environment STATE_DIRECTORY")}
+    home = env.get("XDG_DATA_HOME") or "~/.local/share"
+    return layer | {"data": (os.path.join(home, "franca"), "default")}
+
+
+def _found_config(env: Mapping[str, str]) -> str:
+    """The configuration file that the environment names or that lies in its place, if any."""
+    if env.get("FRANCA_CONFIG"):
+        return env["FRANCA_CONFIG"]
+    own = os.path.join(env.get("XDG_CONFIG_HOME") or "~/.config", "franca")
+    for folder in (env.get("CONFIGURATION_DIRECTORY", "").split(":")[0], own):
+        path = _absolute(os.path.join(folder, "franca.toml"), env) if folder else ""
+        if path and os.path.exists(path):
+            return path
+    return ""
+
+
+def _tree(path: str) -> dict[str, object]:
+    import tomllib  # most commands have no file to read
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _of_file(path: str, table: Mapping[str, Key]) -> Layer:
+    layer: Layer = {}
+    tables = {name.partition(".")[0] for name in table if "." in name}
+    for name, raw in _flat(_tree(path), tables) if path else ():
+        if name not in table:
+            raise ConfigError(f"{path}: {_unknown(name, table, str)}")
+        layer[name] = (raw, path)
+    return layer
+
+
+def _flat(tree: Mapping[str, object], tables: set[str]) -> Iterator[tuple[str, object]]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and name in tables:
+            yield from ((f"{name}.{inner}", raw) for inner, raw in value.items())
+        else:
+            yield name, value
+
+
+def _of_originals(env: Mapping[str, str]) -> Layer:
+    """What users of the original servers already export."""
+    password = env.get("FAKTORY_PASSWORD", "")
+    if not password:
+        return {}
+    # As the original: a value that begins with a slash is the path of a file.
+    name = "faktory.password_file" if password.startswith("/") else "faktory.password"
+    return {name: (password, "environment FAKTORY_PASSWORD")}
+
+
+def _of_environment(env: Mapping[str, str], table: Mapping[str, Key]) -> Layer:
+    layer: Layer = {}
+    for variable, text in env.items():
+        if not variable.startswith(PREFIX) or variable in _NOT_SETTINGS or not text:
+            continue
+        name = variable.removeprefix(PREFIX).lower().replace("__", ".")
+        if name in table:
+            layer[name] = (text, f"environment {variable}")
+        elif not _OF_KUBERNETES.fullmatch(variable):
+            raise ConfigError(f"environment: {_unknown(name, table, variable_of)}")
+    return layer
+
+
+def variable_of(name: str) -> str:
+    """The environment variable that sets a key."""
+    return PREFIX + name.upper().replace(".", "__")
+
+
+def _of_flags(flags: Mapping[str, object], table: Mapping[str, Key]) -> Layer:
+    given = {name: raw for name, raw in flags.items() if raw is not None and raw != ()}
+    return {name: (raw, f"flag {table[name].flag}") for name, raw in given.items()}
+
+
+def _unknown(name: str, table: Mapping[str, Key], spelled: Callable[[str], str]) -> str:
+    near = _nearest(name, table)
+    hint = f"; did you mean {spelled(near)}?" if near else ""
+    return f"there is no setting {spelled(name)}{hint}"
+
+
+def _nearest(name: str, table: Mapping[str, Key]) -> str:
+    """The known key that a wrong one most likely stands for, or nothing."""
+    if name in _FORMER_NAMES:
+        return _FORMER_NAMES[name]
+    if f"{name}.listen" in table:
+        return f"{name}.listen"
+    whole = difflib.get_close_matches(name, table, 1)
+    if whole:
+        return whole[0]
+    ends = {key.rpartition(".")[2]: key for key in reversed(list(table))}
+    part = difflib.get_close_matches(name.rpartition(".")[2], ends, 1)
+    return ends[part[0]] if part else ""
+
+
+# -- the whole --------------------------------------------------------------------------------
+
+
+def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) -> Settings:
+    def part(table: str) -> dict[str, object]:
+        return {n.partition(".")[2]: v for n, v in values.items() if n.startswith(f"{table}.")}
+
+    faktory = part("faktory")
+    password = str(faktory["password"])
+    if faktory["password_file"]:
+        source = merged["faktory.password_file"][1]
+        password = _password_in(_absolute(str(faktory["password_file"]), env), source)
+    tls = {name: str(path) and _absolute(str(path), env) for name, path in part("tls").items()}
+    whole: dict[str, object] = {name: value for name, value in values.items() if "." not in name}
+    whole["data"] = _absolute(str(whole["data"]), env)
+    whole["stop_grace_ms"] = whole.pop("stop_grace")
+    whole["listeners"] = {name: values[f"{name}.listen"] for name in LISTENERS}
+    whole["tls"] = msgspec.convert(tls, Tls)
+    whole["limits"] = msgspec.convert(part("limits"), Limits)
+    whole["faktory"] = FaktoryOptions(Secret(password), bool(faktory["allow_v1_passwords"]))
+    whole["shown"] = tuple(
+        Shown(name, HIDDEN if raw and name.endswith(".password") else raw, source)
+        for name, (raw, source) in merged.items()
+    )
+    return msgspec.convert(whole, Settings)
+
+
+def _password_in(path: str, source: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            password = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source}: the password file {path} cannot be read: {error}") from None
+    if not password:
+        raise ConfigError(f"{source}: the password file {path} is empty")
+    return password
+
+
+def _absolute(path: str, env: Mapping[str, str]) -> str:
+    if path == "~" or path.startswith("~/"):
+        path = (env.get("HOME") or os.path.expanduser("~")) + path[1:]
+    return os.path.abspath(path)
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what each key allows by itself and the whole does not."""
+    tls = settings.tls
+    if bool(tls.certificate) != bool(tls.key):
+        raise ConfigError("tls.certificate and tls.key are needed together")
+    if tls.client_ca and not tls.certificate:
+        raise ConfigError("tls.client_ca needs tls.certificate and tls.key")
+    secured = [a for addresses in settings.listeners.values() for a in addresses if a.tls]
+    if secured and not tls.certificate:
+        raise ConfigError(f"{secured[0]} needs a certificate: --tls-cert and --tls-key")
+    if tls.certificate and not secured:
+        # Nobody gives a certificate in order to be spoken to in the clear.
+        raise ConfigError("a certificate is given and no listener uses it: write tls://host:port")
+    if settings.limits.frame_bytes_max < settings.limits.body_bytes_max:
+        raise ConfigError("limits.frame_bytes_max must not be below limits.body_bytes_max")
+    if settings.limits.output_hard_bytes < settings.limits.output_soft_bytes:
+        raise ConfigError("limits.output_hard_bytes must not be below limits.output_soft_bytes")
+
+
+def open_binds(settings: Settings) -> list[tuple[str, Address]]:
+    """The listeners that other machines can reach and that ask nobody for a proof of who he is."""
+    secrets = {"faktory": settings.faktory.password}
+    return [
+        (protocol, address)
+        for protocol, addresses in settings.listeners.items()
+        for address in addresses
+        if not address.local
+        and not secrets.get(protocol)
+        and not (address.tls and settings.tls.client_ca)
+    ]
+
+
+def check_binds(settings: Settings) -> None:
+    """Refuse to be open to the network without a password, unless told so in so many words."""
+    if settings.insecure_bind:
+        return
+    for protocol, address in open_binds(settings):
+        raise ConfigError(
+            f"--{protocol} {address} can be reached from other machines and asks for no password. "
+            f"Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
+            "--password-file, FAKTORY_PASSWORD); ask for client certificates (tls:// and "
+            "tls.client_ca); or give --insecure-bind if the network is trusted."
+        )

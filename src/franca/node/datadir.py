@@ -1,0 +1,105 @@
+"""The data directory: ours alone, readable by nobody else, with a reserve for a full disk.
+
+One server holds it at a time. A server that could not trust its disk leaves a mark behind, and
+the next one copies the store into a fresh file before it believes a word of it: what the kernel
+still has in its cache after a failed sync may never have reached the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+
+from franca.store.port import StoreBusy
+from franca.store.sqlite import copy_into
+
+STORE = "franca.db"
+LOCK = "lock"
+SUSPECT = "suspect"
+BALLAST = "ballast"
+
+
+class DataDir:
+    """A directory that is locked for as long as this object is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise StoreBusy(f"another server holds {path}") from error
+
+    @property
+    def store_path(self) -> str:
+        """Where the embedded store's file is."""
+        return str(self.path / STORE)
+
+    def mark_suspect(self, reason: str) -> None:
+        """Leave word that a write or a sync failed. Best effort: the disk may refuse this too."""
+        try:
+            (self.path / SUSPECT).write_text(reason + "\n", encoding="utf-8")
+        except OSError:
+            pass
+
+    def heal(self) -> bool:
+        """Copy a suspect store into a fresh, synced file; True if that was needed."""
+        mark = self.path / SUSPECT
+        if not mark.exists():
+            return False
+        store = Path(self.store_path)
+        if store.exists():
+            fresh = self.path / (STORE + ".fresh")
+            fresh.unlink(missing_ok=True)
+            copy_into(sqlite3.connect(store), str(fresh))
+            for suffix in ("-wal", "-shm"):
+                Path(str(store) + suffix).unlink(missing_ok=True)
+            os.replace(fresh, store)
+            self._sync()
+        mark.unlink()
+        self._sync()
+        return True
+
+    def _sync(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    # -- room on the disk ---------------------------------------------------------------------
+
+    def free_bytes(self) -> int:
+        """Room that this server may still use."""
+        stat = os.statvfs(self.path)
+        return stat.f_bavail * stat.f_frsize
+
+    def take_ballast(self, size: int) -> None:
+        """Hold room that can be given up when the disk is full, if it can be had."""
+        path = self.path / BALLAST
+        if size <= 0 or (path.exists() and path.stat().st_size == size):
+            return
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            os.ftruncate(descriptor, size)
+        except OSError:
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+    def drop_ballast(self) -> bool:
+        """Give the held room up; False if there was none."""
+        try:
+            (self.path / BALLAST).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let the next server in."""
+        os.close(self._lock)

@@ -1,0 +1,39 @@
+"""What the node measures of itself: the event loop's lag, commits, memory."""
+
+from __future__ import annotations
+
+import resource
+from collections import deque
+
+SAMPLES = 1_200
+
+
+class Gauges:
+    """The last minute of lag samples, and counts since the start."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self._last = 0.0
+        self._lags: deque[float] = deque(maxlen=SAMPLES)
+
+    def sample(self, now_s: float, expected_s: float) -> None:
+        """Note how much later than expected a timer rang."""
+        if self._last:
+            self._lags.append(max(0.0, now_s - self._last - expected_s))
+        self._last = now_s
+
+    def lag_p99_ms(self) -> float:
+        """The 99th percentile of the event loop's lag over the last minute."""
+        if not self._lags:
+            return 0.0
+        ordered = sorted(self._lags)
+        return round(ordered[int(len(ordered) * 0.99)] * 1000, 2)
+
+
+def memory_mb() -> int:
+    """Resident memory of this process."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() // (1 << 20)
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

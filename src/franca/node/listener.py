@@ -1,0 +1,166 @@
+"""Sockets: accepting, reading and writing, with bounds both ways. Knows no byte of a protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, cast
+
+from franca.protocols.conversation import Link, Peer
+
+if TYPE_CHECKING:
+    from franca.node.node import Group, Node
+
+KEEPALIVE = (
+    ("TCP_KEEPIDLE", 60),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 30_000),
+)
+
+
+class Connection(asyncio.Protocol):
+    """One socket and its link. `waits_for` is the group behind which its words queue, or 0."""
+
+    __slots__ = (
+        "_closed",
+        "_full",
+        "_node",
+        "_reading",
+        "_service",
+        "closing",
+        "link",
+        "transport",
+        "waits_for",
+    )
+
+    link: Link
+    transport: asyncio.Transport
+
+    def __init__(self, node: Node, service_name: str) -> None:
+        self._node = node
+        self._service = service_name
+        self._closed = False
+        self._full = False
+        self._reading = True
+        self.closing = False
+        self.waits_for = 0
+
+    # -- called by the event loop -------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer is there: open its link, or turn it away."""
+        self.transport = cast(asyncio.Transport, transport)
+        node = self._node
+        engine = node.engine
+        limits = engine.limits
+        self.transport.set_write_buffer_limits(high=limits.output_soft_bytes)
+        if len(engine.links) >= limits.connections_max:
+            self._closed = True
+            self.transport.write(engine.services[self._service].refusal)
+            self.transport.close()
+            return
+        _keep_alive(transport.get_extra_info("socket"))
+        peer = _peer(transport)
+        self.link = engine.open_link(self._service, node.next_link_id(), peer, node.clock.now())
+        self.link.carrier = self
+        node.soon()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the peer; they are acted on in the next turn."""
+        link = self.link
+        node = self._node
+        node.engine.received(link, data)
+        node.soon()
+        conversation = link.conversation
+        if conversation is not None and conversation.holding:
+            node.pause_if_flooded(link)
+
+    def eof_received(self) -> bool:
+        """A peer that says no more wants no more: hang up."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone. Words that still waited for the disk were not heard."""
+        if self._closed:
+            return
+        self._closed = True
+        node = self._node
+        node.engine.close_link(self.link, node.clock.now(), unheard=self.waits_for != 0)
+        node.soon()
+
+    def pause_writing(self) -> None:
+        """The peer does not read: read nothing more from it either."""
+        self._full = True
+        self._read_or_not()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._full = False
+        self._read_or_not()
+
+    # -- called by the node ---------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Write, unless the peer is gone; cut off one that lets too much pile up."""
+        if self._closed or self.transport.is_closing():
+            return
+        if self._full:
+            waiting = self.transport.get_write_buffer_size()
+            if waiting > self._node.engine.limits.output_hard_bytes:
+                self.transport.abort()
+                return
+        self.transport.write(data)
+
+    def close_after(self, group: Group | None) -> None:
+        """Hang up now, or once the words that wait for `group` have been said."""
+        self.closing = True
+        if group is None:
+            self.close_now()
+
+    def close_now(self) -> None:
+        """Hang up once everything written has left."""
+        if not self._closed:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Hang up and say nothing more, not even what was already written."""
+        if not self._closed:
+            self.transport.abort()
+
+    def pause_reading(self) -> None:
+        """Read nothing for a while."""
+        self._reading = False
+        self._read_or_not()
+
+    def resume_reading(self) -> None:
+        """Read again, unless the peer does not read either."""
+        self._reading = True
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        if self._closed or self.transport.is_closing():
+            return
+        if self._reading and not self._full:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+
+def _peer(transport: asyncio.BaseTransport) -> Peer:
+    name = transport.get_extra_info("peername")
+    if isinstance(name, tuple):
+        host = str(name[0])
+        local = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
+        return Peer(f"{host}:{name[1]}", local)
+    return Peer("unix", True)
+
+
+def _keep_alive(sock: socket.socket | None) -> None:
+    """A peer that vanished without a word is noticed within a minute and a half."""
+    if sock is None or sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,332 @@
+"""The node's turn: gather what came in, let the engine act, commit, then speak.
+
+Nothing that depends on a commit leaves before it. While one group is on its way to the disk the
+next one forms: turns go on, and replies that need no disk leave at once. A commit that fails
+ends the process; what was not committed was never said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from franca.core.model import Job, JobQuery, Millis
+from franca.engine.engine import Engine
+from franca.node.clock import SystemClock
+from franca.node.gauges import Gauges
+from franca.node.listener import Connection
+from franca.protocols.conversation import Link
+from franca.store.port import Store
+
+T = TypeVar("T")
+Waiter = Callable[[], None]
+
+TICK_S = 0.05
+
+
+class Group:
+    """What is said when one commit has made it true."""
+
+    __slots__ = ("number", "said", "waiters")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.said: list[tuple[Connection, bytes]] = []
+        self.waiters: list[Waiter] = []
+
+
+class Node:
+    """One engine, one store, and the connections between them and the world."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        clock: SystemClock,
+        *,
+        boot: str,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.engine = engine
+        self.store = store
+        self.clock = clock
+        self.gauges = Gauges()
+        self._boot = boot
+        self._links = 0
+        self._loop = asyncio.get_running_loop()
+        self._on_failure = on_failure
+        self._turn_set = False
+        self._busy = False
+        self._failed = False
+        self._forming = Group(1)
+        self._in_flight = Group(0)
+        self._paused: dict[Connection, None] = {}
+        self._commits: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write_forever, name="writer", daemon=True)
+        if not store.instant:
+            self._writer.start()
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+
+    def next_link_id(self) -> str:
+        """A name for a link that no other link has, in this run or another."""
+        self._links += 1
+        return f"{self._boot}-{self._links}"
+
+    # -- turns ------------------------------------------------------------------------------
+
+    def soon(self) -> None:
+        """Ask for a turn in this pass of the event loop; one serves all who ask."""
+        if not self._turn_set:
+            self._turn_set = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_set = False
+        if self._failed:
+            return
+        now = self.clock.now()
+        engine = self.engine
+        engine.turn(now)
+        if engine.speaking:
+            self._speak()
+        if not self._busy:
+            self._begin_group(now)
+        if engine.has_input():
+            self._pause_floods()
+            self.soon()
+        if self._paused:
+            self._resume_quiet()
+
+    def _tick(self) -> None:
+        self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self.gauges.sample(self._loop.time(), TICK_S)
+        self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
+        self.soon()
+
+    # -- speaking -----------------------------------------------------------------------------
+
+    def _speak(self) -> None:
+        """Send what needs no disk, and keep the rest for the commit that it needs."""
+        speaking = self.engine.speaking
+        uncommitted = self._busy or self.engine.broker.has_changes()
+        for link in speaking:
+            out = link.out
+            connection = cast(Connection, link.carrier)
+            if out:
+                data = out[0] if len(out) == 1 else b"".join(out)
+                out.clear()
+                self._say(connection, data, link.after_commit and uncommitted)
+                link.after_commit = False
+            if link.closing:
+                connection.close_after(self._waiting_group(connection))
+        speaking.clear()
+
+    def _say(self, connection: Connection, data: bytes, needs_disk: bool) -> None:
+        if needs_disk:
+            self._forming.said.append((connection, data))
+            connection.waits_for = self._forming.number
+            return
+        group = self._waiting_group(connection)
+        if group is None:
+            connection.send(data)
+        else:
+            group.said.append((connection, data))
+
+    def _waiting_group(self, connection: Connection) -> Group | None:
+        """The group behind which a connection's words queue, if any."""
+        if not connection.waits_for:
+            return None
+        return self._in_flight if connection.waits_for == self._in_flight.number else self._forming
+
+    def _release(self, group: Group) -> None:
+        """Everything that waited for this group is true now."""
+        number = group.number
+        for connection, data in group.said:
+            if connection.waits_for == number:
+                connection.waits_for = 0
+            connection.send(data)
+        for connection, _ in group.said:
+            if connection.closing and not connection.waits_for:
+                connection.close_now()
+        for waiter in group.waiters:
+            waiter()
+
+    # -- committing -----------------------------------------------------------------------------
+
+    def _begin_group(self, now: Millis) -> None:
+        """Hand over what has changed; with an instant store, until nothing changes any more."""
+        broker = self.engine.broker
+        while True:
+            if not broker.has_changes() and not broker.wants:
+                if self._forming.said or self._forming.waiters:
+                    group, self._forming = self._forming, Group(self._forming.number + 1)
+                    self._release(group)
+                return
+            self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
+            self._busy = True
+            try:
+                self._write(now)
+            except Exception as error:
+                self._fail(error)
+                return
+            if not self.store.instant:
+                self._commits.put(True)
+                return
+            self._busy = False
+            self._release(self._in_flight)
+
+    def _write(self, now: Millis) -> None:
+        broker = self.engine.broker
+        changes = broker.drain()
+        wants = broker.take_wants()
+        supplied = self.store.write(changes, wants)
+        for want, jobs in zip(wants, supplied, strict=True):
+            self.engine.supplied(want, jobs, now)
+        if self.engine.speaking:
+            self._speak()
+
+    def _write_forever(self) -> None:
+        """The writer thread: waits for the disk so that nobody else has to."""
+        while self._commits.get():
+            error: BaseException | None = None
+            tidy = False
+            try:
+                self.store.commit()
+                tidy = self.store.wants_tidying()
+            except BaseException as failure:
+                error = failure
+            self._call(self._committed, error, tidy)
+            if tidy:
+                try:
+                    self.store.tidy()
+                except BaseException as failure:
+                    error = failure
+                self._call(self._tidied, error)
+
+    def _call(self, act: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act, *arguments)
+        except RuntimeError:
+            return  # the loop is closed: nobody is left to be told
+
+    def _committed(self, error: BaseException | None, tidying: bool) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        self.gauges.commits += 1
+        self._release(self._in_flight)
+        if not tidying:
+            self._tidied(None)
+
+    def _tidied(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error)
+            return
+        self._busy = False
+        self._begin_group(self.clock.now())
+
+    def _fail(self, error: BaseException) -> None:
+        """The store failed: say nothing more to anybody."""
+        if not self._failed:
+            self._failed = True
+            for link in list(self.engine.links):
+                cast(Connection, link.carrier).abort()
+            self._on_failure(error)
+
+    # -- for operators --------------------------------------------------------------------------
+
+    async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
+        """Run `act` between two turns; its result comes when what it changed is durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        result = act(self.engine, self.clock.now())
+        self._settle(future, result)
+        self.soon()
+        return await future
+
+    async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
+        """Have jobs brought from wherever they lie, act on them, and make that durable."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def settle(jobs: list[Job], now: Millis) -> None:
+            self._settle(future, act(jobs, now))
+
+        self.engine.broker.recall(query, _Recaller(settle, future.set_exception))
+        self.soon()
+        return await future
+
+    def _settle(self, future: asyncio.Future[T], result: T) -> None:
+        def settle() -> None:
+            if not future.done():
+                future.set_result(result)
+
+        self._forming.waiters.append(settle)
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        """Search the store on another thread; only what is committed is found."""
+        return await self._loop.run_in_executor(None, self.store.find, query)
+
+    # -- back-pressure ----------------------------------------------------------------------------
+
+    def _pause_floods(self) -> None:
+        """Stop reading from those who send faster than their share of turns."""
+        for link in self.engine.unfinished():
+            self.pause_if_flooded(link)
+        limit = self.engine.limits.pending_bytes
+        if self.engine.broker.pending_bytes > limit:
+            for link in self.engine.links:
+                self._pause(cast(Connection, link.carrier))
+
+    def pause_if_flooded(self, link: Link) -> None:
+        """Stop reading from a peer that has more unread than it may."""
+        conversation = link.conversation
+        if conversation is not None and conversation.unread() > self.engine.limits.link_input_bytes:
+            self._pause(cast(Connection, link.carrier))
+
+    def _pause(self, connection: Connection) -> None:
+        self._paused[connection] = None
+        connection.pause_reading()
+
+    def _resume_quiet(self) -> None:
+        limits = self.engine.limits
+        if self.engine.broker.pending_bytes > limits.pending_bytes:
+            return
+        for connection in list(self._paused):
+            conversation = connection.link.conversation
+            unread = conversation.unread() if conversation is not None else 0
+            if connection.link.closed or unread <= limits.link_input_bytes // 2:
+                del self._paused[connection]
+                connection.resume_reading()
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Wait until everything said so far is durable and sent."""
+        await self.ask(lambda engine, now: None)
+
+    def close(self) -> None:
+        """Stop turning. The store is the caller's to close, after this."""
+        self._ticker.cancel()
+        self._failed = True
+        if self._writer.is_alive():
+            self._commits.put(False)
+            self._writer.join(timeout=30)
+
+
+class _Recaller:
+    """Takes recalled jobs for an operator."""
+
+    def __init__(
+        self, act: Callable[[list[Job], Millis], None], fail: Callable[[Exception], None]
+    ) -> None:
+        self._act = act
+        self._fail = fail
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """Act on the jobs; a mistake in the asking reaches whoever asked."""
+        try:
+            self._act(jobs, now)
+        except Exception as error:
+            self._fail(error)

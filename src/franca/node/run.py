@@ -1,0 +1,377 @@
+"""One server from start to stop: builds the layers, listens, waits for a signal, leaves tidily."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import os
+import resource
+import secrets
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random, SystemRandom
+
+from msgspec.structs import replace
+
+from franca import __version__
+from franca.control.server import ControlServer
+from franca.control.values import Address
+from franca.core.broker import Broker
+from franca.core.limits import Limits
+from franca.core.model import Job, JobQuery, Millis
+from franca.engine.engine import Engine
+from franca.node import log
+from franca.node.clock import SystemClock
+from franca.node.config import ConfigError, Settings
+from franca.node.datadir import DataDir
+from franca.node.gauges import memory_mb
+from franca.node.listener import Connection
+from franca.node.node import Node, T
+from franca.node.room import RoomWatch
+from franca.node.services import build_services
+from franca.store.memory import MemoryStore
+from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError
+from franca.store.sqlite import SqliteStore
+
+EXIT_STOPPED = 0
+EXIT_FAILED = 1
+EXIT_DISK = 74
+EXIT_BUSY = 75
+EXIT_CONFIG = 78
+ROOM_EVERY_S = 1.0
+NO_LIMIT = 1 << 60
+
+Announce = Callable[[list[tuple[str, str]]], None]
+StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
+
+
+def run(settings: Settings, announce: Announce | None = None) -> int:
+    """Serve until told to stop; returns the exit code.
+
+    `announce` is called once everything listens, with (protocol, address) of each listener.
+    """
+    os.umask(0o077)
+    logs = log.start(settings.log_format, settings.log_level)
+    try:
+        return _run_on(_loop_maker(), Server(settings, announce))
+    except StoreBusy as error:
+        log.event("error", "data-locked", str(error))
+        return EXIT_BUSY
+    except StoreDamaged as error:
+        log.event("error", "store-damaged", str(error))
+        return EXIT_DISK
+    except (StoreError, OSError) as error:
+        log.event("error", "cannot-start", str(error))
+        return EXIT_DISK if isinstance(error, StoreError) else EXIT_FAILED
+    except ConfigError as error:
+        log.event("error", "bad-config", str(error))
+        return EXIT_CONFIG
+    finally:
+        logs.stop()
+
+
+def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop  # on platforms that have it; asyncio's own loop serves elsewhere
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _run_on(make_loop: Callable[[], asyncio.AbstractEventLoop], server: Server) -> int:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(server.serve())
+
+
+def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
+    """The store that the settings name."""
+    if settings.store == "memory:":
+        return MemoryStore(settings.limits.ended_jobs)
+    return SqliteStore(data.store_path, ended_jobs=settings.limits.ended_jobs, make_room=make_room)
+
+
+class Server:
+    """Everything between two exit codes. `NodePort` of the operations."""
+
+    node: Node
+    engine: Engine
+
+    def __init__(
+        self,
+        settings: Settings,
+        announce: Announce | None = None,
+        make_store: StoreMaker = make_store,
+    ) -> None:
+        self.settings = settings
+        self._announce = announce
+        self._make_store = make_store
+        self._clock = SystemClock()
+        self._started_at = self._clock.now()
+        self._stop_asked = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._servers: list[asyncio.Server] = []
+        self._addresses: list[tuple[str, str]] = []
+        self._tls: ssl.SSLContext | None = None
+
+    async def serve(self) -> int:
+        """Start, wait for the end, stop."""
+        settings = self.settings
+        _raise_file_limit()
+        data = DataDir(Path(settings.data))
+        try:
+            if data.heal():
+                log.event("warning", "store-healed", "the store was copied after a failed write")
+            return await self._serve_in(data)
+        finally:
+            data.close()
+
+    async def _serve_in(self, data: DataDir) -> int:
+        limits = self.settings.limits
+        if self.settings.store == "memory:":
+            limits = _without_tails(limits)
+        broker = Broker(limits, Random(secrets.randbits(64)))
+        room = RoomWatch(data, broker, limits)
+        store = self._make_store(self.settings, data, room.make_room)
+        broker.restore_at(store.open(), self._clock.now())
+        services = build_services(broker, self.settings, SystemRandom(), self)
+        self.engine = Engine(broker, services, limits)
+        self.store = store
+        boot = secrets.token_hex(4)
+        self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
+        # What is alive now stays alive: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        control = ControlServer(self, data.path / "control.sock")
+        watch = asyncio.create_task(self._watch_room(room))
+        try:
+            await self._listen(services)
+            await control.start()
+            self._catch_signals()
+            self._announce_ready()
+            await self._wait()
+            if self._failure is None:
+                await self._leave()
+        finally:
+            watch.cancel()
+            await control.close()
+            for server in self._servers:
+                server.close()
+            self.node.close()
+            if self._failure is None:
+                store.close()
+        if self._failure is not None:
+            data.mark_suspect(str(self._failure))
+            log.event("error", "store-failed", f"the store failed, stopping: {self._failure}")
+            return EXIT_DISK
+        log.event("info", "stopped", "stopped")
+        return EXIT_STOPPED
+
+    # -- listening ----------------------------------------------------------------------------
+
+    async def _listen(self, services: Mapping[str, object]) -> None:
+        for name in services:
+            for address in self.settings.listeners.get(name, ()):
+                await self._listen_on(name, address)
+
+    async def _listen_on(self, name: str, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+
+        def connect() -> Connection:
+            return Connection(self.node, name)
+
+        tls = self._tls_context() if self._wants_tls(address) else None
+        options: dict[str, float] = {"ssl_handshake_timeout": 5.0} if tls else {}
+        try:
+            if address.path:
+                _clear_socket(address.path)
+                server = await loop.create_unix_server(
+                    connect, address.path, ssl=tls, backlog=1024, **options
+                )
+                os.chmod(address.path, 0o600)
+                shown = f"unix:{address.path}"
+            else:
+                server = await loop.create_server(
+                    connect, address.host or None, address.port, ssl=tls, backlog=1024, **options
+                )
+                shown = _shown(address, server)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(f"cannot listen for {name} on {address}: {reason}") from error
+        self._servers.append(server)
+        self._addresses.append((name, shown))
+        log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
+
+    def _wants_tls(self, address: Address) -> bool:
+        """Where a certificate is given, every TCP listener speaks TLS, as the original does."""
+        return not address.path and (address.tls or bool(self.settings.tls.certificate))
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            tls = self.settings.tls
+            if not tls.certificate:
+                raise ConfigError("tls:// needs tls.certificate and tls.key")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if tls.client_ca:
+                context.load_verify_locations(tls.client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+            context.load_cert_chain(tls.certificate, tls.key or None)
+            self._tls = context
+        return self._tls
+
+    def _reload(self) -> None:
+        """SIGHUP: new connections get the certificate that is in the files now."""
+        if self._tls is None:
+            return
+        tls = self.settings.tls
+        try:
+            self._tls.load_cert_chain(tls.certificate, tls.key or None)
+        except (OSError, ssl.SSLError) as error:
+            log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
+        else:
+            log.event("info", "tls-reloaded", "certificates read again")
+
+    def _announce_ready(self) -> None:
+        log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
+        if self._announce is not None:
+            self._announce(self._addresses)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_stop_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        faulthandler.register(signal.SIGTTIN, file=sys.stderr, all_threads=True)
+
+    def _on_stop_signal(self) -> None:
+        if self._stop_asked.is_set():
+            self._stop_now.set()
+        self._stop_asked.set()
+
+    def request_stop(self) -> None:
+        """Begin to stop, as on SIGTERM."""
+        self._stop_asked.set()
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = error
+        self._stop_asked.set()
+        self._stop_now.set()
+
+    async def _wait(self) -> None:
+        await self._stop_asked.wait()
+
+    async def _leave(self) -> None:
+        """Accept no more, ask workers to leave, wait for them within the grace."""
+        log.event("info", "stopping", "stopping: no new connections, workers asked to leave")
+        for server in self._servers:
+            server.close()
+        self.engine.stop(self._clock.now())
+        self.node.soon()
+        deadline = self._clock.now() + self.settings.stop_grace_ms
+        while self.engine.consumers() and self._clock.now() < deadline:
+            try:
+                await asyncio.wait_for(self._stop_now.wait(), 0.05)
+                break
+            except TimeoutError:
+                continue
+        if self._failure is None:
+            await self.node.settle()
+        for link in list(self.engine.links):
+            link.close()
+        self.node.soon()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if self._failure is None:
+            await self.node.settle()
+
+    async def _watch_room(self, room: RoomWatch) -> None:
+        while True:
+            if room.look():
+                full = self.engine.broker.refusing_new
+                text = "no room: new jobs are refused" if full else "room again: new jobs are taken"
+                log.event("warning", "disk-full" if full else "disk-room", text)
+            await asyncio.sleep(ROOM_EVERY_S)
+
+    # -- what operations and INFO ask -----------------------------------------------------------
+
+    async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
+        """Run something inside a turn; see `Node.ask`."""
+        return await self.node.ask(act)
+
+    async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
+        """Act on jobs from wherever they lie; see `Node.recall`."""
+        return await self.node.recall(query, act)
+
+    async def find(self, query: JobQuery) -> list[Job]:
+        """Search what is committed."""
+        return await self.node.find(query)
+
+    async def backup(self, path: str) -> dict[str, object]:
+        """Copy the store into a new file while it runs."""
+        await asyncio.get_running_loop().run_in_executor(None, self.store.backup, path)
+        return {"path": path, "bytes": os.path.getsize(path)}
+
+    def uptime_s(self) -> int:
+        """Whole seconds since the start."""
+        return (self._clock.now() - self._started_at) // 1000
+
+    def connections(self) -> int:
+        """Peers that are connected now."""
+        return len(self.engine.links)
+
+    def memory_mb(self) -> int:
+        """Resident memory."""
+        return memory_mb()
+
+    def status(self) -> dict[str, object]:
+        """What a running server says of itself."""
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptime_s": self.uptime_s(),
+            "data": self.settings.data,
+            "store": self.settings.store,
+            "listeners": [{"protocol": name, "address": a} for name, a in self._addresses],
+            "connections": self.connections(),
+            "rss_mb": memory_mb(),
+            "commits": self.node.gauges.commits,
+            "loop_lag_p99_ms": self.node.gauges.lag_p99_ms(),
+            "refusing_new": self.engine.broker.refusing_new,
+        }
+
+
+def _without_tails(limits: Limits) -> Limits:
+    """A store in memory has nowhere to put a tail that would not be memory too."""
+    return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT)
+
+
+def _shown(address: Address, server: asyncio.Server) -> str:
+    """The address with the port that was really taken."""
+    port = server.sockets[0].getsockname()[1]
+    host = address.host or "0.0.0.0"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _clear_socket(path: str) -> None:
+    """Remove a socket that a killed server left behind, and nothing else."""
+    try:
+        if Path(path).is_socket():
+            os.unlink(path)
+    except OSError:
+        pass
+
+
+def _raise_file_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):
+            pass

@@ -1,0 +1,61 @@
+"""RFC 3339 both ways: moments in milliseconds, texts in UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from franca.core.model import Millis
+
+_RFC3339: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))",
+    re.ASCII,
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+_LATEST_SECOND: Final = 253_402_300_799
+
+
+class Stamps:
+    """Texts of moments. The last one is kept: most are asked for many times in a row."""
+
+    __slots__ = ("_at", "_second", "_second_text", "_text")
+
+    def __init__(self) -> None:
+        self._at: Millis = -1
+        self._text = ""
+        self._second = -1
+        self._second_text = ""
+
+    def text(self, at: Millis) -> str:
+        """The moment in UTC, always 24 characters long."""
+        if at != self._at:
+            second, milli = divmod(at, 1000)
+            if second != self._second:
+                moment = _EPOCH + min(max(second, 0), _LATEST_SECOND) * _SECOND
+                self._second_text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+                self._second = second
+            self._text = f"{self._second_text}.{milli:03d}Z"
+            self._at = at
+        return self._text
+
+
+def parse_rfc3339(text: str) -> Millis | None:
+    """The first whole millisecond not before the moment, or None if it is no such text."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
+    zone = UTC
+    try:
+        if match[8]:
+            if int(match[10]) > 59:
+                return None
+            offset = timedelta(hours=int(match[9]), minutes=int(match[10]))
+            zone = timezone(-offset if match[8] == "-" else offset)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+    except ValueError:
+        return None
+    fraction = (match[7] or "")[:9].ljust(9, "0")
+    return (moment - _EPOCH) // _SECOND * 1000 - int(fraction) // -1_000_000

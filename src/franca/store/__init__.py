@@ -1,0 +1,1 @@
+"""The memory of the server: where changes become durable and jobs come back from."""

@@ -1,0 +1,210 @@
+"""A group of changes as SQL statements with their rows.
+
+It also keeps the books that go with them: how many rows there are on each shelf, which jobs are
+alike, and how much of the history of ended jobs is still to be kept.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from franca.core.changes import Changes
+from franca.core.model import Job, Policy, Shelf
+from franca.store import ended
+from franca.store.rows import (
+    BODY_APART_BYTES,
+    COLUMN_COUNT,
+    COLUMNS,
+    LIFE,
+    Row,
+    Traits,
+    life_values,
+    row_of,
+)
+
+_TABLES = {Shelf.HELD: "jobs", Shelf.TAIL: "tail"}
+_OTHER = {Shelf.HELD: Shelf.TAIL, Shelf.TAIL: Shelf.HELD}
+_MARKS = ", ".join("?" * COLUMN_COUNT)
+_SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
+_INSERT = {s: f"INSERT INTO {t} ({COLUMNS}) VALUES ({_MARKS})" for s, t in _TABLES.items()}
+_UPDATE = {s: f"UPDATE {t} SET {_SET_LIFE} WHERE id = ?" for s, t in _TABLES.items()}
+_DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
+_DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
+
+Batch = tuple[str, Sequence[Row]]
+
+
+class GroupWriter:
+    """Turns `Changes` into batches; knows the database only to count what it is to delete."""
+
+    def __init__(self, db: sqlite3.Connection, ended_jobs: int) -> None:
+        self._db = db
+        self._ended_jobs = ended_jobs
+        self.traits: dict[int, Traits] = {}
+        self.held_rows = 0
+        self.tail_rows = 0
+        self._trait_ids: dict[tuple[int, str, str], int] = {}
+        self._policies: list[Policy] = []
+        self._ended_count = 0
+        self._ended_batches: list[tuple[int, int]] = []
+        self._last_ended = 0
+        self._schedule_encoder = msgspec.msgpack.Encoder()
+
+    def learn_ended(self, batch_id: int, count: int) -> None:
+        """Know of a piece of history that was written before."""
+        self._ended_batches.append((batch_id, count))
+        self._ended_count += count
+        self._last_ended = batch_id
+
+    def batches(self, changes: Changes) -> list[Batch]:
+        """The statements of a group, each with its rows, in order.
+
+        Called right before the transaction that they belong to, once per group.
+        """
+        group: list[Batch] = []
+        if changes.flushed:
+            self._flush(group)
+        for queue in changes.emptied_tails:
+            self._empty_tail(queue, group)
+        if changes.moved:
+            self._move(changes.moved, group)
+        if changes.added:
+            self._insert(changes.added, group)
+            added_held = sum(job.shelf is Shelf.HELD for job in changes.added)
+            self.held_rows += added_held
+            self.tail_rows += len(changes.added) - added_held
+        for shelf in _TABLES:
+            rows = [(*life_values(j), j.id) for j in changes.updated if j.shelf is shelf]
+            if rows:
+                group.append((_UPDATE[shelf], rows))
+        if changes.gone_held:
+            self._delete(changes.gone_held, Shelf.HELD, group)
+            self.held_rows -= len(changes.gone_held)
+        if changes.gone_tail:
+            self._delete(changes.gone_tail, Shelf.TAIL, group)
+            self.tail_rows -= len(changes.gone_tail)
+        if changes.ended:
+            self._remember_ended(changes.ended, group)
+        self._settings(changes, group)
+        totals = changes.totals
+        group.append(
+            (
+                "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, "
+                "last_place = ?, held_rows = ?, tail_rows = ?",
+                (
+                    (
+                        totals.pushed,
+                        totals.processed,
+                        totals.failures,
+                        totals.last_job_id,
+                        totals.last_place,
+                        self.held_rows,
+                        self.tail_rows,
+                    ),
+                ),
+            )
+        )
+        return group
+
+    def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        rows: dict[Shelf, list[Row]] = {Shelf.HELD: [], Shelf.TAIL: []}
+        apart: list[Row] = []
+        for job in jobs:
+            rows[job.shelf].append(row_of(job, self._trait_id(job, group)))
+            if len(job.body) > BODY_APART_BYTES:
+                apart.append((job.id, job.body))
+        for shelf, shelf_rows in rows.items():
+            if shelf_rows:
+                group.append((_INSERT[shelf], shelf_rows))
+        if apart:
+            group.append(("INSERT OR REPLACE INTO bodies (id, body) VALUES (?, ?)", apart))
+
+    def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        for shelf in _TABLES:
+            leaving = [(job.id,) for job in jobs if _OTHER[shelf] is job.shelf]
+            if leaving:
+                group.append((_DELETE[shelf], leaving))
+        self._insert(jobs, group)
+        to_held = sum(job.shelf is Shelf.HELD for job in jobs)
+        self.held_rows += 2 * to_held - len(jobs)
+        self.tail_rows -= 2 * to_held - len(jobs)
+
+    def _delete(self, jobs: Sequence[Job], shelf: Shelf, group: list[Batch]) -> None:
+        group.append((_DELETE[shelf], [(job.id,) for job in jobs]))
+        # A job that was taken out of the tail unseen has no body here: it may have one apart.
+        apart = [(job.id,) for job in jobs if not job.body or len(job.body) > BODY_APART_BYTES]
+        if apart:
+            group.append((_DELETE_BODY, apart))
+
+    def _empty_tail(self, queue: str, group: list[Batch]) -> None:
+        where = "FROM tail WHERE queue = ? AND state = 1"
+        count = self._db.execute(f"SELECT count(*) {where}", (queue,)).fetchone()[0]
+        self.tail_rows -= count
+        bodies = f"DELETE FROM bodies WHERE id IN (SELECT id {where} AND body IS NULL)"
+        group.append((bodies, ((queue,),)))
+        group.append((f"DELETE {where}", ((queue,),)))
+
+    def _flush(self, group: list[Batch]) -> None:
+        tables = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
+        group.extend((f"DELETE FROM {table}", ((),)) for table in tables)
+        self.held_rows = self.tail_rows = self._ended_count = 0
+        self._ended_batches.clear()
+
+    def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        self._last_ended += 1
+        self._ended_batches.append((self._last_ended, len(jobs)))
+        self._ended_count += len(jobs)
+        group.append(
+            (
+                "INSERT INTO ended (id, count, jobs) VALUES (?, ?, ?)",
+                ((self._last_ended, len(jobs), ended.encode(jobs)),),
+            )
+        )
+        drop = 0
+        while self._ended_count - self._ended_batches[drop][1] >= self._ended_jobs:
+            self._ended_count -= self._ended_batches[drop][1]
+            drop += 1
+        if drop:
+            last = self._ended_batches[drop - 1][0]
+            del self._ended_batches[:drop]
+            group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
+
+    def _settings(self, changes: Changes, group: list[Batch]) -> None:
+        if changes.queues_saved:
+            rows = [(setting.queue, int(setting.paused)) for setting in changes.queues_saved]
+            group.append(("INSERT OR REPLACE INTO queues VALUES (?, ?)", rows))
+        if changes.queues_gone:
+            gone = [(name,) for name in changes.queues_gone]
+            group.append(("DELETE FROM queues WHERE queue = ?", gone))
+        if changes.schedules_saved:
+            encode = self._schedule_encoder.encode
+            saved = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
+            group.append(("INSERT OR REPLACE INTO schedules VALUES (?, ?)", saved))
+        if changes.schedules_gone:
+            dropped = [(schedule_id,) for schedule_id in changes.schedules_gone]
+            group.append(("DELETE FROM schedules WHERE id = ?", dropped))
+
+    def _trait_id(self, job: Job, group: list[Batch]) -> int:
+        key = (id(job.policy), job.media, job.origin)
+        trait_id = self._trait_ids.get(key)
+        if trait_id is None:
+            traits = Traits(job.media, job.origin, job.policy)
+            known = next((i for i, t in self.traits.items() if t == traits), None)
+            if known is None:
+                known = len(self.traits) + 1
+                policy = msgspec.msgpack.encode(job.policy)
+                row = (known, job.media, job.origin, policy)
+                group.append(("INSERT INTO traits VALUES (?, ?, ?, ?)", (row,)))
+            self.learn(known, traits)
+            trait_id = known
+        return trait_id
+
+    def learn(self, trait_id: int, traits: Traits) -> None:
+        """Know what jobs that are alike have in common, by number."""
+        self.traits.setdefault(trait_id, traits)
+        # The key is the policy's identity, so the policy must live as long as the key.
+        self._policies.append(traits.policy)
+        self._trait_ids[(id(traits.policy), traits.media, traits.origin)] = trait_id

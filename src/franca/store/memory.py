@@ -1,0 +1,160 @@
+"""A store that forgets: for those who want no disk, and for tests. Nothing survives a stop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.model import (
+    Job,
+    JobId,
+    JobQuery,
+    Millis,
+    QueueCount,
+    Schedule,
+    Shelf,
+    State,
+    TailCount,
+)
+from franca.store.port import Store, StoreError, fits
+
+
+class MemoryStore(Store):
+    """Dictionaries in the server's own memory; jobs are the broker's own objects."""
+
+    instant = True
+
+    def __init__(self, ended_jobs: int = 10_000) -> None:
+        self.held: dict[JobId, Job] = {}
+        self.tail: dict[JobId, Job] = {}
+        self.ended: deque[Job] = deque(maxlen=ended_jobs)
+        self.queues: dict[str, QueueSetting] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.totals = Totals()
+
+    def open(self) -> Snapshot:
+        """An empty memory, or what this object was told before."""
+        return Snapshot(
+            totals=replace(self.totals),
+            held=list(self.held.values()),
+            tail=tail_counts(self.tail.values()),
+            first_waiting=min(
+                ((j.run_at, j.id) for j in self.tail.values() if j.state is State.WAITING),
+                default=None,
+            ),
+            queues=list(self.queues.values()),
+            schedules=list(self.schedules.values()),
+            known=[],
+        )
+
+    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
+        """Take a group in; it is as durable as this store ever makes it."""
+        if changes.flushed:
+            for shelf in (self.held, self.tail, self.queues, self.schedules):
+                shelf.clear()
+            self.ended.clear()
+        for queue in changes.emptied_tails:
+            for job in [j for j in self.tail.values() if j.queue == queue]:
+                if job.state is not State.WAITING and job.state is not State.DEAD:
+                    del self.tail[job.id]
+        for job in changes.moved:
+            (self.tail if job.shelf is Shelf.HELD else self.held).pop(job.id, None)
+            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
+        for job in changes.added:
+            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
+        for job in changes.updated:
+            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
+        for job in changes.gone_held:
+            self.held.pop(job.id, None)
+        for job in changes.gone_tail:
+            self.tail.pop(job.id, None)
+        self.ended.extend(changes.ended)
+        for setting in changes.queues_saved:
+            self.queues[setting.queue] = setting
+        for name in changes.queues_gone:
+            self.queues.pop(name, None)
+        for schedule in changes.schedules_saved:
+            self.schedules[schedule.id] = schedule
+        for schedule_id in changes.schedules_gone:
+            self.schedules.pop(schedule_id, None)
+        self.totals = changes.totals
+        return [self._supply(want) for want in wants]
+
+    def _supply(self, want: Want) -> list[Job]:
+        if isinstance(want, Recall):
+            return self._search(want.query, with_ended=False)
+        found: list[tuple[tuple[int, int], Job]] = []
+        for job in self.tail.values():
+            if isinstance(want, SupplyReady):
+                if job.state is State.READY and job.queue == want.queue:
+                    found.append(((job.priority, job.place), job))
+            elif isinstance(want, SupplyWaiting) and job.state is State.WAITING:
+                found.append(((job.run_at, job.id), job))
+        ordered = sorted((pair for pair in found if pair[0] > want.mark), key=lambda pair: pair[0])
+        return [job for _, job in ordered[: want.limit]]
+
+    def commit(self) -> None:
+        """Nothing to wait for."""
+
+    def find(self, query: JobQuery) -> list[Job]:
+        """Everything that fits; in memory there is only one truth."""
+        return self._search(query, with_ended=True)
+
+    def _search(self, query: JobQuery, *, with_ended: bool) -> list[Job]:
+        jobs: list[Job] = [*self.held.values(), *self.tail.values()]
+        if with_ended:
+            jobs.extend(self.ended)
+        found = [job for job in jobs if fits(job, query)]
+        if query.by_time:
+            found.sort(key=_time_of)
+        elif query.newest_first:
+            found = [job for job in found if not query.after or job.id < query.after]
+            found.sort(key=_id_of, reverse=True)
+        else:
+            found = [job for job in found if job.id > query.after]
+            found.sort(key=_id_of)
+        return found[: query.limit]
+
+    def counts(self) -> list[QueueCount]:
+        """How many jobs each queue has."""
+        return list(tail_counts([*self.held.values(), *self.tail.values()]))
+
+    def backup(self, path: str) -> None:
+        """Refused: there is nothing that would survive in the first place."""
+        raise StoreError("a store in memory cannot be backed up")
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
+    """Count jobs by queue, and note the first ready one of each."""
+    counts: dict[str, TailCount] = {}
+    for job in jobs:
+        count = counts.setdefault(job.queue, TailCount(job.queue))
+        if job.state is State.READY:
+            count.ready += 1
+            key = (job.priority, job.place)
+            count.first = min(count.first, key) if count.first else key
+        elif job.state is State.WAITING:
+            if job.failures:
+                count.retrying += 1
+            else:
+                count.scheduled += 1
+        elif job.state is State.LEASED:
+            count.leased += 1
+        elif job.state is State.DEAD:
+            count.dead += 1
+    return list(counts.values())
+
+
+def _id_of(job: Job) -> JobId:
+    return job.id
+
+
+def _time_of(job: Job) -> Millis:
+    return job.run_at

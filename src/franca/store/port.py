@@ -1,0 +1,85 @@
+"""What a store is. It is told what happened; it decides nothing and calls no clock.
+
+A group of changes is written, may be read behind, and is then committed. The three steps are
+apart so that the cheap ones can run on the server's own thread, where no other thread competes
+for the interpreter, and only the wait for the disk runs on another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from franca.core.changes import Changes
+from franca.core.ledger import Snapshot, Want
+from franca.core.model import Job, JobQuery, QueueCount
+
+
+class StoreError(Exception):
+    """The store cannot keep its promise. Whether the last group is durable is unknown."""
+
+
+class StoreBusy(StoreError):
+    """Another server holds this store."""
+
+
+class StoreDamaged(StoreError):
+    """What the store holds is not what was written to it."""
+
+
+class StoreFull(StoreError):
+    """No room on the disk, and none could be made. The group is not durable."""
+
+
+class Store(ABC):
+    """Jobs on two shelves, queues, schedules, counts, and a bounded history of ended jobs."""
+
+    instant = False
+    """Whether `commit` returns at once, so that no thread is needed for it."""
+
+    @abstractmethod
+    def open(self) -> Snapshot:
+        """What a broker must remember at birth. `StoreDamaged` rather than a wrong memory."""
+
+    @abstractmethod
+    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
+        """Put a group into the store, and read what is wanted as it is behind that group."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make what was written durable. A failure leaves it unknown whether it is."""
+
+    def tidy(self) -> None:
+        """Housekeeping between two groups; may take a while, and may do nothing."""
+        return
+
+    def wants_tidying(self) -> bool:
+        """Whether `tidy` has something to do."""
+        return False
+
+    @abstractmethod
+    def find(self, query: JobQuery) -> list[Job]:
+        """Committed jobs that fit, ended ones included. May be called on another thread."""
+
+    @abstractmethod
+    def counts(self) -> list[QueueCount]:
+        """How many committed jobs each queue has. May be called on another thread."""
+
+    @abstractmethod
+    def backup(self, path: str) -> None:
+        """A whole and consistent copy, as a file. May be called on another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the store tidy. Nothing may be called after it."""
+
+
+def fits(job: Job, query: JobQuery) -> bool:
+    """Whether a job is one that the query asks for, paging aside."""
+    return (
+        (not query.states or job.state in query.states)
+        and (not query.queue or job.queue == query.queue)
+        and (not query.kind or job.kind == query.kind)
+        and (not query.names or job.name in query.names)
+        and (not query.ids or job.id in query.ids)
+    )

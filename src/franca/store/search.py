@@ -1,0 +1,102 @@
+"""The SQL of searches, and what is searched in memory because it is kept in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from franca.core.model import Job, JobQuery, QueueCount, Shelf, State
+from franca.store.port import fits
+from franca.store.rows import COLUMNS
+
+_WITH_BODY = COLUMNS.removesuffix(", body")
+
+
+def select(table: str, where: str = "", order: str = "") -> str:
+    """All columns of a shelf's jobs, bodies that lie apart included; one limit if ordered."""
+    sql = (
+        f"SELECT {_WITH_BODY}, coalesce(body, (SELECT b.body FROM bodies b WHERE b.id = j.id)) "
+        f"FROM {table} j"
+    )
+    if where:
+        sql += f" WHERE {where}"
+    return f"{sql} ORDER BY {order} LIMIT ?" if order else sql
+
+
+def both_shelves(query: JobQuery) -> tuple[str, list[object]]:
+    """A search over both shelves; each row begins with the number of its shelf."""
+    conditions: list[str] = []
+    values: list[object] = []
+    if query.states:
+        conditions.append(f"state IN ({_marks(query.states)})")
+        values += [int(state) for state in query.states]
+    if query.queue:
+        conditions.append("queue = ?")
+        values.append(query.queue)
+    if query.kind:
+        conditions.append("kind = ?")
+        values.append(query.kind)
+    if query.names:
+        conditions.append(f"name IN ({_marks(query.names)})")
+        values += query.names
+    if query.ids:
+        conditions.append(f"id IN ({_marks(query.ids)})")
+        values += query.ids
+    if query.after:
+        conditions.append("id < ?" if query.newest_first else "id > ?")
+        values.append(query.after)
+    order = "run_at, id" if query.by_time else "id DESC" if query.newest_first else "id"
+    where = " AND ".join(conditions) or "1"
+    shelves = ((Shelf.HELD, "jobs"), (Shelf.TAIL, "tail"))
+    parts = [
+        f"SELECT * FROM (SELECT {shelf.value} AS shelf, * FROM ({select(table, where, order)}))"
+        for shelf, table in shelves
+    ]
+    sql = f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT ?"
+    once = [*values, query.limit]
+    return sql, [*once, *once, query.limit]
+
+
+def among_ended(pieces: Iterable[list[Job]], query: JobQuery) -> list[Job]:
+    """Ended jobs that fit, newest first, no more than asked for."""
+    found: list[Job] = []
+    for jobs in pieces:
+        found += [job for job in reversed(jobs) if fits(job, query) and _in_page(job, query)]
+        if query.newest_first and len(found) >= query.limit:
+            break
+    return found
+
+
+def merge(live: list[Job], past: list[Job], query: JobQuery) -> list[Job]:
+    """One page of both."""
+    found = {job.id: job for job in past}
+    found.update((job.id, job) for job in live)
+    ordered = sorted(found.values(), key=lambda job: job.id, reverse=query.newest_first)
+    return ordered[: query.limit]
+
+
+def count_rows(rows: Iterable[tuple[str, int, int, int]]) -> list[QueueCount]:
+    """Counts by queue from rows of (queue, state, ever failed, count)."""
+    counts: dict[str, QueueCount] = {}
+    for queue, state, failed, number in rows:
+        count = counts.setdefault(queue, QueueCount(queue))
+        if state == State.READY:
+            count.ready += number
+        elif state == State.LEASED:
+            count.leased += number
+        elif state == State.DEAD:
+            count.dead += number
+        elif failed:
+            count.retrying += number
+        else:
+            count.scheduled += number
+    return list(counts.values())
+
+
+def _in_page(job: Job, query: JobQuery) -> bool:
+    if not query.after:
+        return True
+    return job.id < query.after if query.newest_first else job.id > query.after
+
+
+def _marks(values: Iterable[object]) -> str:
+    return ", ".join("?" for _ in values)

@@ -1,0 +1,22 @@
+"""T4: the checker knows every class of violation, and cries wolf at nothing legal."""
+
+from __future__ import annotations
+
+from tests.prove.history import CLASSES
+from tests.prove.options import Options
+from tests.prove.planted import CLEAN, PLANTED, selftest
+
+NAME = "history-selftest"
+MUTANTS: tuple[str, ...] = ()
+
+
+def run(options: Options) -> bool:
+    complaints: list[str] = []
+    classes, alarms = selftest(complaints.append)
+    print(
+        f"T4 {NAME}: classes={classes}/{len(CLASSES)} false_alarms={alarms}"
+        f" planted={len(PLANTED)} clean={len(CLEAN)}"
+    )
+    for complaint in complaints:
+        print(f"  {complaint}")
+    return classes == len(CLASSES) and alarms == 0

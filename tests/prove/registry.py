@@ -1,0 +1,28 @@
+"""Every proof there is, in the order in which `all` runs them. A new one is a module and a line."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+from tests.prove.options import Options
+
+MODULES: dict[str, str] = {
+    "history-selftest": "tests.prove.history_selftest",
+}
+
+
+class Proof(Protocol):
+    """What a proof's module offers; see the package's docstring."""
+
+    NAME: str
+    MUTANTS: tuple[str, ...]
+
+    def run(self, options: Options) -> bool: ...
+
+
+def load(name: str) -> Proof:
+    """The module of this proof; `KeyError` if there is none."""
+    proof = cast(Proof, importlib.import_module(MODULES[name]))
+    assert name == proof.NAME, f"{MODULES[name]} calls itself {proof.NAME}"
+    return proof

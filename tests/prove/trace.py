@@ -1,0 +1,103 @@
+"""Reads what the shim recorded: every write, sync and change of names, and every byte sent to a peer.
+
+The order of the records is the order in which the calls returned. A SYNC covers only what was
+recorded before it *began* (`upto`): what was written while it ran may or may not be on the disk.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+_HEAD = struct.Struct("<IBBHIIQQ")
+
+
+class Kind(IntEnum):
+    """As numbered in shim.c."""
+
+    OPEN = 1
+    WRITE = 2
+    TRUNCATE = 3
+    SYNC = 4
+    UNLINK = 5
+    RENAME = 6
+    SEND = 7
+
+
+CREATED = 1
+DIRECTORY = 2
+
+
+@dataclass(slots=True)
+class Record:
+    """One call. `handle` names an open file, for SEND the peer's port; the rest as in shim.c."""
+
+    kind: Kind
+    flags: int = 0
+    handle: int = 0
+    offset: int = 0
+    upto: int = 0
+    data: bytes = b""
+
+    @property
+    def name(self) -> str:
+        return self.data.decode()
+
+
+def read(path: Path) -> list[Record]:
+    """All whole records of a trace; a killed server may have left half of one at the end."""
+    raw = path.read_bytes()
+    records: list[Record] = []
+    at = 0
+    while at + _HEAD.size <= len(raw):
+        size, kind, flags, _, handle, _, offset, upto = _HEAD.unpack_from(raw, at)
+        at += _HEAD.size
+        if at + size > len(raw):
+            break
+        records.append(Record(Kind(kind), flags, handle, offset, upto, raw[at : at + size]))
+        at += size
+    return records
+
+
+def encode(records: Iterable[Record]) -> bytes:
+    """The bytes of a trace; for tests that make one by hand."""
+    return b"".join(
+        _HEAD.pack(len(r.data), r.kind, r.flags, 0, r.handle, 0, r.offset, r.upto) + r.data
+        for r in records
+    )
+
+
+@dataclass(slots=True)
+class Mark:
+    """A whole reply that had left once the record with this number was made."""
+
+    record: int
+    reply: bytes
+
+
+def replies(records: Iterable[Record]) -> dict[int, list[Mark]]:
+    """What each peer, known by its port, had been told: whole RESP replies in their order."""
+    unread: dict[int, bytearray] = defaultdict(bytearray)
+    told: dict[int, list[Mark]] = defaultdict(list)
+    for number, record in enumerate(records):
+        if record.kind is Kind.SEND:
+            buffer = unread[record.handle]
+            buffer += record.data
+            told[record.handle] += [Mark(number, reply) for reply in _take_replies(buffer)]
+    return dict(told)
+
+
+def _take_replies(buffer: bytearray) -> Iterator[bytes]:
+    """Take the whole replies off the front: a line, or a bulk string with its two line ends."""
+    while (line_end := buffer.find(b"\r\n")) >= 0:
+        end = line_end + 2
+        if buffer[:1] == b"$" and (size := int(buffer[1:line_end])) >= 0:
+            end += size + 2
+            if len(buffer) < end:
+                return
+        yield bytes(buffer[:end])
+        del buffer[:end]
