@@ -9,7 +9,7 @@ these states needs no more from a file system than POSIX says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -52,6 +52,10 @@ class Content:
                 kept.append(change)
         self.pending = kept
 
+    def forget(self, upto: int) -> None:
+        """A sync failed: the kernel takes these writes for done, and no later sync will do them."""
+        self.pending = [change for change in self.pending if change.record >= upto]
+
     def after_crash(self, rng: Random) -> bytes:
         """One of the contents that this file may be found with."""
         image = bytearray(self.durable)
@@ -67,6 +71,8 @@ def _apply(image: bytearray, change: Change) -> None:
         else:
             image.extend(bytes(change.offset - len(image)))
         return
+    if not change.data:
+        return  # torn before its first sector: not even the file's size changed
     end = change.offset + len(change.data)
     if end > len(image):
         image.extend(bytes(end - len(image)))
@@ -136,10 +142,14 @@ class Disk:
             case Kind.RENAME:
                 old, new = record.name.split("\0")
                 self._rename(number, {old: None, new: self._now.get(old)})
+            case Kind.FAILED_SYNC:
+                self._file(record).forget(record.upto)
             case Kind.SEND:
                 pass
 
-    def after_crash(self, rng: Random) -> dict[str, bytes]:
+    def after_crash(
+        self, rng: Random, matters: Callable[[str], bool] = lambda name: True
+    ) -> dict[str, bytes]:
         """One of the directories that may be found after the power went at this moment."""
         names = dict(self._durable)
         mode = rng.choice(MODES)
@@ -148,7 +158,15 @@ class Disk:
             lasting = rng.randint(0, len(self._pending))
         for change in self._pending[:lasting]:
             _apply_names(names, change)
-        return {name: self.contents[file].after_crash(rng) for name, file in names.items()}
+        return {
+            name: self.contents[file].after_crash(rng)
+            for name, file in names.items()
+            if matters(name)
+        }
+
+    def surely(self) -> dict[str, bytes]:
+        """What is there even if nothing unsynced lasts."""
+        return {name: bytes(self.contents[file].durable) for name, file in self._durable.items()}
 
     # -- inside ----------------------------------------------------------------------------
 

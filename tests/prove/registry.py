@@ -9,6 +9,9 @@ from tests.prove.options import Options
 
 MODULES: dict[str, str] = {
     "history-selftest": "tests.prove.history_selftest",
+    "powerloss": "tests.prove.powerloss",
+    "fsync-eio": "tests.prove.fsync_eio",
+    "kill9": "tests.prove.kill9",
 }
 
 

@@ -26,6 +26,7 @@ class Kind(IntEnum):
     UNLINK = 5
     RENAME = 6
     SEND = 7
+    FAILED_SYNC = 8
 
 
 CREATED = 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import time
 import zlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -18,10 +18,11 @@ from msgspec import Meta, Raw, Struct
 
 from franca.control.port import BadRequest, NodePort
 from franca.control.views import STATES, View, summary, whole
-from franca.core.errors import NotFound, TooMuch
 from franca.core.broker import Broker
+from franca.core.errors import NotFound, TooMuch
 from franca.core.limits import Limits
-from franca.core.model import Backoff, Job, JobQuery, Millis, NewJob, Policy, State
+from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy, State
+from franca.engine.engine import Engine
 
 ORIGIN = "control"
 LEASE_MS = 1_800_000
@@ -145,30 +146,46 @@ async def find(node: NodePort, params: Find) -> View:
 
 async def show(node: NodePort, params: Show) -> View:
     """Everything about one job, or about all that bear one name, newest first."""
-    found: dict[int, View] = {}
-    for query in _queries([params.job]):
-        found |= {job.id: whole(job) for job in await node.find(query)}
+    found = await _look_up(node, str(params.job))
+    if not found:
+        raise NotFound(f"there is no job {params.job}")
+    return {"jobs": found}
+
+
+async def _look_up(node: NodePort, word: str) -> list[View]:
+    for query in (_by_ids([word]), _by_names([word])):
+        if query is None:
+            continue
+        found = {job.id: whole(job) for job in await node.find(query)}
         # Memory knows what the store is not told: progress, and jobs that are not durable.
-        found |= await node.ask(lambda engine, now, q=query: _in_memory(engine.broker, q))
+        found |= await node.ask(partial(_shown_from_memory, query))
         if found:
-            return {"jobs": [found[job_id] for job_id in sorted(found, reverse=True)]}
-    raise NotFound(f"there is no job {params.job}")
+            return [found[job_id] for job_id in sorted(found, reverse=True)]
+    return []
 
 
-def _in_memory(broker: Broker, query: JobQuery) -> dict[int, View]:
+def _shown_from_memory(query: JobQuery, engine: Engine, now: Millis) -> dict[int, View]:
+    return {job.id: whole(job) for job in _held(engine.broker, query)}
+
+
+def _held(broker: Broker, query: JobQuery) -> list[Job]:
+    """The jobs in memory that a query by ids or names means."""
     jobs = [broker.jobs[job_id] for job_id in query.ids if job_id in broker.jobs]
     for name in query.names:
         jobs += broker.named(name)
-    return {job.id: whole(job) for job in jobs}
+    return jobs
 
 
-def _queries(references: Iterable[Reference], states: tuple[State, ...] = ()) -> list[JobQuery]:
-    """A search by id for what may be one, then a search by name."""
-    words = [str(reference) for reference in references]
+def _by_ids(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for those references that may be ids, if any may."""
     ids = tuple(int(word) for word in words if _may_be_id(word))
-    by_id = JobQuery(states=states, ids=ids, limit=len(ids) or 1)
-    by_name = JobQuery(states=states, names=tuple(words), limit=REFERENCES_MAX)
-    return [by_id, by_name] if ids else [by_name]
+    return JobQuery(states=states, ids=ids, limit=len(ids)) if ids else None
+
+
+def _by_names(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for references by name, if there are any."""
+    names = tuple(words)
+    return JobQuery(states=states, names=names, limit=REFERENCES_MAX) if names else None
 
 
 def _may_be_id(word: str) -> bool:
@@ -228,27 +245,63 @@ async def _steer(node: NodePort, params: Choose, steering: Steering) -> View:
 
 
 async def _steer_these(node: NodePort, references: list[Reference], steering: Steering) -> View:
-    """Act on the jobs named; what was missing or in another state is told apart."""
+    """Act on the jobs named; what is missing or in another state is told apart."""
     left = list(dict.fromkeys(str(reference) for reference in references))
-    count = 0
-    for query in _queries(left, steering.states):
-        done = await node.ask(
-            lambda engine, now, q=query: _act(engine.broker, steering, _held(engine.broker, q), now)
-        )
-        done += await node.recall(
-            query, lambda jobs, now: _act(node.engine.broker, steering, jobs, now)
-        )
-        count += len(done)
-        by_id = {str(job_id) for job_id, _name in done} if query.ids else set()
-        names = {name for _job_id, name in done} if not query.ids else set()
-        left = [word for word in left if word not in by_id and word not in names]
+    by_ids = await _act_on(node, _by_ids(left, steering.states), steering)
+    left = [word for word in left if word not in {str(job_id) for job_id, _name in by_ids}]
+    by_names = await _act_on(node, _by_names(left, steering.states), steering)
+    left = [word for word in left if word not in {name for _job_id, name in by_names}]
     missing: list[str] = []
     skipped: list[View] = []
     for word in left:
-        try:
-            jobs = (await show(node, Show(word)))["jobs"]
-        except NotFound:
-            missing.append(word)
+        found = await _look_up(node, word)
+        if found:
+            skipped.append({"job": word, "state": found[0]["state"]})
         else:
-            skipped.append({"job": word, "state": jobs[0]["state"]})
-    return {"count": count, "missing": missing, "skipped": skipped}
+            missing.append(word)
+    return {"count": len(by_ids) + len(by_names), "missing": missing, "skipped": skipped}
+
+
+async def _act_on(
+    node: NodePort, query: JobQuery | None, steering: Steering
+) -> list[tuple[JobId, str]]:
+    """Steer what a query by ids or names means, in memory or out of it: the id and name of each."""
+    if query is None:
+        return []
+    broker = node.engine.broker
+    done = await node.ask(lambda engine, now: _act(broker, steering, _held(broker, query), now))
+    return done + await node.recall(query, lambda jobs, now: _act(broker, steering, jobs, now))
+
+
+async def _steer_all(node: NodePort, params: Choose, steering: Steering) -> int:
+    """Act on all that a filter fits, portion by portion; jobs newer than the request are left."""
+    wanted = _states(params.states)
+    states = tuple(state for state in steering.states if state in wanted or not wanted)
+    if not states:
+        allowed = ", ".join(state.name.lower() for state in steering.states)
+        raise BadRequest(f"this can be done to jobs that are {allowed}")
+    broker = node.engine.broker
+    newest = await node.ask(lambda engine, now: engine.broker.totals.last_job_id)
+    portion = node.engine.limits.supply_jobs
+    count = after = 0
+
+    def act(jobs: list[Job], now: Millis) -> tuple[int, JobId]:
+        old = [job for job in jobs if job.id <= newest]
+        return len(_act(broker, steering, old, now)), old[-1].id if old else newest
+
+    while after < newest:
+        query = JobQuery(
+            states=states, queue=params.queue, kind=params.type, after=after, limit=portion
+        )
+        done, after = await node.recall(query, act)
+        count += done
+    return count
+
+
+def _act(
+    broker: Broker, steering: Steering, jobs: list[Job], now: Millis
+) -> list[tuple[JobId, str]]:
+    fitting = [job for job in jobs if job.state in steering.states]
+    for job in fitting:
+        steering.verb(broker, job, now)
+    return [(job.id, job.name) for job in fitting]

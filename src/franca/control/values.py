@@ -95,14 +95,16 @@ def read_size(raw: object) -> int:
     return round(float(match[1]) * math.pow(base, _SIZE_POWERS[unit.removesuffix("i")]))
 
 
-def or_number(read: Callable[[object], int]) -> Reader:
+def or_number(read: Callable[[object], int], least: int = 1) -> Reader:
     """A reader for names that tell their unit: a bare number will do, a text with a unit too."""
 
     def read_either(raw: object) -> int:
-        bare = isinstance(raw, int) or (isinstance(raw, str) and raw.isdigit())
-        value = read_number(raw) if bare else read(raw)
-        if value < 1:
-            raise ValueError(f"expected more than zero, not {raw!r}")
+        bare = isinstance(raw, str) and raw.isascii() and raw.isdigit()
+        value = int(raw) if bare and isinstance(raw, str) else raw
+        if not isinstance(value, int) or isinstance(value, bool):
+            value = read(raw)
+        if value < least:
+            raise ValueError(f"expected at least {least}, not {raw!r}")
         return value
 
     return read_either

@@ -19,15 +19,16 @@ from random import Random
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.errors import NotUnique, StoreFull
+from franca.core.errors import NotFound, NotUnique, Refused, StoreFull
 from franca.core.events import LeaseLost, Unmet
 from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
-from franca.core.life import CANCELLED, DEAD, EXPIRED, LOST, Life
+from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, LOST, Life
 from franca.core.limits import Limits
-from franca.core.lines import DEMAND_TICK_MS, KEEP
+from franca.core.lines import DEMAND_TICK_MS, KEEP, unseen
 from franca.core.model import (
     Failure,
     Job,
+    JobId,
     JobQuery,
     Millis,
     NewJob,
@@ -36,6 +37,7 @@ from franca.core.model import (
     Policy,
     Schedule,
     Session,
+    Shelf,
 )
 from franca.core.schedules import Schedules
 from franca.core.timers import Buckets
@@ -52,7 +54,7 @@ class Broker(Life):
         self.refusing_new = False
         self.schedules = Schedules()
         self._sessions = 0
-        self._start_ends: Buckets[Job] = Buckets(DEMAND_TICK_MS)
+        self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
         self._prune_at: Millis = 0
 
     def restore_at(self, snapshot: Snapshot, now: Millis) -> None:
@@ -111,7 +113,7 @@ class Broker(Life):
             self._lose(job, LOST, now, as_failure=session.on_hang_up is OnHangUp.FAIL)
         self._holders.pop(session.holder, None)
         if session.woken:
-            self._wake_others(session)
+            self._wake_enough(self._heard(session))
 
     def serve(self, session: Session, queue_name: str) -> None:
         """The session can run jobs of this queue. Saying it twice changes nothing."""
@@ -173,7 +175,7 @@ class Broker(Life):
         else:
             self._enqueue(job, queue, now)
             if new.start_by and job.state is READY:
-                self._start_ends.add(job, new.start_by)
+                self._start_ends.add(job.id, new.start_by)
         return job
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
@@ -213,11 +215,13 @@ class Broker(Life):
 
     def _replace(self, taken: Job | Known, now: Millis) -> None:
         """Make room for a job with the same key. Only for jobs that are not running."""
+        failure = Failure("Replaced", "replaced by a newer job")
         if isinstance(taken, Known):
             self._leave_tail(taken)
+            self._tell_end(unseen(taken), failure)
         else:
             self._take_out(taken, now)
-            self._end(taken, CANCELLED, b"", Failure("Replaced", "replaced by a newer job"), now)
+            self._end(taken, CANCELLED, b"", failure, now)
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -237,21 +241,35 @@ class Broker(Life):
 
     def cancel(self, job: Job, now: Millis) -> None:
         """End a live or dead job without a run; its watchers hear that it was cancelled."""
+        self._check_there(job)
         self._take_out(job, now)
         self._end(job, CANCELLED, b"", Failure("Cancelled", "cancelled by an operator"), now)
 
     def kill(self, job: Job, now: Millis) -> None:
         """Give a live job up, into the dead set; a dead one starts its time there anew."""
+        self._check_there(job)
         self._take_out(job, now)
         if not job.policy.bury:
             job.policy = _burying(job.policy)
         self._bury(job, Failure("Killed", "killed by an operator"), now)
 
     def retry(self, job: Job, now: Millis) -> None:
-        """Make a waiting or dead job ready now, behind all others of its queue."""
+        """Make a waiting or dead job ready now, behind all others of its queue.
+
+        Refused with `NotUnique` where another job has taken a dead one's key.
+        """
+        self._check_there(job)
+        taken = self._by_key.get((job.queue, job.key)) if job.key else None
+        if taken is not None and taken.id != job.id:
+            raise NotUnique(f"another live job of queue {job.queue!r} has this key")
         self._take_out(job, now)
         job.ended_at = 0
         self._enqueue(job, self.queue(job.queue), now)
+
+    def _check_there(self, job: Job) -> None:
+        kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable
+        if job.state >= DONE and not kept_dead:
+            raise NotFound(f"job {job.id} has ended")
 
     def pause(self, queue_name: str) -> None:
         """Give out no more jobs of this queue until it is resumed."""
@@ -275,25 +293,28 @@ class Broker(Life):
         queue = self.queues.get(queue_name)
         if queue is None:
             return 0
-        count = queue.ready
-        if queue.tail:
-            self._emptied.append(queue_name)
-            for job in self._dirty.values():
-                if job.queue == queue_name and job.state is READY and job.id not in self.jobs:
-                    job.state = CANCELLED
-            for name in [n for n, k in self._recent.items() if k.queue == queue_name]:
-                self._unknow_ready(self._recent[name])
-            for known in [k for k in self._by_key.values() if isinstance(k, Known)]:
-                if known.queue == queue_name:
-                    self._unknow_ready(known)
+        count, tail = queue.ready, queue.tail
         failure = Failure("Cancelled", "its queue was purged")
         for job in queue.take_all():
             self._end(job, CANCELLED, b"", failure, now)
+        if tail:
+            self._empty_tail(queue_name, failure)
         return count
 
-    def _unknow_ready(self, known: Known) -> None:
-        if known.state is READY:
-            self._unknow(known)
+    def _empty_tail(self, queue_name: str, failure: Failure) -> None:
+        """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
+        self._emptied.append(queue_name)
+        for job in self._dirty.values():
+            if job.queue == queue_name:
+                if job.state is READY and job.id not in self.jobs:
+                    job.state = CANCELLED
+                if job.shelf is Shelf.TAIL:
+                    self._spared.append(job.id)
+        knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
+        for known in [*self._recent.values(), *knowns]:
+            if known.queue == queue_name and known.state is READY:
+                self._unknow(known)
+                self._tell_end(unseen(known), failure)
 
     def remove_queue(self, queue_name: str, now: Millis) -> None:
         """Purge a queue and forget it; a later job makes it anew."""
@@ -316,9 +337,13 @@ class Broker(Life):
             if job.state is LEASED:
                 self._unlease(job)
             self._end(job, CANCELLED, b"", failure, now)
+        for known in self._by_key.values():
+            if isinstance(known, Known):
+                self._tell_end(unseen(known), failure)
         self._dirty.clear()
         self._ended.clear()
         self._emptied.clear()
+        self._spared.clear()
         self._settings.clear()
         self._schedules_changed.clear()
         self._recent.clear()
@@ -346,6 +371,10 @@ class Broker(Life):
             job.state = CANCELLED
             self._dirty[job.id] = job
             surplus -= 1
+        else:
+            # All that came had to go: there may be more.
+            if jobs:
+                self._prune_at = now
 
     # -- time -----------------------------------------------------------------------------
 
@@ -357,15 +386,17 @@ class Broker(Life):
             self.events.append((demand.session, Unmet(demand)))
         for job in self._lease_ends.due(now):
             if job.state is LEASED:
+                # Said first: the same session may be given the job again at once.
                 session = self._holders.get(job.holder)
-                self._lose(job, EXPIRED, now, as_failure=False)
                 if session is not None:
                     self.events.append((session, LeaseLost(job)))
-        for job in self._start_ends.due(now):
-            if job.state is READY:
-                self._take_out(job, now)
+                self._lose(job, EXPIRED, now, as_failure=False)
+        for job_id in self._start_ends.due(now):
+            late = self.jobs.get(job_id)
+            if late is not None and late.state is READY:
+                self._take_out(late, now)
                 failure = Failure("NotStarted", "no worker took it in time")
-                self._end(job, CANCELLED, b"", failure, now)
+                self._end(late, CANCELLED, b"", failure, now)
         self._make_due(now)
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY_MS
@@ -374,7 +405,10 @@ class Broker(Life):
         if not self.refusing_new:
             for schedule in self.schedules.due(self.wall(now)):
                 self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
-                self.submit(schedule.job, now)
+                try:
+                    self.submit(schedule.job, now)
+                except Refused:
+                    pass  # its last job still has the key: this run is left out, not the rule
 
     def _make_due(self, now: Millis) -> None:
         waiting = self.waiting
@@ -392,7 +426,9 @@ class Broker(Life):
             self._lease_ends.next_at(),
             self._start_ends.next_at(),
         )
-        moments = (self.waiting.next_at(), self.schedules.next_at())
+        moments = [self.waiting.next_at()]
+        if not self.refusing_new:
+            moments.append(self.schedules.next_at())
         wakes = [span for span in spans if span is not None]
         wakes += [moment - self.wall_ahead_ms for moment in moments if moment is not None]
         return min(wakes, default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from franca.core.model import Job, Schedule
+from franca.core.model import Job, JobId, Schedule
 
 
 class Totals(Struct, gc=False):
@@ -29,10 +29,15 @@ class QueueSetting(Struct, gc=False):
 
 
 class Changes(Struct, gc=False):
-    """One group. `added`, `updated` and `moved` go to the shelf that each job names."""
+    """One group. `added`, `updated` and `moved` go to the shelf that each job names.
+
+    Of the queues in `emptied_tails` every READY job on the TAIL shelf goes, but for those in
+    `spared`: what becomes of these is said one by one.
+    """
 
     flushed: bool = False
     emptied_tails: list[str] = field(default_factory=list)
+    spared: list[JobId] = field(default_factory=list)
     added: list[Job] = field(default_factory=list)
     updated: list[Job] = field(default_factory=list)
     moved: list[Job] = field(default_factory=list)

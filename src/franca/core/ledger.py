@@ -22,6 +22,7 @@ from franca.core.model import (
     NewJob,
     QueueCount,
     Schedule,
+    Session,
     Shelf,
     State,
     TailCount,
@@ -78,6 +79,8 @@ class Known(Struct, gc=False):
     state: State
     name: str
     key: str
+    attempts: int = 0
+    failures: int = 0
 
 
 class Snapshot(Struct):
@@ -105,11 +108,13 @@ class Ledger:
         self.pending_bytes = 0
         self._by_name: dict[str, Job | list[Job]] = {}
         self._by_key: dict[tuple[str, str], Job | Known] = {}
+        self._watchers: dict[JobId, dict[Session, int]] = {}
         self._recent: OrderedDict[str, Known] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}
         self._ended: list[Job] = []
         self._flushed = False
         self._emptied: list[str] = []
+        self._spared: list[JobId] = []
         self._settings: dict[str, QueueSetting | None] = {}
         self._schedules_changed: dict[str, Schedule | None] = {}
 
@@ -132,7 +137,8 @@ class Ledger:
             self.waiting.mark = (snapshot.first_waiting[0], snapshot.first_waiting[1] - 1)
             self._want_waiting()
         for known in snapshot.known:
-            self._know(known)
+            if known.state <= READY:
+                self._know(known)
 
     # -- lookups --------------------------------------------------------------------------
 
@@ -151,7 +157,7 @@ class Ledger:
         found = self._by_name.get(name)
         if found is None:
             return []
-        return found if isinstance(found, list) else [found]
+        return found[:] if isinstance(found, list) else [found]
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
@@ -218,6 +224,10 @@ class Ledger:
         if job.policy.durable:
             self._dirty[job.id] = job
 
+    def _may_leave(self, job: Job) -> bool:
+        """Whether a job may live in the store alone: not if it is not there, or is watched."""
+        return job.policy.durable and job.id not in self._watchers
+
     def _to_tail(self, job: Job) -> None:
         """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
         self._forget(job)
@@ -227,15 +237,25 @@ class Ledger:
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
-            name = "" if job.attempts else job.name
             self._know(
-                Known(job.id, job.queue, job.kind, job.digest, job.run_at, job.state, name, job.key)
+                Known(
+                    job.id,
+                    job.queue,
+                    job.kind,
+                    job.digest,
+                    job.run_at,
+                    job.state,
+                    job.name,
+                    job.key,
+                    job.attempts,
+                    job.failures,
+                )
             )
 
     def _know(self, known: Known) -> None:
         if known.key:
             self._by_key[(known.queue, known.key)] = known
-        if known.name:
+        if known.name and not known.attempts:
             self._recent[known.name] = known
             if len(self._recent) > self.limits.recent_names:
                 self._recent.popitem(last=False)
@@ -268,6 +288,7 @@ class Ledger:
         changes = Changes(
             flushed=self._flushed,
             emptied_tails=self._emptied,
+            spared=self._spared,
             ended=self._ended,
             totals=self.totals,
         )
@@ -303,6 +324,7 @@ class Ledger:
         self._ended = []
         self._flushed = False
         self._emptied = []
+        self._spared = []
         self._settings = {}
         self._schedules_changed = {}
         self.pending_bytes = 0
@@ -311,8 +333,8 @@ class Ledger:
     def take_wants(self) -> list[Want]:
         """What memory would like from the store, to be read behind the writes of this drain.
 
-        At most one recall at a time: what is done with its jobs must be written before the
-        next one reads.
+        The answers must be handed in before anything else happens to memory. At most one
+        recall at a time: what is done with its jobs must be written before the next one reads.
         """
         recalls = [want for want in self.wants if isinstance(want, Recall)]
         wants = [want for want in self.wants if not isinstance(want, Recall)]
@@ -325,7 +347,7 @@ class Ledger:
 
     def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
         """Jobs that the store found, those in memory in place of their rows if still fitting."""
-        jobs = [self.jobs.get(job.id, job) for job in found]
+        jobs = [self.jobs.get(job.id) or self._dirty.get(job.id, job) for job in found]
         return [job for job in jobs if not query.states or job.state in query.states]
 
     def _want_ready(self, queue: Queue) -> None:

@@ -44,7 +44,6 @@ class Life(Lines):
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
-        self._watchers: dict[JobId, dict[Session, int]] = {}
 
     def wall(self, now: Millis) -> Millis:
         """The time on the wall at `now`: what `at` and cron mean, and what people may set."""
@@ -177,7 +176,7 @@ class Life(Lines):
             story = job.story = []
         elif story:
             story[-1].trace = []
-            del story[: len(story) - self.limits.story_attempts + 1]
+            del story[: max(0, len(story) - self.limits.story_attempts + 1)]
         story.append(
             Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
         )
@@ -201,12 +200,15 @@ class Life(Lines):
             self._dirty[job.id] = job
             if state is not DEAD:
                 self._ended.append(job)
-        watchers = self._watchers
-        if watchers and job.id in watchers:
-            for session, times in watchers.pop(job.id).items():
-                session.watches.pop(job.id, None)
-                event = Finished(job, state, result, failure)
-                self.events.extend((session, event) for _ in range(times))
+        if self._watchers and job.id in self._watchers:
+            self._tell_end(job, failure)
+
+    def _tell_end(self, job: Job, failure: Failure) -> None:
+        """Tell those who watch a job that it has ended, once for each watch."""
+        for session, times in self._watchers.pop(job.id, {}).items():
+            session.watches.pop(job.id, None)
+            event = Finished(job, job.state, job.result, failure)
+            self.events.extend((session, event) for _ in range(times))
 
     # -- watches --------------------------------------------------------------------------
 
@@ -253,7 +255,7 @@ class Life(Lines):
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
             if held:
-                self.waiting.left()
+                self.waiting.remove(job)
             else:
                 self._shrink_waiting()
         elif job.state is DEAD:

@@ -54,6 +54,8 @@ class Limits(Struct, frozen=True):
     """Connections of all listeners together."""
     unknown_max: int = 256
     """Connections that have not said who they are; the oldest is dropped for a new one."""
+    stranger_ms: int = 1_000
+    """But not before it had this long: a thousand workers that come back at once are no attack."""
     disk_reserve_bytes: int = 64 * 1024 * 1024
     """Free room on the disk below which no new jobs are taken."""
     ballast_bytes: int = 8 * 1024 * 1024

@@ -66,7 +66,7 @@ class Lines(Ledger):
             self._lease(job, demand, queue, now)
             self.events.append((demand.session, Granted(job, demand)))
             return
-        if queue.mark is not None and job.policy.durable and queue.belongs_to_tail(job):
+        if queue.mark is not None and queue.belongs_to_tail(job) and self._may_leave(job):
             queue.tail += 1
             self._touch(job)
             self._to_tail(job)
@@ -78,18 +78,21 @@ class Lines(Ledger):
             if queue.size > limits.window_jobs or queue.bytes_held > limits.window_bytes:
                 self._cut_window(queue)
         if queue.sleepers and not queue.paused:
-            self._wake(queue)
+            self._wake_enough(queue)
 
     def _cut_window(self, queue: Queue) -> None:
         limits = self.limits
         # Half of a full window is let go at once: one by one would be a move per job.
         keep = limits.window_jobs // 2 if queue.mark is not None else limits.window_jobs
         for job in queue.cut(keep, limits.window_bytes):
-            if job.policy.durable:
+            if self._may_leave(job):
                 queue.tail += 1
                 self._to_tail(job)
             else:
                 queue.add(job)
+                self._touch(job)
+        if not queue.tail:
+            queue.mark = None
 
     def _park(self, job: Job, queue: Queue) -> None:
         """Keep a job until its `run_at`."""
@@ -97,7 +100,7 @@ class Lines(Ledger):
         self._count_waiting(queue, job, +1)
         waiting = self.waiting
         self._touch(job)
-        if job.policy.durable and waiting.belongs_to_tail(job):
+        if waiting.belongs_to_tail(job) and self._may_leave(job):
             waiting.tail += 1
             self._to_tail(job)
             return
@@ -105,13 +108,16 @@ class Lines(Ledger):
         waiting.add(job)
         if waiting.size > 2 * self.limits.window_jobs:
             for late in waiting.cut(self.limits.window_jobs):
-                if late.policy.durable:
+                if self._may_leave(late):
                     waiting.tail += 1
                     self._to_tail(late)
                 else:
                     waiting.add(late)
+                    self._touch(late)
+            if not waiting.tail:
+                waiting.mark = None
 
-    def _count_waiting(self, queue: Queue, job: Job, step: int) -> None:
+    def _count_waiting(self, queue: Queue, job: Job | Known, step: int) -> None:
         if job.failures:
             queue.retrying += step
         else:
@@ -122,16 +128,20 @@ class Lines(Ledger):
     def demand(self, demand: Demand, now: Millis) -> Granted | Unmet | Woken | None:
         """A job for the session now, or `None`: an event will come by the demand's end."""
         session = demand.session
-        session.woken = False
+        woken_by = self._heard(session) if session.woken else None
         queue = self._choose(demand)
         if queue is not None:
             if demand.only_wake:
-                session.woken = True
+                self._told(session, queue)
                 return Woken(demand)
             if queue.size:
                 job = queue.pop()
                 self._lease(job, demand, queue, now)
+                if woken_by is not None:
+                    self._wake_enough(woken_by)
                 return Granted(job, demand)
+        if woken_by is not None:
+            self._wake_enough(woken_by)
         if demand.until and demand.until <= now:
             return Unmet(demand)
         for name in demand.queues:
@@ -190,9 +200,11 @@ class Lines(Ledger):
     def _close_demand(self, demand: Demand) -> None:
         only_wake = demand.only_wake
         for name in demand.queues:
-            queue = self.queues[name]
+            queue = self.queues.get(name)
+            if queue is None:
+                continue  # named twice, and dropped the first time
             line = queue.sleepers if only_wake else queue.line
-            del line[demand]
+            line.pop(demand, None)
             if not line and not queue.listed:
                 self._drop_if_unused(queue)
         del demand.session.demands[demand]
@@ -207,7 +219,7 @@ class Lines(Ledger):
         return queue
 
     def _drop_if_unused(self, queue: Queue) -> None:
-        if not (queue.listed or queue.line or queue.sleepers or queue.servers):
+        if not (queue.listed or queue.line or queue.sleepers or queue.servers or queue.woken):
             del self.queues[queue.name]
 
     def _match(self, queue: Queue, now: Millis) -> None:
@@ -218,21 +230,34 @@ class Lines(Ledger):
             self._close_demand(demand)
             self._lease(job, demand, queue, now)
             self.events.append((demand.session, Granted(job, demand)))
-        if queue.ready and queue.sleepers and not queue.paused:
-            self._wake(queue)
+        if queue.line and queue.tail and not queue.paused:
+            self._want_ready(queue)
+        self._wake_enough(queue)
 
-    def _wake(self, queue: Queue) -> None:
-        """Tell one sleeper that there is work; it asks for it, or passes the word on."""
-        demand = next(iter(queue.sleepers))
-        self._close_demand(demand)
-        demand.session.woken = True
-        self.events.append((demand.session, Woken(demand)))
+    # -- waking ---------------------------------------------------------------------------
 
-    def _wake_others(self, session: Session) -> None:
-        """A session that was woken and asked for nothing: others may have what it left."""
-        for queue in self.queues.values():
-            if queue.sleepers and queue.ready and not queue.paused:
-                self._wake(queue)
+    def _wake_enough(self, queue: Queue) -> None:
+        """Tell sleepers that there is work: as many as there are jobs, less those just told."""
+        while queue.sleepers and queue.woken < queue.ready and not queue.paused:
+            demand = next(iter(queue.sleepers))
+            self._close_demand(demand)
+            self._told(demand.session, queue)
+            self.events.append((demand.session, Woken(demand)))
+
+    def _told(self, session: Session, queue: Queue) -> None:
+        if session.woken:
+            self._heard(session)
+        session.woken = queue.name
+        queue.woken += 1
+
+    def _heard(self, session: Session) -> Queue:
+        """A woken session asks, or is gone; what it leaves of the queue is for other sleepers."""
+        queue = self.queues[session.woken]
+        session.woken = ""
+        queue.woken -= 1
+        if not queue.listed:
+            self._drop_if_unused(queue)
+        return queue
 
     def _lease(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
         session = demand.session
@@ -304,15 +329,14 @@ class Lines(Ledger):
         if known.state is READY:
             self._shrink_tail(queue)
         elif known.state is WAITING:
-            queue.scheduled -= 1
+            self._count_waiting(queue, known, -1)
             self._shrink_waiting()
         self._unknow(known)
         unwritten = self._dirty.get(known.id)
         if unwritten is not None:
             unwritten.state = State.CANCELLED
             return
-        gone = Job(known.id, known.queue, "", "", "", b"", "", "", _TAIL_POLICY, 0, NEVER)
-        gone.state = State.CANCELLED
+        gone = unseen(known)
         gone.shelf = Shelf.TAIL
         self._dirty[gone.id] = gone
 
@@ -325,3 +349,11 @@ class Lines(Ledger):
         self.waiting.tail -= 1
         if not self.waiting.tail:
             self.waiting.mark = None
+
+
+def unseen(known: Known) -> Job:
+    """What can be said of a job in the tail that ends without being looked at."""
+    names = (known.queue, known.kind, known.name, known.key)
+    job = Job(known.id, *names, b"", "", "", _TAIL_POLICY, 0, NEVER)
+    job.state = State.CANCELLED
+    return job

@@ -20,13 +20,14 @@ class Locks:
 
     def acquire(self, name: str, most: int, job_id: JobId) -> bool:
         """Let the job hold the lock if it is open to it; asking again while holding is True."""
-        holders = self._holders.setdefault(name, {})
+        holders = self._holders.get(name, {})
         if job_id in holders:
             return True
-        self._most[name] = max(most, self._most.get(name, 0))
-        if len(holders) >= self._most[name]:
+        most = max(most, self._most.get(name, 0))
+        if len(holders) >= most:
             return False
-        holders[job_id] = None
+        self._most[name] = most
+        self._holders.setdefault(name, holders)[job_id] = None
         self._of_job.setdefault(job_id, {})[name] = None
         return True
 

@@ -176,11 +176,13 @@ class Failure(Struct, gc=False):
     trace: list[str] = []
 
 
-class Session(Struct, gc=False, eq=False):
+class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
-    `owner` is whoever speaks for the session; the broker never looks at it.
+    `woken` names the queue that has work for it, from being told so until it asks again.
+    `owner` is whoever speaks for the session; the broker never looks at it. The two know each
+    other, so that only the garbage collector, which must see this type, can let them go.
     """
 
     id: SessionId
@@ -192,7 +194,7 @@ class Session(Struct, gc=False, eq=False):
     demands: dict[Demand, None] = {}
     watches: dict[JobId, None] = {}
     rotation: int = 0
-    woken: bool = False
+    woken: str = ""
     open: bool = True
 
 

@@ -19,6 +19,7 @@ class Queue:
     """One queue: its window, what is known of its tail, and the lines of those who wait.
 
     A queue is `listed` from its first job on; until then it exists only for those who wait.
+    `woken` counts the sessions that were told of its jobs and have not asked for one yet.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class Queue:
         "sleepers",
         "supplying",
         "tail",
+        "woken",
     )
 
     def __init__(self, name: str) -> None:
@@ -55,6 +57,7 @@ class Queue:
         self.retrying = 0
         self.dead = 0
         self.servers = 0
+        self.woken = 0
         self.line: OrderedDict[Demand, None] = OrderedDict()
         self.sleepers: OrderedDict[Demand, None] = OrderedDict()
         self._levels: dict[int, deque[Job]] = {}

@@ -19,7 +19,8 @@ class Schedules:
 
     def begin(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
         """Take in a rule whose first run is now, or one step from now."""
-        schedule.next_at = now if fire_now else _step(schedule, now, now)
+        step = _step(schedule, now, now)
+        schedule.next_at = now if fire_now else step
         self.put(schedule)
 
     def put(self, schedule: Schedule) -> None:

@@ -23,7 +23,8 @@ class Buckets(Generic[T]):
 
     def __init__(self, tick_ms: int) -> None:
         self.tick_ms = tick_ms
-        self._buckets: dict[int, set[T]] = {}
+        # Members in order of arrival: a set would ring them in another order each run.
+        self._buckets: dict[int, dict[T, None]] = {}
         self._heap: list[int] = []
 
     def add(self, item: T, at: Millis) -> int:
@@ -31,17 +32,17 @@ class Buckets(Generic[T]):
         bucket = at // self.tick_ms
         members = self._buckets.get(bucket)
         if members is None:
-            self._buckets[bucket] = {item}
+            self._buckets[bucket] = {item: None}
             heappush(self._heap, bucket)
         else:
-            members.add(item)
+            members[item] = None
         return bucket
 
     def discard(self, item: T, bucket: int) -> None:
         """Forget `item`; nothing happens if its bucket has already rung."""
         members = self._buckets.get(bucket)
         if members is not None:
-            members.discard(item)
+            members.pop(item, None)
 
     def due(self, now: Millis) -> list[T]:
         """Take out every item whose slice is over by `now`, in order of slices."""

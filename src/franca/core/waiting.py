@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from franca.core.model import Job, Millis, State
+from franca.core.model import Job, JobId, Millis
 
-_Entry = tuple[Millis, int, Job]
+_SPARE_ENTRIES = 1_000
 
 
 class Waiting:
-    """A heap by due time. Jobs that left by another way are skipped when their turn comes."""
+    """Jobs by id, and a heap of their due times; entries of jobs that have left are skipped."""
 
-    __slots__ = ("_heap", "mark", "size", "supplying", "tail")
+    __slots__ = ("_heap", "_jobs", "mark", "supplying", "tail")
 
     def __init__(self) -> None:
-        self._heap: list[_Entry] = []
-        self.size = 0
+        self._jobs: dict[JobId, Job] = {}
+        self._heap: list[tuple[Millis, JobId]] = []
         self.tail = 0
         self.mark: tuple[Millis, int] | None = None
         self.supplying = False
+
+    @property
+    def size(self) -> int:
+        """How many jobs wait in memory."""
+        return len(self._jobs)
 
     def belongs_to_tail(self, job: Job) -> bool:
         """Whether a waiting job lies behind the mark."""
@@ -31,47 +36,59 @@ class Waiting:
 
     def add(self, job: Job) -> None:
         """Keep a waiting job in memory until its time."""
-        heappush(self._heap, (job.run_at, job.id, job))
-        self.size += 1
+        self._jobs[job.id] = job
+        heappush(self._heap, (job.run_at, job.id))
 
-    def left(self) -> None:
-        """A waiting job in memory is no longer waiting; its entry is skipped later."""
-        self.size -= 1
+    def remove(self, job: Job) -> None:
+        """A waiting job in memory is no longer waiting."""
+        del self._jobs[job.id]
+        # Whoever replaces one far-off job again and again leaves nothing but entries behind.
+        if len(self._heap) > 2 * len(self._jobs) + _SPARE_ENTRIES:
+            self._rebuild()
 
     def due(self, now: Millis, most: int) -> list[Job]:
         """Take out up to `most` jobs whose time has come, in order of time."""
         found: list[Job] = []
-        heap = self._heap
-        while heap and heap[0][0] <= now and len(found) < most:
-            at, _, job = heappop(heap)
-            if job.state is not State.WAITING or job.run_at != at:
-                continue
-            # A job that left and came back for the same moment has two entries side by side.
-            if not found or found[-1] is not job:
+        while self._heap and self._heap[0][0] <= now and len(found) < most:
+            at, job_id = heappop(self._heap)
+            job = self._jobs.get(job_id)
+            if job is not None and job.run_at == at:
+                del self._jobs[job_id]
                 found.append(job)
-        self.size -= len(found)
         return found
 
     def cut(self, keep: int) -> list[Job]:
         """Drop the latest jobs beyond `keep` from memory and set the mark."""
-        live = sorted(e for e in self._heap if e[2].state is State.WAITING and e[2].run_at == e[0])
-        dropped = [job for _, _, job in live[keep:]]
-        self._heap = live[:keep]
-        heapify(self._heap)
-        self.size = len(self._heap)
+        ordered = sorted(self._jobs.values(), key=_key_of)
+        dropped = ordered[keep:]
         if dropped:
-            self.mark = live[keep - 1][:2]
+            self.mark = _key_of(ordered[keep - 1])
+            for job in dropped:
+                del self._jobs[job.id]
+            self._rebuild()
         return dropped
 
     def next_at(self) -> Millis | None:
         """When the next job falls due, or None; the tail is behind all of these."""
-        heap = self._heap
-        while heap and not (heap[0][2].state is State.WAITING and heap[0][2].run_at == heap[0][0]):
-            heappop(heap)
-        return heap[0][0] if heap else None
+        while self._heap:
+            at, job_id = self._heap[0]
+            job = self._jobs.get(job_id)
+            if job is not None and job.run_at == at:
+                return at
+            heappop(self._heap)
+        return None
 
     def clear(self) -> None:
         """Forget everything, the tail too."""
+        self._jobs.clear()
         self._heap.clear()
-        self.size = self.tail = 0
+        self.tail = 0
         self.mark = None
+
+    def _rebuild(self) -> None:
+        self._heap = [_key_of(job) for job in self._jobs.values()]
+        heapify(self._heap)
+
+
+def _key_of(job: Job) -> tuple[Millis, JobId]:
+    return (job.run_at, job.id)

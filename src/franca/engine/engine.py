@@ -44,9 +44,7 @@ class Engine:
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
-            self._forget_known()
-            if len(self.unknown) > self.limits.unknown_max:
-                next(iter(self.unknown)).close()
+            self._make_room_for_strangers(now)
         link.conversation = self.services[service_name].open(link, now)
         return link
 
@@ -57,6 +55,9 @@ class Engine:
     def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first."""
         self._take_inputs(now)
+        while link in self._unfinished:
+            del self._unfinished[link]
+            self._receive(link, b"", now)
         if link.closed:
             return
         link.closed = True
@@ -96,7 +97,9 @@ class Engine:
         for link, data in inputs:
             if link.closing or link.closed:
                 continue
-            if cast(Conversation, link.conversation).receive(data, now):
+            if link.partial_since:
+                self._receive(link, data, now)
+            elif cast(Conversation, link.conversation).receive(data, now):
                 unfinished[link] = None
             if events:
                 self._deliver(now)
@@ -104,8 +107,12 @@ class Engine:
     def _receive(self, link: Link, data: bytes, now: Millis) -> None:
         if link.closing or link.closed:
             return
-        if cast(Conversation, link.conversation).receive(data, now):
+        conversation = cast(Conversation, link.conversation)
+        unread = conversation.unread() + len(data)
+        if conversation.receive(data, now):
             self._unfinished[link] = None
+        if conversation.unread() < unread:
+            link.partial_since = 0  # a message was finished: whatever is left began after it
         if self.broker.events:
             self._deliver(now)
 
@@ -150,13 +157,26 @@ class Engine:
                 link.close()
 
     def _forget_known(self) -> None:
-        for link in [link for link in self.unknown if link.known or link.closed]:
+        for link in [link for link in self.unknown if link.known or link.closing]:
             del self.unknown[link]
 
+    def _make_room_for_strangers(self, now: Millis) -> None:
+        """Drop the oldest of too many strangers, unless it came just now with a herd."""
+        self._forget_known()
+        oldest = next(iter(self.unknown))
+        if (
+            len(self.unknown) > self.limits.unknown_max
+            and now - oldest.opened_at > self.limits.stranger_ms
+        ):
+            oldest.close()
+            del self.unknown[oldest]
+
     def next_wake(self) -> Millis:
-        """The moment by which `turn` should be called again even if nothing comes in."""
-        wake = self.broker.next_wake()
-        return self._tick_at if wake is None else min(self._tick_at, wake)
+        """The moment by which `turn` should be called again even if nothing comes in.
+
+        What falls due before it waits for it: a turn looks at the time once a tick.
+        """
+        return self._tick_at
 
     # -- the store --------------------------------------------------------------------------
 

@@ -71,7 +71,10 @@ class Secret:
 
 
 class Tls(Struct, frozen=True):
-    """Paths of PEM files; with `client_ca`, clients must show a certificate of that authority."""
+    """Paths of PEM files. With a certificate, every TCP listener speaks TLS and nothing else.
+
+    With `client_ca`, clients must show a certificate of that authority.
+    """
 
     certificate: str = ""
     key: str = ""
@@ -179,7 +182,8 @@ def read_timezone(raw: object) -> str:
 def _reader_of_limit(name: str) -> Reader:
     if name.endswith("_ms"):
         return or_number(read_duration)
-    return or_number(read_size) if "bytes" in name else read_number
+    least = 0 if name in ("disk_reserve_bytes", "ballast_bytes") else 1
+    return or_number(read_size, least) if "bytes" in name else read_number
 
 
 # -- all sources together ---------------------------------------------------------------------
@@ -392,9 +396,6 @@ def _check(settings: Settings) -> None:
     secured = [a for addresses in settings.listeners.values() for a in addresses if a.tls]
     if secured and not tls.certificate:
         raise ConfigError(f"{secured[0]} needs a certificate: --tls-cert and --tls-key")
-    if tls.certificate and not secured:
-        # Nobody gives a certificate in order to be spoken to in the clear.
-        raise ConfigError("a certificate is given and no listener uses it: write tls://host:port")
     if settings.limits.frame_bytes_max < settings.limits.body_bytes_max:
         raise ConfigError("limits.frame_bytes_max must not be below limits.body_bytes_max")
     if settings.limits.output_hard_bytes < settings.limits.output_soft_bytes:
@@ -408,9 +409,7 @@ def open_binds(settings: Settings) -> list[tuple[str, Address]]:
         (protocol, address)
         for protocol, addresses in settings.listeners.items()
         for address in addresses
-        if not address.local
-        and not secrets.get(protocol)
-        and not (address.tls and settings.tls.client_ca)
+        if not address.local and not secrets.get(protocol) and not settings.tls.client_ca
     ]
 
 
@@ -422,6 +421,6 @@ def check_binds(settings: Settings) -> None:
         raise ConfigError(
             f"--{protocol} {address} can be reached from other machines and asks for no password. "
             f"Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
-            "--password-file, FAKTORY_PASSWORD); ask for client certificates (tls:// and "
-            "tls.client_ca); or give --insecure-bind if the network is trusted."
+            "--password-file, FAKTORY_PASSWORD); ask for client certificates (--tls-cert, "
+            "--tls-key, --tls-client-ca); or give --insecure-bind if the network is trusted."
         )

@@ -43,6 +43,8 @@ EXIT_DISK = 74
 EXIT_BUSY = 75
 EXIT_CONFIG = 78
 ROOM_EVERY_S = 1.0
+TLS_HELLO_S = 5.0
+BACKLOG = 1_024
 NO_LIMIT = 1 << 60
 
 Announce = Callable[[list[tuple[str, str]]], None]
@@ -55,7 +57,8 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
     `announce` is called once everything listens, with (protocol, address) of each listener.
     """
     os.umask(0o077)
-    logs = log.start(settings.log_format, settings.log_level)
+    secret = settings.faktory.password.reveal()
+    logs = log.start(settings.log_format, settings.log_level, secrets=[secret] if secret else [])
     try:
         return _run_on(_loop_maker(), Server(settings, announce))
     except StoreBusy as error:
@@ -71,7 +74,7 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
         log.event("error", "bad-config", str(error))
         return EXIT_CONFIG
     finally:
-        logs.stop()
+        logs.close()
 
 
 def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -146,11 +149,11 @@ class Server:
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
-        control = ControlServer(self, data.path / "control.sock")
+        control = ControlServer(self, str(data.path), on_error=_operation_failed)
         watch = asyncio.create_task(self._watch_room(room))
         try:
             await self._listen(services)
-            await control.start()
+            await control.open()
             self._catch_signals()
             self._announce_ready()
             await self._wait()
@@ -185,18 +188,23 @@ class Server:
             return Connection(self.node, name)
 
         tls = self._tls_context() if self._wants_tls(address) else None
-        options: dict[str, float] = {"ssl_handshake_timeout": 5.0} if tls else {}
+        hello_s = TLS_HELLO_S if tls else None
         try:
             if address.path:
                 _clear_socket(address.path)
                 server = await loop.create_unix_server(
-                    connect, address.path, ssl=tls, backlog=1024, **options
+                    connect, address.path, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=hello_s
                 )
                 os.chmod(address.path, 0o600)
                 shown = f"unix:{address.path}"
             else:
                 server = await loop.create_server(
-                    connect, address.host or None, address.port, ssl=tls, backlog=1024, **options
+                    connect,
+                    address.host or None,
+                    address.port,
+                    ssl=tls,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=hello_s,
                 )
                 shown = _shown(address, server)
         except OSError as error:
@@ -345,6 +353,10 @@ class Server:
             "loop_lag_p99_ms": self.node.gauges.lag_p99_ms(),
             "refusing_new": self.engine.broker.refusing_new,
         }
+
+
+def _operation_failed(error: Exception) -> None:
+    log.failure("operation-failed", "an operation failed", error)
 
 
 def _without_tails(limits: Limits) -> Limits:

@@ -48,7 +48,7 @@ class ByteBuffer:
         end = self._data.find(b"\n", max(self._scanned, self._start))
         if end < 0:
             self._scanned = len(self._data)
-            if len(self) > limit:
+            if len(self) > limit + 1:
                 raise WireError("line-too-long", f"a line of more than {limit} bytes")
             return None
         if end - self._start > limit + 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Sequence
 
@@ -25,6 +26,9 @@ from franca.store.rows import Traits, job_of
 
 CHECKPOINT_PAGES = 4_000
 """Pages in the log before they are moved into the file: about 16 MiB."""
+LOG_FRAMES_AT = 16
+"""Where the log's index file says how many pages the log holds (SQLite's "WAL-index format"). The
+log's own size does not tell: a log that was moved into the file is written over from its start."""
 RECENT_NAMES = 10_000
 
 
@@ -52,6 +56,7 @@ class SqliteStore(Store):
         self._make_room = make_room
         self._step = step
         self._db = self._connect(path)
+        self._index = -1
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._group: list[Batch] = []
@@ -276,10 +281,10 @@ class SqliteStore(Store):
 
     def wants_tidying(self) -> bool:
         """Whether the log has grown enough to be moved into the file."""
-        try:
-            return os.stat(f"{self.path}-wal").st_size > CHECKPOINT_PAGES * 4096
-        except FileNotFoundError:
-            return False
+        if self._index < 0:
+            self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
+        frames = os.pread(self._index, 4, LOG_FRAMES_AT)
+        return int.from_bytes(frames, sys.byteorder) > CHECKPOINT_PAGES
 
     def tidy(self) -> None:
         """Move the log into the file. Without room it is left for later."""
@@ -294,6 +299,8 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Move the log into the file and let both go."""
+        if self._index >= 0:
+            os.close(self._index)
         if self._reader is not None:
             self._reader.close()
         if self._db.in_transaction:

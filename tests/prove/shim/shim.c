@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum kind { OPEN = 1, WRITE, TRUNCATE, SYNC, UNLINK, RENAME, SEND };
+enum kind { OPEN = 1, WRITE, TRUNCATE, SYNC, UNLINK, RENAME, SEND, FAILED_SYNC };
 enum { CREATED = 1, DIRECTORY = 2 };
 enum { FDS = 1 << 16, NAME_SIZE = PATH_MAX };
 
@@ -170,7 +170,10 @@ static int sync_file(int fd, long call) {
     pthread_mutex_lock(&lock);
     before = records;
     fails = armed && ++syncs == fail_sync;
-    if (fails) note("sync-eio", syncs, fd);
+    if (fails) {
+        note("sync-eio", syncs, fd);
+        record((struct record){.kind = FAILED_SYNC, .handle = handle, .upto = before}, NULL, 0);
+    }
     pthread_mutex_unlock(&lock);
     if (armed && slow_sync_ms) usleep((useconds_t)slow_sync_ms * 1000);
     if (fails) {
@@ -371,9 +374,22 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
     return pwrite64(fd, data, size, at);
 }
 
-ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
+#define WRITES_PARTS(name)                                                                   \
+    ssize_t name(int fd, const struct iovec *parts, int count, off_t at) {      \
+        return tracked(fd) ? write_file(fd, parts, count, at)                                  \
+                           : syscall(SYS_pwritev, fd, parts, count, at, 0);                    \
+    }
+WRITES_PARTS(pwritev)
+WRITES_PARTS(pwritev64)
+
+/* `at` -1 means the file's position, and the flags are about waiting, not about content. */
+ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t at, int flags) {
     return tracked(fd) ? write_file(fd, parts, count, at)
-                       : syscall(SYS_pwritev, fd, parts, count, at, 0);
+                       : syscall(SYS_pwritev2, fd, parts, count, at, 0, flags);
+}
+
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags) {
+    return pwritev2(fd, parts, count, at, flags);
 }
 
 static void record_size(int fd, off64_t size) {

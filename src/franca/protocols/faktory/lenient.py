@@ -68,20 +68,20 @@ class Reader(Generic[T]):
             raise Unreadable(str(error)) from None
 
 
-def check_text(text: bytes, nesting_max: int) -> None:
-    """Refuse JSON that is not UTF-8, or is nested deeper than `nesting_max`."""
-    if not text.isascii():
-        try:
-            text.decode()
-        except UnicodeDecodeError:
-            raise Unreadable("not UTF-8") from None
+def check_utf8(text: bytes) -> None:
+    """Refuse what is not UTF-8: the decoder does not look into parts that it leaves as they are."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        raise Unreadable("not UTF-8") from None
+
+
+def is_deeper(text: bytes, most: int) -> bool:
+    """Whether valid JSON is nested deeper than `most` levels."""
     # Nobody can nest deeper than there are brackets; only who has many is looked at closely.
-    if (
-        len(text) > 2 * nesting_max
-        and text.count(b"[") + text.count(b"{") > nesting_max
-        and depth(text) > nesting_max
-    ):
-        raise Unreadable(f"nested deeper than {nesting_max} levels")
+    return (
+        len(text) > 2 * most and text.count(b"[") + text.count(b"{") > most and depth(text) > most
+    )
 
 
 def depth(text: bytes) -> int:

@@ -1,0 +1,82 @@
+"""Tables and values for people: plain columns, no colour, nothing a peer wrote moves the cursor."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Sequence
+
+import click
+
+CELL_CHARS = 60
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their heads, as wide as they need; numbers to the right."""
+    texts = [[cell(value) for value in row] for row in rows]
+    right = [all(isinstance(row[index], int) for row in rows) for index in range(len(head))]
+    widths = [
+        max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(head)
+    ]
+    for row in [list(head), *texts]:
+        cells = [
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(row, widths, right, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def cell(value: object) -> str:
+    """A value in one short line."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        value = ",".join(str(one) for one in value) or "-"
+    text = printable(str(value))
+    return text if len(text) <= CELL_CHARS else f"{text[: CELL_CHARS - 3]}..."
+
+
+def printable(text: str) -> str:
+    """The text with every control character written out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def pairs(values: Iterable[tuple[str, object]], indent: str = "") -> None:
+    """Print names and values below each other; what has no value is left out."""
+    shown = [(name, value) for name, value in values if value not in (None, "", [], {})]
+    width = max((len(name) for name, _value in shown), default=0)
+    for name, value in shown:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        click.echo(f"{indent}{name.ljust(width)}  {printable(text)}")
+
+
+def span(milliseconds: int | None) -> str:
+    """A span in its largest unit: 12s, 3m, 5h, 2d."""
+    if milliseconds is None:
+        return "-"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if milliseconds >= size:
+            return f"{milliseconds // size}{unit}"
+    return f"{max(0, milliseconds)}ms"
+
+
+def age(moment: str | None) -> str:
+    """How long ago a moment was, or in how long it will be."""
+    if not moment:
+        return "-"
+    try:
+        then = datetime.datetime.fromisoformat(moment)
+    except ValueError:
+        return moment
+    now = datetime.datetime.now(datetime.UTC)
+    passed = int((now - then).total_seconds() * 1000)
+    return span(passed) if passed >= 0 else f"in {span(-passed)}"
+
+
+def jobs_word(count: int) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{count} job" if count == 1 else f"{count} jobs"

@@ -1,0 +1,101 @@
+"""What every command that speaks to a running server shares: where it is, and what it says.
+
+Data goes to stdout, everything else to stderr. `--json` prints the server's result as it came,
+numbers and all.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from franca.cli import exits
+from franca.control import client
+from franca.control.values import read_duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Failed(click.ClickException):
+    """The command cannot be carried out; `exit_code` says which kind of failure it is."""
+
+    def __init__(self, text: str, exit_code: int = exits.FAILURE) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
+
+
+def duration(text: str | int) -> int:
+    """The type of an option that is a span of time, in milliseconds."""
+    try:
+        return text if isinstance(text, int) else read_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+class Remote:
+    """The running server that a command is about."""
+
+    def __init__(self, data: str | None, config: str, timeout_ms: int, as_json: bool) -> None:
+        self._data = data
+        self._config = config
+        self._timeout_s = timeout_ms / 1000
+        self.as_json = as_json
+
+    @property
+    def directory(self) -> str:
+        """The data directory of the server."""
+        from franca.node.config import ConfigError, data_directory
+
+        try:
+            return data_directory(self._data, os.environ, self._config)
+        except ConfigError as error:
+            raise Failed(str(error), exits.BAD_CONFIG) from None
+
+    def ask(self, op: str, params: object = None, of_type: Any = Any) -> Any:
+        """The result of an operation; with `--json` it has been printed already."""
+        try:
+            result = client.call(self.directory, op, params, timeout_s=self._timeout_s)
+        except client.CannotConnect as error:
+            hint = "Is it running? Start one with 'franca serve', or name its --data."
+            raise Failed(f"{error}. {hint}", exits.NO_CONNECTION) from None
+        except client.TimedOut as error:
+            raise Failed(str(error), exits.TIMED_OUT) from None
+        except client.Declined as error:
+            code = exits.OF_CODES.get(error.code, exits.FAILURE)
+            raise Failed(error.text, code) from None
+        if self.as_json:
+            click.echo(msgspec.json.format(result, indent=2).decode())
+        return msgspec.json.decode(result, type=of_type)
+
+
+def remote(command: F) -> F:
+    """Give a command the options that reach a server; it is called with a `Remote` first."""
+
+    @functools.wraps(command)
+    def call(data: str | None, config: str, timeout: int, as_json: bool, **rest: Any) -> Any:
+        return command(Remote(data, config, timeout, as_json), **rest)
+
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("--timeout", type=duration, default="60s", help="How long to wait."),
+        click.option("-c", "--config", default="", help="The server's configuration file."),
+        click.option("--data", default=None, help="The server's data directory."),
+    ):
+        option(call)
+    return call  # type: ignore[return-value]
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something that cannot be undone; without a terminal, `--yes` must be given."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failed(f"{question} Without a terminal to ask on, give --yes.", exits.USAGE)
+    if not click.confirm(question, err=True):
+        raise Failed("nothing was done")

@@ -1,0 +1,36 @@
+"""`franca serve`: run a server until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from franca.cli import exits
+from franca.cli.remote import Failed
+from franca.cli.settings import settings_flags
+from franca.node.config import ConfigError, Settings, check_binds
+
+
+@click.command()
+@settings_flags
+def serve(settings: Settings) -> None:
+    """Start a server and run it until it is told to stop.
+
+    ADDR is host:port, [v6]:port, a path or unix:PATH, with tcp://, tls:// or ipc:// before it if
+    you like, or off. Every flag is also a key of the configuration file and a FRANCA_ variable;
+    'franca config show' tells where each value comes from.
+    """
+    try:
+        check_binds(settings)
+    except ConfigError as error:
+        raise Failed(str(error), exits.BAD_CONFIG) from None
+    from franca.cli.banner import banner
+    from franca.node import log
+    from franca.node.run import run
+
+    def announce(addresses: Sequence[tuple[str, str]]) -> None:
+        if log.is_console(settings.log_format):
+            click.echo(banner(settings, addresses), err=True)
+
+    raise click.exceptions.Exit(run(settings, announce))

@@ -1,0 +1,58 @@
+"""Which protocols there are, and how each is built from the settings. One entry per protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from franca.core.broker import Broker
+from franca.core.model import Millis
+from franca.node.config import Settings
+from franca.protocols.conversation import Service
+from franca.protocols.faktory import info
+from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+
+
+class ServerFacts(Protocol):
+    """What only the running server knows of itself."""
+
+    def uptime_s(self) -> int:
+        """Whole seconds since the start."""
+
+    def connections(self) -> int:
+        """Peers that are connected now."""
+
+    def memory_mb(self) -> int:
+        """Resident memory."""
+
+
+Builder = Callable[[Broker, Settings, Random, ServerFacts], Service]
+
+
+def _faktory(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    options = settings.faktory
+
+    def facts(now: Millis) -> info.ServerFacts:
+        commands = service.commands
+        return info.ServerFacts(
+            server.uptime_s(), server.connections(), commands, server.memory_mb()
+        )
+
+    faktory = FaktorySettings(options.password.reveal(), options.allow_v1_passwords)
+    service = FaktoryService(broker, faktory, rng, facts)
+    return service
+
+
+BUILDERS: dict[str, Builder] = {"faktory": _faktory}
+
+
+def build_services(
+    broker: Broker, settings: Settings, rng: Random, server: ServerFacts
+) -> dict[str, Service]:
+    """A service for every protocol that listens anywhere."""
+    return {
+        name: build(broker, settings, rng, server)
+        for name, build in BUILDERS.items()
+        if settings.listeners.get(name)
+    }

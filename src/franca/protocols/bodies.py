@@ -1,0 +1,46 @@
+"""How a body made for one protocol is shown to a worker of another.
+
+A body is never changed in the store and never refused because of who will run it: there is
+always a rendering. Each rule is a function here and a row in `docs/crossing.md`. Media labels:
+`json-job` (a JSON object with `args` inside), `json-args` (a JSON array), `bytes` (anything).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import msgspec
+
+JSON_JOB = "json-job"
+JSON_ARGS = "json-args"
+BYTES = "bytes"
+
+
+class _Job(msgspec.Struct):
+    args: msgspec.Raw
+
+
+_JOB = msgspec.json.Decoder(_Job)
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def as_json_args(media: str, body: bytes) -> bytes:
+    """The body as a JSON array of arguments.
+
+    An array stays as it is, to the byte. Other text is one string; what is no text is one object
+    `{"base64": ...}`.
+    """
+    if media == JSON_ARGS:
+        return body
+    if media == JSON_JOB:
+        return bytes(_JOB.decode(body).args)
+    try:
+        _ARRAY.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    else:
+        return body
+    try:
+        return msgspec.json.encode([body.decode()])
+    except UnicodeDecodeError:
+        return msgspec.json.encode([{"base64": b64encode(body).decode("ascii")}])

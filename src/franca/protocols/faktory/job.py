@@ -1,0 +1,268 @@
+"""Work units on their way in: checked in the original's order, told in its words, kept as JSON.
+
+What is kept as a job's body is the producer's job, compact, its arguments as they were written:
+with `retry`, `created_at` and `reserve_for`, without what only a delivery knows (`render.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from franca.core.broker import Broker
+from franca.core.errors import Refused
+from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
+from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable, check_utf8, is_deeper
+from franca.protocols.faktory.messages import WireJob
+from franca.protocols.faktory.times import Stamps, parse_rfc3339
+
+MEDIA: Final = "json-job"
+ORIGIN: Final = "faktory"
+RETRY_DEFAULT: Final = 25
+RESERVE_S_DEFAULT: Final = 1800
+RESERVE_S_MIN: Final = 60
+RESERVE_S_MAX: Final = 86_400
+JID_BYTES_MIN: Final = 8
+_POLICIES_MAX: Final = 1_000
+_QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+_NULL: Final = b"null"
+_BRACKET: Final = ord("[")
+_BRACE: Final = ord("{")
+_SPACE: Final = ord(" ")
+_TAB: Final = ord("\t")
+_CR: Final = ord("\r")
+
+
+class Unfit(Refused):
+    """The text is a job, but not one that may be taken."""
+
+    code = "unfit"
+
+
+class Intake:
+    """Takes in pushed jobs. Keeps nothing but the policies that they share."""
+
+    def __init__(self, broker: Broker, stamps: Stamps) -> None:
+        limits = broker.limits
+        self._broker = broker
+        self._stamps = stamps
+        self._args_depth_max = limits.nesting_max - 1
+        self._name_max = limits.name_bytes_max
+        self._body_max = limits.body_bytes_max
+        missing = {"jid": Raw(b'""'), "jobtype": Raw(b'""'), "args": Raw(_NULL)}
+        self._reader = Reader(WireJob, missing)
+        self._decode = self._reader.strict
+        self._decode_all = msgspec.json.Decoder(list[WireJob]).decode
+        self._decode_each = msgspec.json.Decoder(list[Raw] | None).decode
+        self._encode = msgspec.json.Encoder().encode
+        self._policies: dict[tuple[int, int], Policy] = {}
+        self._usual = self._policy(RETRY_DEFAULT, RESERVE_S_DEFAULT)
+
+    def push(self, text: bytes, now: Millis) -> None:
+        """Take in one job. `Unreadable` or another `Refused`, and nothing happened."""
+        if not text.isascii():
+            check_utf8(text)
+        try:
+            job = self._decode(text)
+        except BAD_JSON:
+            job = self._reader.read_leniently(text)
+        self._submit(job, now)
+
+    def push_many(self, text: bytes, now: Millis) -> dict[str, str]:
+        """Take in what can be taken of many jobs; returns why not, by jid, of the others.
+
+        `Unreadable`, and nothing happened, if any of them is not even the shape of a job.
+        """
+        check_utf8(text)
+        try:
+            jobs = self._decode_all(text)
+        except BAD_JSON:
+            jobs = self._read_each(text)
+        for job in jobs:
+            _check_shape(job)
+        refused: dict[str, str] = {}
+        for job in jobs:
+            try:
+                self._submit(job, now)
+            except Refused as refusal:
+                refused[job.jid] = refusal.text
+        return refused
+
+    def _read_each(self, text: bytes) -> list[WireJob]:
+        try:
+            texts = self._decode_each(text) or []
+        except RecursionError:
+            raise Unreadable("nested too deep") from None
+        except BAD_JSON as error:
+            raise Unreadable(str(error)) from None
+        return [self._reader.read(bytes(each)) for each in texts]
+
+    def _submit(self, job: WireJob, now: Millis) -> None:
+        args = bytes(job.args)
+        jid = job.jid
+        kind = job.jobtype
+        extra = b""
+        if job.custom is not UNSET or job.failure is not UNSET:
+            extra = self._set_apart(job)
+        most = self._name_max
+        if (
+            args[0] != _BRACKET
+            or not JID_BYTES_MIN <= len(jid) <= most
+            or not 0 < len(kind) <= most
+            or not jid.isascii()
+            or not kind.isascii()
+            or "\0" in jid
+            or "\0" in kind
+        ):
+            self._check(job)
+        if job.retry is None and job.reserve_for is None:
+            job.retry = RETRY_DEFAULT
+            job.reserve_for = RESERVE_S_DEFAULT
+            policy = self._usual
+        else:
+            policy = self._policy_of(job)
+        run_at = NEVER
+        if job.at is not None:
+            run_at = _run_at(job)
+        queue = job.queue
+        if not queue:
+            queue = job.queue = "default"
+        line = self._broker.queues.get(queue)
+        if line is None or not line.listed:
+            self._check_queue(queue)
+        if len(args) > 2 * self._args_depth_max:
+            self._check_depth(args)
+        if _SPACE in args or _CR in args or _TAB in args:
+            args = _compact(args)
+            job.args = Raw(args)
+        if not job.created_at:
+            job.created_at = self._stamps.text(now)
+        job.enqueued_at = None
+        job.priority = UNSET
+        body = self._encode(job)
+        if len(body) > self._body_max:
+            raise Unfit(f"jobs cannot be larger than {self._body_max} bytes")
+        self._broker.submit(
+            NewJob(
+                queue,
+                kind,
+                body,
+                policy,
+                jid,
+                MEDIA,
+                ORIGIN,
+                run_at=run_at,
+                extra=extra,
+                digest=zlib.crc32(args),
+                once=True,
+            ),
+            now,
+        )
+
+    # -- checks, in the original's order ------------------------------------------------------
+
+    def _check(self, job: WireJob) -> None:
+        """Look closely at a job that the quick look did not pass."""
+        _check_shape(job)
+        most = self._name_max
+        jid, kind = job.jid.encode(), job.jobtype.encode()
+        if len(jid) < JID_BYTES_MIN:
+            raise Unfit("jobs must have a reasonable jid parameter")
+        if not kind:
+            raise Unfit("jobs must have a jobtype parameter")
+        if bytes(job.args) == _NULL:
+            raise Unfit("jobs must have an args parameter")
+        if len(jid) > most or len(kind) > most:
+            raise Unfit(f"jid and jobtype cannot be longer than {most} bytes")
+        if b"\0" in jid or b"\0" in kind:
+            raise Unfit("jid and jobtype cannot contain NUL")
+
+    def _check_queue(self, name: str) -> None:
+        """A new queue's name; those that exist were checked by whoever made them."""
+        if not _QUEUE_NAME.fullmatch(name):
+            raise Unfit(
+                f"cannot get {_quoted(name)} queue: queue names must match \\A[a-zA-Z0-9._-]+\\z"
+            )
+        if len(name) > self._name_max:
+            raise Unfit(f"queue names cannot be longer than {self._name_max} bytes")
+
+    def _check_depth(self, text: bytes) -> None:
+        if is_deeper(text, self._args_depth_max):
+            raise Unfit(f"jobs cannot be nested deeper than {self._args_depth_max + 1} levels")
+
+    def _set_apart(self, job: WireJob) -> bytes:
+        """Tidy the two objects that few jobs have; returns the failure, which is no part of it."""
+        _check_shape(job)
+        if job.custom is not UNSET:
+            self._check_depth(bytes(job.custom))
+            custom = _compact(bytes(job.custom))
+            job.custom = UNSET if custom in (_NULL, b"{}") else Raw(custom)
+        if job.failure is UNSET:
+            return b""
+        self._check_depth(bytes(job.failure))
+        failure = _compact(bytes(job.failure))
+        job.failure = UNSET
+        return b"" if failure == _NULL else failure
+
+    # -- policies -----------------------------------------------------------------------------
+
+    def _policy_of(self, job: WireJob) -> Policy:
+        if job.retry is None:
+            job.retry = RETRY_DEFAULT
+        if not job.reserve_for:
+            job.reserve_for = RESERVE_S_DEFAULT
+        if job.reserve_for > RESERVE_S_MAX:
+            raise Unfit("jobs cannot be reserved for more than one day")
+        return self._policy(job.retry, job.reserve_for)
+
+    def _policy(self, retry: int, reserve_s: int) -> Policy:
+        """`retry` 0 lets a failed job vanish, below 0 it goes straight to the dead set."""
+        key = (retry, reserve_s)
+        policy = self._policies.get(key)
+        if policy is None:
+            policy = Policy(
+                failures=max(retry, 0),
+                losses=-1,
+                loss_is_failure=True,
+                bury=retry != 0,
+                backoff=Backoff.POWER,
+                lease_ms=1000 * max(reserve_s, RESERVE_S_MIN),
+            )
+            if len(self._policies) >= _POLICIES_MAX:
+                self._policies.clear()
+            self._policies[key] = policy
+        return policy
+
+
+def _check_shape(job: WireJob) -> None:
+    """What the original's decoder would not decode."""
+    if bytes(job.args)[0] != _BRACKET and bytes(job.args) != _NULL:
+        raise Unreadable("args must be an array")
+    for name, value in (("custom", job.custom), ("failure", job.failure)):
+        if isinstance(value, Raw) and bytes(value)[0] != _BRACE and bytes(value) != _NULL:
+            raise Unreadable(f"{name} must be an object")
+
+
+def _run_at(job: WireJob) -> Millis:
+    """When a job wants to run; a moment in the past is kept, so that saying it again is known."""
+    if not job.at:
+        job.at = None
+        return NEVER
+    moment = parse_rfc3339(job.at)
+    if moment is None:
+        text = _quoted(job.at)
+        raise Unfit(f"invalid timestamp for 'at': {text}: parsing time {text} as RFC3339")
+    return max(moment, NEVER + 1)
+
+
+def _compact(text: bytes) -> bytes:
+    """The same JSON without the spaces between its parts; numbers and keys stay as they are."""
+    return msgspec.json.format(text, indent=-1)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text[:200]).decode()

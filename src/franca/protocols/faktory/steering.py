@@ -1,0 +1,110 @@
+"""Commands about the server as a whole: INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from franca.core.broker import Broker
+from franca.core.model import Millis
+from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
+from franca.protocols.faktory.wire import OK, bulk, error
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """INFO: everything about the server in one object."""
+    if rest:
+        conversation.say(error("INFO takes no arguments"))
+    else:
+        conversation.say(bulk(conversation.service.info(now)))
+
+
+def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """FLUSH: forget everything. A word behind it may be a queue's name, so nothing is done."""
+    if rest:
+        conversation.say(error("FLUSH takes no arguments"))
+        return
+    conversation.broker.flush(now)
+    conversation.say_after_commit(OK)
+
+
+def on_track(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """TRACK: what the open-source server says."""
+    conversation.say(error("tracking subsystem is only available in Faktory Enterprise"))
+
+
+def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BATCH: what the open-source server says."""
+    conversation.say(error("batch subsystem is only available in Faktory Enterprise"))
+
+
+# -- QUEUE -------------------------------------------------------------------------------------
+
+
+def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """QUEUE PAUSE, RESUME, REMOVE or LATENCY, and names; `*` stands for all queues there are."""
+    words = rest.decode("utf-8", "replace").split(" ")
+    verb = words[0].upper()
+    names = [name for name in words[1:] if name]
+    if verb == "LATENCY":
+        _say_latency(conversation, names, now)
+        return
+    change = _CHANGES.get(verb)
+    if change is None:
+        conversation.say(error(f"no such QUEUE subcommand: {verb}"))
+        return
+    if not names:
+        conversation.say(error(f"QUEUE {verb} needs the name of a queue, or *"))
+        return
+    broker = conversation.broker
+    if "*" in names:
+        names = [queue.name for queue in broker.queues.values() if queue.listed]
+    for name in names:
+        change(broker, name, now)
+    conversation.say_after_commit(OK)
+
+
+def _say_latency(conversation: FaktoryConversation, names: Sequence[str], now: Millis) -> None:
+    """How long the next job of each queue has been waiting, in seconds."""
+    if list(names) == ["*"]:
+        conversation.say(error("QUEUE LATENCY does not support wildcards"))
+        return
+    latency: dict[str, float] = {}
+    for name in names:
+        queue = conversation.broker.queues.get(name)
+        job = queue.first() if queue is not None else None
+        latency[name] = max(now - job.ready_at, 0) / 1000 if job is not None else 0
+    conversation.say(bulk(_encode(latency)))
+
+
+_CHANGES: Final[Mapping[str, Callable[[Broker, str, Millis], None]]] = {
+    "PAUSE": lambda broker, name, now: broker.pause(name),
+    "RESUME": Broker.resume,
+    "REMOVE": Broker.remove_queue,
+}
+
+
+# -- MUTATE ------------------------------------------------------------------------------------
+
+
+def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """MUTATE: change many jobs of a set. It reads the store, so the answer comes later."""
+    try:
+        mutation = read_mutation(rest)
+    except (Unreadable, UnknownMutation) as refusal:
+        conversation.say(error(refusal.text))
+        return
+
+    def done(now: Millis) -> None:
+        if not conversation.link.closed:
+            conversation.say_after_commit(OK)
+            conversation.go_on(now)
+
+    conversation.holding = True
+    Mutation(mutation, conversation.broker, conversation.service.renderer, done).start()

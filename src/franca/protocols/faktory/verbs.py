@@ -1,0 +1,25 @@
+"""Every word that a client who said HELLO may begin a line with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from franca.protocols.faktory import steering
+from franca.protocols.faktory.conversation import FaktoryConversation, Verb
+
+VERBS: Final[Mapping[bytes, Verb]] = {
+    b"PUSH": FaktoryConversation.on_push,
+    b"PUSHB": FaktoryConversation.on_push_many,
+    b"FETCH": FaktoryConversation.on_fetch,
+    b"ACK": FaktoryConversation.on_ack,
+    b"FAIL": FaktoryConversation.on_fail,
+    b"BEAT": FaktoryConversation.on_beat,
+    b"END": FaktoryConversation.on_end,
+    b"INFO": steering.on_info,
+    b"FLUSH": steering.on_flush,
+    b"QUEUE": steering.on_queue,
+    b"MUTATE": steering.on_mutate,
+    b"TRACK": steering.on_track,
+    b"BATCH": steering.on_batch,
+}

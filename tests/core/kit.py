@@ -1,0 +1,141 @@
+"""What tests of the core do over and over: a broker, its disk, and a few short words for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from franca.core.broker import Broker
+from franca.core.events import Event, Finished, Granted
+from franca.core.limits import Limits
+from franca.core.model import (
+    NEVER,
+    Choice,
+    Demand,
+    Job,
+    JobQuery,
+    Millis,
+    NewJob,
+    OnHangUp,
+    Policy,
+    QueueCount,
+    Session,
+    State,
+)
+from tests.sim.disk import Disk, settle, write_out
+
+T: Millis = 1_000_000_000
+"""When every test begins. Zero would mean never."""
+MINUTE = 60_000
+SMALL: dict[str, int] = {"window_jobs": 4, "supply_jobs": 2}
+"""Windows so small that a handful of jobs has a tail."""
+
+
+class Bench:
+    """A broker with its disk."""
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = Limits(**limits)
+        self.broker = Broker(self.limits, Random(1))
+        self.disk = Disk()
+        self._workers = 0
+
+    # -- jobs -------------------------------------------------------------------------------
+
+    def submit(
+        self, queue: str = "q", now: Millis = T, watcher: Session | None = None, **fields: Any
+    ) -> Job:
+        """One job; fields of its policy and of the job itself are named alike."""
+        policy = {name: fields.pop(name) for name in Policy.__struct_fields__ if name in fields}
+        new = NewJob(queue, fields.pop("kind", "k"), fields.pop("body", b"x"), Policy(**policy))
+        for name, value in fields.items():
+            setattr(new, name, value)
+        return self.broker.submit(new, now, watcher)
+
+    def submit_many(self, count: int, queue: str = "q", now: Millis = T, **fields: Any) -> list[Job]:
+        """Several, one after the other."""
+        return [self.submit(queue, now, **fields) for _ in range(count)]
+
+    # -- workers ----------------------------------------------------------------------------
+
+    def worker(self, holder: str = "", on_hang_up: OnHangUp = OnHangUp.RETURN) -> Session:
+        """A new session."""
+        self._workers += 1
+        return self.broker.open_session(holder or f"w{self._workers}", on_hang_up, None)
+
+    def ask(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Event | None:
+        """What a demand is answered at once."""
+        return self.broker.demand(Demand(session, queues or ("q",), **fields), now)
+
+    def take(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Job:
+        """A job that must be there."""
+        answer = self.ask(session, *queues, now=now, **fields)
+        assert isinstance(answer, Granted), answer
+        return answer.job
+
+    def take_all(self, *queues: str, now: Millis = T, choice: Choice = Choice.LISTED) -> list[Job]:
+        """Run every job there is, in the order in which they are given, the tail too."""
+        session = self.worker()
+        found: list[Job] = []
+        while isinstance(
+            answer := self.ask(session, *queues, now=now, until=now, choice=choice), Granted
+        ) or (self.broker.wants):
+            if isinstance(answer, Granted):
+                found.append(answer.job)
+                self.broker.finish(answer.job, session.holder, b"", now)
+            write_out(self.broker, self.disk, now)
+        return found
+
+    # -- the store, events, counts ------------------------------------------------------------
+
+    def write(self, now: Millis = T) -> None:
+        """Tell the disk everything, answer every want, and compare."""
+        settle(self.broker, self.disk, now)
+        self.disk.verify(self.broker)
+
+    def crash(self, now: Millis = T) -> None:
+        """A new broker that remembers what the disk was told."""
+        self.broker = Broker(self.limits, Random(1))
+        self.broker.restore_at(self.disk.snapshot(), now)
+
+    def recall(self, now: Millis = T, **query: Any) -> list[Job]:
+        """Jobs from wherever they lie, to be acted on before anything else is written."""
+        visitors = _Visitors()
+        self.broker.recall(JobQuery(**query), visitors)
+        while not visitors.called:
+            write_out(self.broker, self.disk, now)
+        return visitors.jobs
+
+    def events(self) -> list[tuple[Session, Event]]:
+        """What the broker had to tell since this was last asked."""
+        events = self.broker.events[:]
+        self.broker.events.clear()
+        return events
+
+    def ends(self, session: Session) -> list[State]:
+        """The ends of watched jobs that a session is told of."""
+        return [e.state for s, e in self.events() if s is session and isinstance(e, Finished)]
+
+    def count(self, queue: str = "q") -> QueueCount:
+        """The counts of one queue."""
+        return next((c for c in self.broker.counts() if c.queue == queue), QueueCount(queue))
+
+
+class _Visitors:
+    def __init__(self) -> None:
+        self.called = False
+        self.jobs: list[Job] = []
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """Note them."""
+        self.called = True
+        self.jobs = jobs
+
+
+def ids(jobs: Sequence[Job]) -> list[int]:
+    """Their ids, which are all that the order of jobs is about."""
+    return [job.id for job in jobs]
+
+
+__all__ = ["MINUTE", "NEVER", "SMALL", "Bench", "T", "ids"]

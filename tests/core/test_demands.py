@@ -1,0 +1,249 @@
+"""Demands: who waits for what, who is given it, who is only woken."""
+
+from __future__ import annotations
+
+from franca.core.events import Granted, Unmet, Woken
+from franca.core.model import Choice, Demand, State
+from tests.core.kit import SMALL, Bench, T, ids
+
+BY_PRIORITY = Choice.PRIORITY
+
+
+def test_a_demand_is_met_at_once_where_there_is_a_job() -> None:
+    bench = Bench()
+    job = bench.submit()
+    worker = bench.worker("me")
+    assert bench.take(worker) is job
+    assert (job.state, job.holder, job.attempts) == (State.LEASED, "me", 1)
+
+
+def test_a_demand_waits_and_is_met_by_the_next_job() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    assert bench.ask(worker) is None
+    job = bench.submit()
+    ((session, event),) = bench.events()
+    assert session is worker
+    assert isinstance(event, Granted)
+    assert event.job is job
+    assert not worker.demands
+
+
+def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
+    bench = Bench()
+    workers = [bench.worker() for _ in range(3)]
+    for worker in workers:
+        bench.ask(worker)
+    bench.submit_many(3)
+    assert [session for session, _ in bench.events()] == workers
+
+
+def test_listed_queues_are_tried_in_the_order_of_the_list() -> None:
+    bench = Bench()
+    b, a = bench.submit("b"), bench.submit("a")
+    worker = bench.worker()
+    assert [bench.take(worker, "a", "b"), bench.take(worker, "a", "b")] == [a, b]
+
+
+def test_by_priority_the_most_urgent_of_all_queues_comes_first_and_queues_take_turns() -> None:
+    bench = Bench()
+    for queue in ("a", "b", "c"):
+        bench.submit_many(2, queue, priority=1)
+    urgent = bench.submit("c", priority=0)
+    jobs = bench.take_all("a", "b", "c", choice=BY_PRIORITY)
+    assert jobs[0] is urgent
+    assert [job.queue for job in jobs[1:]] == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_demand_that_wants_an_answer_now_gets_one() -> None:
+    bench = Bench()
+    assert isinstance(bench.ask(bench.worker(), until=T), Unmet)
+    assert not bench.broker.queues
+
+
+def test_a_demand_ends_unmet_when_its_time_is_over_and_not_before() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    bench.ask(worker, "a", "b", until=T + 2_000)
+    bench.broker.tick(T + 1_999)
+    assert bench.events() == []
+    bench.broker.tick(T + 2_050)
+    ((_, event),) = bench.events()
+    assert isinstance(event, Unmet)
+    assert bench.submit("a").state is State.READY
+    assert bench.broker.next_wake() is None
+
+
+def test_a_demand_that_was_met_does_not_end_again() -> None:
+    bench = Bench()
+    bench.ask(bench.worker(), until=T + 2_000)
+    bench.submit()
+    bench.events()
+    bench.broker.tick(T + 60_000)
+    assert bench.events() == []
+
+
+def test_what_is_withdrawn_is_not_met_and_withdrawing_twice_is_nothing() -> None:
+    bench = Bench()
+    demand = Demand(bench.worker(), ("q",))
+    bench.broker.demand(demand, T)
+    bench.broker.withdraw(demand)
+    bench.broker.withdraw(demand)
+    assert bench.submit().state is State.READY
+
+
+def test_a_queue_that_only_demands_name_is_dropped_with_the_last_of_them() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    demand = Demand(worker, ("nobody-pushes-here", "nor-here"))
+    bench.broker.demand(demand, T)
+    assert len(bench.broker.queues) == 2
+    assert bench.broker.counts() == []
+    bench.broker.withdraw(demand)
+    assert not bench.broker.queues
+
+
+def test_a_demand_may_name_a_queue_twice() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    demand = Demand(worker, ("twice", "twice"))
+    bench.broker.demand(demand, T)
+    bench.broker.withdraw(demand)
+    bench.ask(worker, "twice", "other", "twice")
+    assert bench.submit("twice").state is State.LEASED
+    assert bench.submit("other").state is State.READY
+
+
+def test_a_closed_session_swallows_no_job() -> None:
+    bench = Bench()
+    gone, here = bench.worker(), bench.worker()
+    bench.ask(gone)
+    bench.ask(here)
+    bench.broker.close_session(gone, T)
+    assert bench.submit().holder == here.holder
+
+
+def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(6)
+    workers = [bench.worker() for _ in range(6)]
+    taken = [bench.take(worker).id for worker in workers[:4]]
+    assert [bench.ask(worker) for worker in workers[4:]] == [None, None]
+    bench.write()
+    given = [event.job.id for _, event in bench.events() if isinstance(event, Granted)]
+    assert taken + given == ids(jobs)
+
+
+def test_a_worker_may_set_the_lease_of_what_it_takes() -> None:
+    bench = Bench()
+    bench.submit_many(2, lease_ms=5_000)
+    worker = bench.worker()
+    assert bench.take(worker, lease_ms={"q": 9_000}).until == T + 9_000
+    assert bench.take(worker, lease_ms={"other": 9_000}).until == T + 5_000
+
+
+# -- only to be woken -----------------------------------------------------------------------
+
+
+def test_a_sleeper_is_told_at_once_where_there_is_work() -> None:
+    bench = Bench()
+    job = bench.submit()
+    assert isinstance(bench.ask(bench.worker(), only_wake=True), Woken)
+    assert job.state is State.READY
+
+
+def test_a_sleeper_is_told_of_a_tail() -> None:
+    for choice in Choice:
+        bench = Bench(**SMALL)
+        bench.submit_many(6)
+        worker = bench.worker()
+        for _ in range(4):
+            bench.take(worker)
+        assert isinstance(bench.ask(worker, only_wake=True, choice=choice), Woken)
+
+
+def test_one_sleeper_is_woken_for_each_ready_job_and_no_more() -> None:
+    bench = Bench()
+    sleepers = [bench.worker() for _ in range(4)]
+    for sleeper in sleepers:
+        bench.ask(sleeper, only_wake=True)
+    bench.submit_many(2)
+    assert [session for session, _ in bench.events()] == sleepers[:2]
+    bench.take(sleepers[0], until=T)
+    bench.take(sleepers[1], until=T)
+    assert bench.events() == [], "both jobs are taken: nobody else need get up"
+
+
+def test_a_woken_session_that_leaves_passes_the_word_on() -> None:
+    bench = Bench()
+    first, second = bench.worker(), bench.worker()
+    bench.ask(first, only_wake=True)
+    bench.ask(second, only_wake=True)
+    bench.submit()
+    bench.events()
+    bench.broker.close_session(first, T)
+    assert [session for session, _ in bench.events()] == [second]
+
+
+def test_a_woken_session_that_takes_something_else_passes_the_word_on() -> None:
+    bench = Bench()
+    both, one = bench.worker(), bench.worker()
+    bench.ask(both, "a", "b", only_wake=True, choice=BY_PRIORITY)
+    bench.ask(one, "b", only_wake=True, choice=BY_PRIORITY)
+    b = bench.submit("b", priority=5)
+    a = bench.submit("a", priority=0)
+    assert [session for session, _ in bench.events()] == [both]
+    assert bench.take(both, "a", "b", choice=BY_PRIORITY) is a
+    assert [session for session, _ in bench.events()] == [one], "or `b` lies there unseen"
+    assert bench.take(one, "b") is b
+
+
+def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on() -> None:
+    bench = Bench()
+    first, second = bench.worker(), bench.worker()
+    bench.ask(first, "a", only_wake=True)
+    bench.ask(second, "a", only_wake=True)
+    bench.submit("a")
+    bench.events()
+    bench.ask(first, "b", until=T)
+    assert [session for session, _ in bench.events()] == [second]
+
+
+def test_resuming_wakes_as_many_as_there_are_jobs() -> None:
+    bench = Bench()
+    bench.submit_many(3)
+    bench.broker.pause("q")
+    sleepers = [bench.worker() for _ in range(5)]
+    for sleeper in sleepers:
+        assert bench.ask(sleeper, only_wake=True) is None
+    bench.broker.resume("q", T)
+    assert [session for session, _ in bench.events()] == sleepers[:3]
+
+
+def test_a_queue_lives_as_long_as_somebody_was_told_of_it() -> None:
+    bench = Bench()
+    sleeper = bench.worker()
+    bench.ask(sleeper, only_wake=True)
+    bench.submit()
+    bench.broker.flush(T)
+    assert "q" in bench.broker.queues
+    bench.ask(sleeper, until=T)
+    assert not bench.broker.queues
+
+
+# -- who serves what ------------------------------------------------------------------------
+
+
+def test_a_queue_is_served_while_anybody_says_so() -> None:
+    bench = Bench()
+    one, other = bench.worker(), bench.worker()
+    broker = bench.broker
+    broker.serve(one, "q")
+    broker.serve(one, "q")
+    broker.serve(other, "q")
+    broker.unserve(one, "q")
+    broker.unserve(one, "q")
+    assert broker.serves("q")
+    broker.close_session(other, T)
+    assert not broker.serves("q")
+    assert not broker.queues

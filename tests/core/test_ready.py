@@ -1,0 +1,261 @@
+"""A queue's window and its tail: which job is next, whatever lies in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import Failure, Job, Policy, Shelf, State
+from franca.core.ready import Queue
+from tests.core.kit import SMALL, Bench, T, ids
+
+POLICY = Policy()
+
+
+def job(place: int, priority: int = 0, size: int = 1) -> Job:
+    made = Job(place, "q", "k", "", "", b"x" * size, "", "", POLICY, priority, T)
+    made.place = place
+    return made
+
+
+def queue_of(*places: int | tuple[int, int]) -> Queue:
+    queue = Queue("q")
+    for place in places:
+        queue.add(job(place) if isinstance(place, int) else job(place[1], place[0]))
+    return queue
+
+
+def popped(queue: Queue) -> list[int]:
+    return [queue.pop().place for _ in range(queue.size)]
+
+
+# -- the window alone -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("added", "order"),
+    [
+        ([1, 2, 3], [1, 2, 3]),
+        ([3, 1, 2], [1, 2, 3]),
+        ([1, 3, 2, 5, 4], [1, 2, 3, 4, 5]),
+        ([(5, 1), (0, 9), (5, 2), (-1, 10)], [10, 9, 1, 2]),
+    ],
+)
+def test_jobs_come_by_priority_and_then_by_place(
+    added: list[int | tuple[int, int]], order: list[int]
+) -> None:
+    assert popped(queue_of(*added)) == order
+
+
+def test_first_looks_and_does_not_take() -> None:
+    queue = queue_of(2, 1)
+    first = queue.first()
+    assert first is not None
+    assert first.place == 1
+    assert queue.size == 2
+    assert Queue("empty").first() is None
+
+
+def test_best_priority_is_that_of_the_next_job() -> None:
+    queue = queue_of((5, 1), (3, 2))
+    assert queue.best_priority() == 3
+    queue.pop()
+    assert queue.best_priority() == 5
+    queue.pop()
+    assert queue.best_priority() is None
+
+
+def test_a_job_is_removed_wherever_it_stands() -> None:
+    queue = Queue("q")
+    jobs = [job(place) for place in (1, 2, 3)]
+    for each in jobs:
+        queue.add(each)
+    queue.remove(jobs[1])
+    assert popped(queue) == [1, 3]
+    assert queue.bytes_held == 0
+
+
+@pytest.mark.parametrize(
+    ("keep", "keep_bytes", "kept", "mark"),
+    [
+        (3, 99, [1, 2, 3], (0, 3)),
+        (1, 99, [1], (0, 1)),
+        (99, 2, [1, 2], (0, 2)),
+        (0, 99, [1], (0, 1)),
+        (99, 0, [1], (0, 1)),
+    ],
+)
+def test_a_cut_keeps_the_first_jobs_and_marks_the_last_of_them(
+    keep: int, keep_bytes: int, kept: list[int], mark: tuple[int, int]
+) -> None:
+    queue = queue_of(1, 2, 3, 4, 5)
+    dropped = queue.cut(keep, keep_bytes)
+    assert queue.mark == mark
+    assert sorted(each.place for each in dropped) == [p for p in range(1, 6) if p not in kept]
+    assert popped(queue) == kept
+
+
+def test_a_cut_lets_the_least_urgent_go_first() -> None:
+    queue = queue_of((0, 5), (9, 1), (5, 2), (9, 3))
+    queue.cut(2, 99)
+    assert queue.mark == (5, 2)
+    assert popped(queue) == [5, 2]
+
+
+def test_behind_the_mark_is_the_tail() -> None:
+    queue = Queue("q")
+    assert not queue.belongs_to_tail(job(1))
+    queue.mark = (3, 10)
+    behind = [(3, 11), (4, 1)]
+    before = [(3, 10), (3, 9), (2, 99)]
+    assert all(queue.belongs_to_tail(job(place, priority)) for priority, place in behind)
+    assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
+
+
+def test_taking_all_forgets_the_tail_too() -> None:
+    queue = queue_of(2, 1)
+    queue.tail, queue.mark = 7, (0, 2)
+    assert [each.place for each in queue.take_all()] == [1, 2]
+    assert (queue.ready, queue.bytes_held, queue.mark) == (0, 0, None)
+
+
+# -- window and tail together ---------------------------------------------------------------
+
+
+def test_more_jobs_than_the_window_come_out_in_the_order_in_which_they_came() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(23)
+    assert (bench.count().ready, bench.broker.queues["q"].size) == (23, 4)
+    bench.write()
+    assert ids(bench.take_all()) == ids(jobs)
+
+
+def test_a_window_is_limited_by_bytes_as_well() -> None:
+    bench = Bench(window_bytes=100, supply_jobs=2)
+    jobs = bench.submit_many(9, body=b"x" * 40)
+    assert bench.broker.queues["q"].bytes_held <= 100
+    bench.write()
+    assert ids(bench.take_all()) == ids(jobs)
+
+
+def test_an_urgent_job_overtakes_the_tail_and_a_patient_one_does_not_jump_it() -> None:
+    bench = Bench(**SMALL)
+    common = bench.submit_many(10, priority=5)
+    patient = bench.submit(priority=9)
+    urgent = bench.submit(priority=1)
+    middle = bench.submit(priority=5)
+    bench.write()
+    assert ids(bench.take_all()) == [urgent.id, *ids(common), middle.id, patient.id]
+
+
+def test_many_urgent_jobs_push_half_a_window_into_the_tail() -> None:
+    bench = Bench(**SMALL)
+    common = bench.submit_many(6, priority=5)
+    bench.write()
+    urgent = bench.submit_many(6, priority=1)
+    bench.write()
+    assert bench.broker.queues["q"].size <= 4
+    assert ids(bench.take_all()) == ids(urgent) + ids(common)
+
+
+def test_a_returned_job_keeps_its_place_even_behind_the_mark() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(4)
+    worker = bench.worker()
+    held = [bench.take(worker) for _ in range(4)]
+    others = bench.submit_many(8)
+    bench.write()
+    bench.broker.close_session(worker, T)
+    bench.write()
+    assert ids(held) == ids(jobs)
+    assert ids(bench.take_all()) == ids(jobs) + ids(others)
+
+
+def test_a_returned_job_goes_into_the_tail_where_its_place_is_there() -> None:
+    bench = Bench(**SMALL)
+    bench.submit_many(4)
+    worker = bench.worker()
+    held = [bench.take(worker) for _ in range(4)]
+    urgent = bench.submit_many(8, priority=-1)
+    bench.write()
+    bench.broker.close_session(worker, T)
+    assert not any(each.id in bench.broker.jobs for each in held)
+    bench.write()
+    assert ids(bench.take_all()) == ids(urgent) + ids(held)
+
+
+def test_a_retried_job_goes_behind_all_others() -> None:
+    bench = Bench(**SMALL)
+    first = bench.submit(failures=1)
+    others = bench.submit_many(6)
+    worker = bench.worker()
+    bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
+    bench.broker.tick(T)
+    bench.write()
+    assert ids(bench.take_all()) == [*ids(others), first.id]
+
+
+def test_volatile_jobs_stay_in_memory_however_many_there_are() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(20, durable=False)
+    assert all(each.id in bench.broker.jobs for each in jobs)
+    assert bench.count().ready == 20
+    assert ids(bench.take_all()) == ids(jobs)
+
+
+def test_a_window_full_of_volatile_jobs_leaves_no_mark_behind() -> None:
+    # With a mark and no tail, a durable job would go where nobody looks for it.
+    bench = Bench(**SMALL)
+    bench.submit_many(20, durable=False)
+    bench.take_all()
+    worker = bench.worker()
+    assert bench.ask(worker) is None
+    durable = bench.submit()
+    assert durable.state is State.LEASED
+
+
+def test_one_job_larger_than_the_window_leaves_no_mark_behind() -> None:
+    bench = Bench(window_bytes=10, supply_jobs=2)
+    large = bench.submit(body=b"x" * 50)
+    worker = bench.worker()
+    assert bench.take(worker) is large
+    bench.ask(worker)
+    assert bench.submit().state is State.LEASED
+
+
+def test_cancelling_the_last_job_of_the_tail_ends_the_tail() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(5)
+    bench.write()
+    (visitor,) = bench.recall(ids=(jobs[-1].id,))
+    assert visitor.id not in bench.broker.jobs
+    bench.broker.cancel(visitor, T)
+    queue = bench.broker.queues["q"]
+    assert (queue.tail, queue.mark) == (0, None)
+    bench.write()
+    assert ids(bench.take_all()) == ids(jobs[:-1])
+
+
+def test_the_store_is_asked_before_the_window_runs_dry() -> None:
+    bench = Bench(window_jobs=4, supply_jobs=2)
+    bench.submit_many(10)
+    bench.write()
+    worker = bench.worker()
+    bench.take(worker)
+    assert not bench.broker.wants
+    bench.take(worker)
+    assert len(bench.broker.wants) == 1
+    bench.take(worker)
+    assert len(bench.broker.wants) == 1, "one question at a time"
+
+
+def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(6)
+    bench.write()
+    worker = bench.worker()
+    for _ in range(3):
+        bench.take(worker)
+    bench.write()
+    supplied = bench.broker.jobs[jobs[5].id]
+    assert supplied.shelf is Shelf.TAIL
+    assert supplied is not jobs[5]

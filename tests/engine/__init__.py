@@ -1,0 +1,1 @@
+"""The turn: links, their share of it, and what time brings."""

@@ -1,0 +1,146 @@
+"""The shim records what a process asked of its disk, and fails exactly what it was asked to fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.prove import shim, trace
+from tests.prove.crash import Disk
+from tests.prove.shim import NoCompiler, Shim
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return shim.build(tmp_path_factory.mktemp("shim"))
+    except NoCompiler as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def shimmed(library: Path, tmp_path: Path) -> Shim:
+    (tmp_path / "data").mkdir()
+    return Shim(library, tmp_path / "data", notes=tmp_path / "notes")
+
+
+def run(shimmed: Shim, program: str) -> str:
+    """What a Python program prints when it runs in the directory under the shim."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=shimmed.directory, env=shimmed.environment(),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SQLITE = """
+import os, sqlite3
+db = sqlite3.connect(os.getcwd() + "/x.db", isolation_level=None)
+db.execute("PRAGMA journal_mode = WAL"); db.execute("PRAGMA synchronous = FULL")
+db.execute("CREATE TABLE t (n)")
+for n in range(20):
+    try:
+        db.execute("INSERT INTO t VALUES (?)", (n,))
+    except sqlite3.OperationalError as error:
+        print(n, error.sqlite_errorname)
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+"""
+
+
+def test_a_recorded_database_can_be_rebuilt_byte_for_byte(shimmed: Shim, tmp_path: Path) -> None:
+    shimmed.trace = tmp_path / "trace"
+    run(shimmed, SQLITE)
+
+    records = trace.read(shimmed.trace)
+    disk = Disk()
+    for record in records:
+        disk.feed(record)
+    (content,) = [c for c in disk.contents if c.durable.startswith(b"SQLite format 3")]
+    content.sync(len(records))
+    assert content.durable == (shimmed.directory / "x.db").read_bytes()
+    assert Counter(record.kind for record in records)[trace.Kind.SYNC] >= 20
+    assert all("-shm" not in r.name for r in records if r.kind is trace.Kind.OPEN)
+
+
+def test_one_sync_fails_and_the_next_succeeds(shimmed: Shim) -> None:
+    shimmed.fail_sync = 10
+    assert run(shimmed, SQLITE).count("SQLITE_IOERR_FSYNC") == 1
+    assert shimmed.notes is not None
+    word, number, _, path = shimmed.notes.read_text().split()
+    assert (word, number, Path(path).name) == ("sync-eio", "10", "x.db-wal")
+
+
+def test_the_disk_is_full_for_as_many_writes_as_asked(shimmed: Shim) -> None:
+    shimmed.nospc_at, shimmed.nospc_for = 30, 3
+    assert run(shimmed, SQLITE).count("SQLITE_FULL") == 3
+
+
+def test_faults_wait_for_their_switch(shimmed: Shim, tmp_path: Path) -> None:
+    shimmed.fail_sync, shimmed.switch = 1, tmp_path / "switch"
+    assert run(shimmed, SQLITE) == ""
+    shimmed.switch.touch()
+    assert "IOERR" in run(shimmed, "import os\ntry:\n" + _SYNC + _CATCH)
+
+
+def test_a_slow_disk_takes_its_time(shimmed: Shim) -> None:
+    shimmed.slow_sync_ms = 40
+    program = "import os, time\nbegan = time.monotonic()\nif True:\n" + _SYNC
+    assert float(run(shimmed, program + "print(time.monotonic() - began)\n")) >= 0.04
+
+
+_SYNC = """    file = os.open("plain", os.O_CREAT | os.O_WRONLY)
+    os.write(file, b"x")
+    os.fsync(file)
+"""
+_CATCH = """except OSError as error:
+    print("IOERR", error)
+"""
+
+
+def test_every_way_to_write_is_recorded_in_order(shimmed: Shim, tmp_path: Path) -> None:
+    shimmed.trace = tmp_path / "trace"
+    run(shimmed, """
+import os
+file = os.open("a", os.O_CREAT | os.O_RDWR | os.O_APPEND)
+os.write(file, b"one"); os.write(file, b"two"); os.writev(file, [b"th", b"ree"])
+other = os.open("b", os.O_CREAT | os.O_RDWR)
+os.pwrite(other, b"four", 10); os.pwritev(other, [b"fi", b"ve"], 2)
+os.posix_fallocate(other, 0, 100); os.ftruncate(other, 12)
+os.rename("a", "c"); os.unlink("b"); os.fsync(file)
+open("/dev/null", "w").write("not ours")
+""")  # fmt: skip
+    seen = [(r.kind.name, r.offset, r.data) for r in trace.read(shimmed.trace)]
+    assert seen == [
+        ("OPEN", 0, b"a"), ("WRITE", 0, b"one"), ("WRITE", 3, b"two"), ("WRITE", 6, b"three"),
+        ("OPEN", 0, b"b"), ("WRITE", 10, b"four"), ("WRITE", 2, b"five"),
+        ("TRUNCATE", 100, b""), ("TRUNCATE", 12, b""),
+        ("RENAME", 0, b"a\0c"), ("UNLINK", 0, b"b"), ("SYNC", 0, b""),
+    ]  # fmt: skip
+
+
+def test_what_is_sent_to_a_peer_is_recorded_with_its_port(shimmed: Shim, tmp_path: Path) -> None:
+    shimmed.trace = tmp_path / "trace"
+    port = int(run(shimmed, """
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname())
+peer, (_, port) = listener.accept()
+peer.send(b"one"); os.write(peer.fileno(), b"two"); os.writev(peer.fileno(), [b"th", b"ree"])
+peer.sendmsg([b"fo", b"ur"])
+print(port)
+"""))  # fmt: skip
+    sent = [r for r in trace.read(shimmed.trace) if r.kind is trace.Kind.SEND]
+    assert [(r.handle, r.data) for r in sent] == [
+        (port, b"one"), (port, b"two"), (port, b"three"), (port, b"four"),
+    ]  # fmt: skip
+
+
+def test_a_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoCompiler, match="C compiler"):
+        shim.build(tmp_path)

@@ -1,0 +1,1 @@
+"""The whole server but its sockets, files and clock, driven by one seed: `python -m tests.sim`."""

@@ -1,0 +1,219 @@
+"""The reference store: plain dictionaries of copies, told exactly what a real store is told.
+
+It keeps no object of the broker's, so that nothing the broker does later can leak into it, and it
+believes nothing: a row that is added must be new, one that is changed or goes must be there. A
+group is written, can be read behind, and is then committed or, in a crash, undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from franca.core.broker import Broker
+from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+
+HELD, TAIL = Shelf.HELD, Shelf.TAIL
+READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
+# What a row must say as memory says it; `until` is cut at restart, so it may be earlier there.
+FIELDS = (
+    "queue", "kind", "name", "key", "body", "media", "origin", "policy", "priority", "created_at",
+    "extra", "state", "place", "run_at", "ready_at", "started_at", "holder", "bound", "attempts",
+    "failures", "losses", "failed_at", "digest",
+)  # fmt: skip
+
+
+def copied(job: Job) -> Job:
+    """The same job, sharing nothing that anybody changes."""
+    story = None if job.story is None else [replace(attempt) for attempt in job.story]
+    return replace(job, story=story)
+
+
+class Disk:
+    """Rows on two shelves, settings, schedules and counts, as of the last write."""
+
+    def __init__(self) -> None:
+        self.rows: dict[JobId, Job] = {}
+        self.settings: dict[str, QueueSetting] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self.totals = Totals()
+        self.ended: list[Job] = []
+        self.written = 0
+        self._undo: Callable[[], None] = lambda: None
+
+    # -- what a store does ------------------------------------------------------------------
+
+    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
+        """Take a group in, and answer what is wanted as it is behind that group."""
+        self._keep_undo()
+        if changes.flushed:
+            self.rows, self.settings, self.schedules, self.ended = {}, {}, {}, []
+        for queue in changes.emptied_tails:
+            emptied = [j for j in self._on(TAIL) if j.queue == queue and j.state is READY]
+            for job in emptied:
+                if job.id not in changes.spared:
+                    del self.rows[job.id]
+        for job in changes.added:
+            assert job.id not in self.rows, f"job {job.id} is added twice"
+            self.rows[job.id] = copied(job)
+        for jobs, stay in ((changes.updated, True), (changes.moved, False)):
+            for job in jobs:
+                there = self.rows[job.id].shelf is job.shelf
+                assert there is stay, f"job {job.id} was on the wrong shelf"
+                self.rows[job.id] = copied(job)
+        for shelf, gone in ((HELD, changes.gone_held), (TAIL, changes.gone_tail)):
+            for job in gone:
+                assert self.rows[job.id].shelf is shelf, f"job {job.id} goes from the wrong shelf"
+                del self.rows[job.id]
+        self.ended += [copied(job) for job in changes.ended]
+        self.settings.update((setting.queue, setting) for setting in changes.queues_saved)
+        self.schedules.update((s.id, replace(s)) for s in changes.schedules_saved)
+        for name in changes.queues_gone:
+            self.settings.pop(name, None)
+        for schedule_id in changes.schedules_gone:
+            self.schedules.pop(schedule_id, None)
+        self.totals = replace(changes.totals)
+        self.written += 1
+        return [self._answer(want) for want in wants]
+
+    def revert(self) -> None:
+        """Forget the last group: the server died before it was durable."""
+        self._undo()
+
+    def snapshot(self) -> Snapshot:
+        """What a broker must remember at birth."""
+        tail = list(self._on(TAIL))
+        waiting = [(job.run_at, job.id) for job in tail if job.state is WAITING]
+        return Snapshot(
+            totals=replace(self.totals),
+            held=[copied(job) for job in self._on(HELD)],
+            tail=_tail_counts(tail),
+            first_waiting=min(waiting, default=None),
+            queues=[self.settings[name] for name in sorted(self.settings)],
+            schedules=[replace(schedule) for schedule in self.schedules.values()],
+            known=[_known(job) for job in tail if job.state is not DEAD and (job.key or job.name)],
+        )
+
+    def find(self, query: JobQuery) -> list[Job]:
+        """Rows that fit, as the store's search would find them."""
+        found = [job for job in self.rows.values() if _fits(job, query)]
+        found.sort(key=lambda job: (job.run_at if query.by_time else 0, job.id))
+        return [copied(job) for job in found[: query.limit]]
+
+    def _answer(self, want: Want) -> list[Job]:
+        if isinstance(want, Recall):
+            return self.find(want.query)
+        if isinstance(want, SupplyReady):
+            rows = [j for j in self._on(TAIL) if j.state is READY and j.queue == want.queue]
+            rows.sort(key=lambda job: (job.priority, job.place))
+            behind = [job for job in rows if (job.priority, job.place) > want.mark]
+        else:
+            assert isinstance(want, SupplyWaiting)
+            rows = [job for job in self._on(TAIL) if job.state is WAITING]
+            rows.sort(key=lambda job: (job.run_at, job.id))
+            behind = [job for job in rows if (job.run_at, job.id) > want.mark]
+        return [copied(job) for job in behind[: want.limit]]
+
+    def _on(self, shelf: Shelf) -> Iterable[Job]:
+        return (job for job in self.rows.values() if job.shelf is shelf)
+
+    def _keep_undo(self) -> None:
+        before = (
+            dict(self.rows), dict(self.settings), dict(self.schedules), self.totals, self.ended[:]
+        )  # fmt: skip
+
+        def undo() -> None:
+            self.rows, self.settings, self.schedules, self.totals, self.ended = before
+
+        self._undo = undo
+
+    # -- what only a test asks ----------------------------------------------------------------
+
+    def verify(self, broker: Broker) -> None:
+        """Everything durable that is alive is here exactly once, as the broker knows it.
+
+        Only right behind a write, while nothing has changed since.
+        """
+        assert not broker.has_changes(), "there is something that the disk was not told"
+        durable = {job.id: job for job in broker.jobs.values() if job.policy.durable}
+        for job in durable.values():
+            row = self.rows[job.id]
+            assert row.shelf is job.shelf, f"job {job.id} lies on {row.shelf}, not {job.shelf}"
+            wrong = [name for name in FIELDS if getattr(row, name) != getattr(job, name)]
+            assert not wrong, f"job {job.id}: {wrong} differ"
+            assert job.until <= row.until, f"job {job.id} is leased longer in memory"
+        alone = [job for job in self.rows.values() if job.id not in durable]
+        assert all(job.shelf is TAIL for job in alone), "a held row is not in memory"
+        assert all(job.state is not LEASED for job in alone), "a lease is in the tail"
+        for queue in broker.queues.values():
+            mine = [job for job in alone if job.queue == queue.name]
+            ready = [(j.priority, j.place) for j in mine if j.state is READY]
+            assert len(ready) == queue.tail, f"{queue.name}: {queue.tail} in the tail"
+            assert (queue.mark is None) == (not ready), f"{queue.name}: mark {queue.mark}"
+            assert not ready or min(ready) > (queue.mark or min(ready)), f"{queue.name}: mark"
+            assert sum(job.state is DEAD for job in mine) == queue.dead, f"{queue.name}: dead"
+        waiting = [(job.run_at, job.id) for job in alone if job.state is WAITING]
+        line = broker.waiting
+        assert len(waiting) == line.tail, f"{line.tail} waiting in the tail"
+        assert not waiting or min(waiting) > (line.mark or min(waiting)), "the waiting mark"
+        assert {job.queue for job in alone} <= set(broker.queues), "a queue is forgotten"
+        assert self.schedules.keys() == broker.schedules.by_id.keys(), "schedules differ"
+        listed = {q.name: q.paused for q in broker.queues.values() if q.listed}
+        assert listed == {s.queue: s.paused for s in self.settings.values()}, "settings differ"
+
+
+def write_out(broker: Broker, disk: Disk, now: int) -> None:
+    """One group, from the broker to the disk, and what was wanted back into memory."""
+    changes, wants = broker.drain(), broker.take_wants()
+    answers = disk.write(changes, wants)
+    for want, jobs in zip(wants, answers, strict=True):
+        if isinstance(want, SupplyReady):
+            broker.supplied_ready(want, jobs, now)
+        elif isinstance(want, SupplyWaiting):
+            broker.supplied_waiting(want, jobs)
+        else:
+            want.by.recalled(want.query, broker.resolve(want.query, jobs), now)
+
+
+def settle(broker: Broker, disk: Disk, now: int) -> None:
+    """Write out until the broker wants nothing more and nothing has changed."""
+    while broker.has_changes() or broker.wants:
+        write_out(broker, disk, now)
+
+
+def _fits(job: Job, query: JobQuery) -> bool:
+    return (
+        (not query.states or job.state in query.states)
+        and query.queue in ("", job.queue)
+        and query.kind in ("", job.kind)
+        and (not query.names or job.name in query.names)
+        and (not query.ids or job.id in query.ids)
+        and job.id > query.after
+    )
+
+
+def _known(job: Job) -> Known:
+    return Known(
+        job.id, job.queue, job.kind, job.digest, job.run_at, job.state, job.name, job.key,
+        job.attempts, job.failures,
+    )  # fmt: skip
+
+
+def _tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
+    counts: dict[str, TailCount] = {}
+    for job in jobs:
+        count = counts.setdefault(job.queue, TailCount(job.queue))
+        if job.state is READY:
+            count.ready += 1
+            key = (job.priority, job.place)
+            count.first = min(count.first or key, key)
+        elif job.state is DEAD:
+            count.dead += 1
+        elif job.failures:
+            count.retrying += 1
+        else:
+            count.scheduled += 1
+    return list(counts.values())
