@@ -53,7 +53,9 @@ class Bench:
             setattr(new, name, value)
         return self.broker.submit(new, now, watcher)
 
-    def submit_many(self, count: int, queue: str = "q", now: Millis = T, **fields: Any) -> list[Job]:
+    def submit_many(
+        self, count: int, queue: str = "q", now: Millis = T, **fields: Any
+    ) -> list[Job]:
         """Several, one after the other."""
         return [self.submit(queue, now, **fields) for _ in range(count)]
 
@@ -78,14 +80,15 @@ class Bench:
         """Run every job there is, in the order in which they are given, the tail too."""
         session = self.worker()
         found: list[Job] = []
-        while isinstance(
-            answer := self.ask(session, *queues, now=now, until=now, choice=choice), Granted
-        ) or (self.broker.wants):
+        while True:
+            answer = self.ask(session, *queues, now=now, until=now, choice=choice)
             if isinstance(answer, Granted):
                 found.append(answer.job)
                 self.broker.finish(answer.job, session.holder, b"", now)
-            write_out(self.broker, self.disk, now)
-        return found
+            elif self.broker.wants:
+                write_out(self.broker, self.disk, now)
+            else:
+                return found
 
     # -- the store, events, counts ------------------------------------------------------------
 
@@ -93,6 +96,13 @@ class Bench:
         """Tell the disk everything, answer every want, and compare."""
         settle(self.broker, self.disk, now)
         self.disk.verify(self.broker)
+
+    def ripen(self, now: Millis) -> None:
+        """Let everything fall due that is due by `now`, in memory and in the tail."""
+        count = -1
+        while count != (count := sum(c.scheduled + c.retrying for c in self.broker.counts())):
+            self.broker.tick(now)
+            self.write(now)
 
     def crash(self, now: Millis = T) -> None:
         """A new broker that remembers what the disk was told."""
@@ -133,9 +143,14 @@ class _Visitors:
         self.jobs = jobs
 
 
+def state_of(job: Job) -> State:
+    """Where a job is now. (A type checker takes what it read off a job for settled.)"""
+    return job.state
+
+
 def ids(jobs: Sequence[Job]) -> list[int]:
     """Their ids, which are all that the order of jobs is about."""
     return [job.id for job in jobs]
 
 
-__all__ = ["MINUTE", "NEVER", "SMALL", "Bench", "T", "ids"]
+__all__ = ["MINUTE", "NEVER", "SMALL", "Bench", "T", "ids", "state_of"]

@@ -115,7 +115,8 @@ def test_taking_all_forgets_the_tail_too() -> None:
     queue = queue_of(2, 1)
     queue.tail, queue.mark = 7, (0, 2)
     assert [each.place for each in queue.take_all()] == [1, 2]
-    assert (queue.ready, queue.bytes_held, queue.mark) == (0, 0, None)
+    assert (queue.ready, queue.bytes_held) == (0, 0)
+    assert not queue.belongs_to_tail(job(99))
 
 
 # -- window and tail together ---------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from franca.core.model import Failure, Job, Policy, State
 from franca.core.waiting import Waiting
-from tests.core.kit import SMALL, Bench, T, ids
+from tests.core.kit import SMALL, Bench, T, ids, state_of
 
 SOON = T + 1_000
 
@@ -86,7 +86,7 @@ def test_a_job_for_later_becomes_ready_at_its_time_and_not_before() -> None:
     assert later.state is State.WAITING
     assert bench.broker.next_wake() == SOON
     bench.broker.tick(SOON)
-    assert later.state is State.LEASED
+    assert state_of(later) is State.LEASED
 
 
 def test_a_time_in_the_past_is_now() -> None:
@@ -140,6 +140,5 @@ def test_a_waiting_job_of_the_tail_can_be_retried_and_cancelled() -> None:
     bench.broker.cancel(cancelled, T)
     bench.write()
     assert (bench.count().ready, bench.count().scheduled) == (1, 10)
-    bench.broker.tick(SOON)
-    bench.write(SOON)
+    bench.ripen(SOON)
     assert sorted(ids(bench.take_all(now=SOON)))[-1] == jobs[10].id

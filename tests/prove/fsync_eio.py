@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,16 +25,17 @@ from tests.prove import shim, trace
 from tests.prove.crash import Disk, materialise
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
-from tests.prove.powerloss import look_into
-from tests.support.faktory import Faktory, FaktoryError, job
+from tests.prove.powerloss import Command, Dialogue, Tally, fates, look_into
+from tests.support.faktory import Faktory, FaktoryError, ack_line, job, job_in, push_line
 from tests.support.server import Server, ServerFailed
 
 NAME = "fsync-eio"
 MUTANTS: tuple[str, ...] = ("ignore-eio",)
 
 _EXIT_DISK = 74
-_END_S = 10.0
+_END_S = 3.0
 _PUSHES = 24
+_CUTS = 6
 
 
 @dataclass
@@ -42,12 +44,9 @@ class Point:
 
     home: Path
     number: int
-    acked: set[str] = field(default_factory=set)  # pushed, answered, and not finished since
-    ended: set[str] = field(default_factory=set)  # finished, and answered
-    unknown: set[str] = field(default_factory=set)
-    fetching: bool = False  # cut off while a job may have been on its way to us
+    talks: list[Dialogue] = field(default_factory=list)
     answered_at: float = 0.0  # when the last answered command was sent
-    exit_code: int = 0
+    exit_code: int | None = None
     complaints: list[str] = field(default_factory=list)
 
     @property
@@ -74,63 +73,66 @@ class Point:
             server.start()
             with suppress(*BROKEN, FaktoryError), Faktory(server.port) as client:
                 self._talk(client.hello(wid="worker-eio"), rng)
-            if self.failed_at is None and server.running:
+            if self.failed_at is None:
                 server.terminate()
             self.exit_code = server.wait(_END_S)
         except ServerFailed as failure:
-            if server.running or self.failed_at is None:
+            # A start that fails because of us is in order; one that hangs is not.
+            self.exit_code = server.process.poll()
+            if self.exit_code != _EXIT_DISK:
                 self.complaints.append(str(failure).splitlines()[0])
-            self.exit_code = server.process.poll() or 0
         finally:
-            if server.running:
-                server.kill9()
+            server.kill9()
 
     def _talk(self, client: Faktory, rng: Random) -> None:
+        talk = Dialogue(client)
+        self.talks.append(talk)
         for number in range(_PUSHES):
             jid = f"eio-{self.number:03}-{number:03}"
-            self.unknown.add(jid)
-            sent_at = time.monotonic()
-            client.push(job(jid, "x" * 100, queue="q"))
-            self.answered_at = sent_at
-            self.unknown.discard(jid)
-            self.acked.add(jid)
+            work = job(jid, "x" * 100, queue="q")
+            self._say(talk, Command("push", (jid,)), push_line(work))
             if rng.random() < 0.3:
-                self._finish_one(client)
+                self._finish_one(talk)
 
-    def _finish_one(self, client: Faktory) -> None:
-        self.fetching = True
-        got = client.fetch("q")
-        self.fetching = False
-        if got is None:
-            return
-        jid: str = got["jid"]
-        self.acked.discard(jid)
-        self.unknown.add(jid)
+    def _finish_one(self, talk: Dialogue) -> None:
+        talk.said.append(Command("fetch"))
+        got = job_in(talk.client.call("FETCH q"))
+        if got is not None:
+            jid: str = got["jid"]
+            talk.said[-1] = Command("fetch", (jid,))
+            self._say(talk, Command("ack", (jid,)), ack_line(jid))
+
+    def _say(self, talk: Dialogue, command: Command, line: str) -> None:
         sent_at = time.monotonic()
-        client.ack(jid)
+        talk.say(command, line)
         self.answered_at = sent_at
-        self.unknown.discard(jid)
-        self.ended.add(jid)
 
     # -- the verdict -----------------------------------------------------------------------
 
     def false_ok(self) -> bool:
         """Whether an answer had left that the disk does not bear out."""
+        records = trace.read(self.home / "trace")
+        jobs = fates(records, self.talks)
+        tally = Tally()
+        for cut, disk in self._moments(records):
+            with tempfile.TemporaryDirectory(dir=self.home) as state:
+                materialise(disk.surely(), Path(state))
+                tally.judge(cut, look_into(Path(state)), jobs)
+        self.complaints += tally.examples[:1]
+        return not tally.ok
+
+    @staticmethod
+    def _moments(records: list[trace.Record]) -> Iterator[tuple[int, Disk]]:
+        """The disk after each of the first replies since the failure, and at the end."""
         disk = Disk()
-        for record in trace.read(self.home / "trace"):
+        failed, seen = False, 0
+        for number, record in enumerate(records):
             disk.feed(record)
-        state = self.home / "state"
-        state.mkdir()
-        materialise(disk.surely(), state)
-        found = look_into(state)
-        missing, risen = self.acked - found.names, self.ended & found.names
-        if missing or risen or found.damage:
-            self.complaints.append(
-                f"not on the disk: {sorted(missing)[:3]} still there: {sorted(risen)[:3]}"
-                f" {found.damage[:100]}"
-            )
-            return True
-        return False
+            failed = failed or record.kind is trace.Kind.FAILED_SYNC
+            if failed and record.kind is trace.Kind.SEND and seen < _CUTS:
+                seen += 1
+                yield number + 1, disk
+        yield len(records), disk
 
     def continued(self) -> bool:
         """Whether the server went on after the failure as if nothing had happened."""
@@ -147,29 +149,38 @@ class Point:
 
     def recovers(self) -> bool:
         """Whether a healthy server serves all that was acknowledged and nothing that was finished."""
+        records = trace.read(self.home / "trace")
+        jobs, end = fates(records, self.talks), len(records)
+        wanted = {jid for jid, f in jobs.items() if f.must_be_there(end) and f.fetched is None}
+        gone = {jid for jid, fate in jobs.items() if fate.must_be_gone(end)}
         try:
             with Server(self.home / "data") as server, Faktory(server.port) as client:
-                client.hello(wid="worker-eio")
-                served = self._take_all(client)
-                # A job that was being given out when the server fell may be leased, unseen by us.
-                running: int = client.info()["faktory"]["tasks"]["Busy"]["size"]
-                held = (running - len(served)) * self.fetching
+                served, unseen = self._take_all(client.hello(wid="worker-eio"))
         except (ServerFailed, *BROKEN) as failure:
-            self.complaints.append(f"no recovery: {failure}")
+            self.complaints.append(f"no recovery: {str(failure).splitlines()[0]}")
             return False
-        missing, risen = self.acked - served, served & self.ended
-        if len(missing) <= held and not risen:
+        missing = wanted - served
+        # A job that was being given out when the server fell may be leased, unseen by us.
+        if len(missing) <= unseen and not served & gone:
             return True
-        self.complaints.append(f"lost {sorted(missing)[:3]} risen {sorted(risen)[:3]}")
+        self.complaints.append(f"lost {sorted(missing)[:3]} risen {sorted(served & gone)[:3]}")
         return False
 
-    def _take_all(self, client: Faktory) -> set[str]:
+    def _take_all(self, client: Faktory) -> tuple[set[str], int]:
+        """The jobs that are served, and how many are leased beyond those anybody saw."""
+        seen = {
+            jid for talk in self.talks for c in talk.said if c.verb == "fetch" for jid in c.jids
+        }
         served: set[str] = set()
-        while sum(client.info()["faktory"]["queues"].values()):
+        while sum((facts := client.info()["faktory"])["queues"].values()):
             got = client.fetch("q")
             if got is not None:
                 served.add(got["jid"])
-        return served
+        unsettled = seen - {
+            jid for t in self.talks for c in t.said if c.verb == "ack" for jid in c.jids
+        }
+        running: int = facts["tasks"]["Busy"]["size"]
+        return served, running - len(served) - len(unsettled - served)
 
 
 def run(options: Options) -> bool:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -143,21 +144,24 @@ def fates(records: list[trace.Record], dialogues: list[Dialogue]) -> dict[str, F
     told = trace.replies(records)
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
-        marks = told[dialogue.client.local_port][_GREETINGS:]
-        assert len(marks) == len(dialogue.said), "replies and commands do not pair up"
-        for command, mark in zip(dialogue.said, marks, strict=True):
+        marks = told.get(dialogue.client.local_port, [])[_GREETINGS:]
+        assert len(marks) <= len(dialogue.said), "more replies than commands"
+        for command, mark in zip_longest(dialogue.said, marks):
             for jid in command.jids:
                 _take_note(jobs.setdefault(jid, Fate()), command.verb, mark)
     return jobs
 
 
-def _take_note(fate: Fate, verb: str, mark: trace.Mark) -> None:
+def _take_note(fate: Fate, verb: str, mark: trace.Mark | None) -> None:
+    if verb == "ack":
+        fate.ack_sent = True
+    if mark is None or mark.reply.startswith(b"-"):
+        return  # never answered, or refused
     if verb == "push" and mark.reply in (b"+OK\r\n", b"$2\r\n{}\r\n"):
         fate.pushed = mark.record
     elif verb == "fetch":
         fate.fetched = mark.record if fate.fetched is None else min(fate.fetched, mark.record)
     elif verb == "ack":
-        fate.ack_sent = True
         fate.ended = mark.record
 
 

@@ -61,7 +61,7 @@ class Life(Lines):
             session = self._holders.get(job.holder)
             if session is not None:
                 session.leases.pop(job.id, None)
-        if self.locks:
+        if self.locks.of_job:
             self.locks.let_go(job.id)
 
     def _check_held(self, job: Job, holder: str) -> None:

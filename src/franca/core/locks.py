@@ -8,15 +8,12 @@ from franca.core.model import JobId
 class Locks:
     """Who holds which lock. A lock is open to as many as the largest count anyone asked for."""
 
-    __slots__ = ("_holders", "_most", "_of_job")
+    __slots__ = ("_holders", "_most", "of_job")
 
     def __init__(self) -> None:
         self._holders: dict[str, dict[JobId, None]] = {}
         self._most: dict[str, int] = {}
-        self._of_job: dict[JobId, dict[str, None]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._of_job)
+        self.of_job: dict[JobId, dict[str, None]] = {}
 
     def acquire(self, name: str, most: int, job_id: JobId) -> bool:
         """Let the job hold the lock if it is open to it; asking again while holding is True."""
@@ -28,7 +25,7 @@ class Locks:
             return False
         self._most[name] = most
         self._holders.setdefault(name, holders)[job_id] = None
-        self._of_job.setdefault(job_id, {})[name] = None
+        self.of_job.setdefault(job_id, {})[name] = None
         return True
 
     def release(self, name: str, job_id: JobId) -> bool:
@@ -40,15 +37,15 @@ class Locks:
         if not holders:
             del self._holders[name]
             self._most.pop(name, None)
-        names = self._of_job[job_id]
+        names = self.of_job[job_id]
         del names[name]
         if not names:
-            del self._of_job[job_id]
+            del self.of_job[job_id]
         return True
 
     def let_go(self, job_id: JobId) -> list[str]:
         """The job holds no lock any more; returns those that it held."""
-        names = list(self._of_job.get(job_id, ()))
+        names = list(self.of_job.get(job_id, ()))
         for name in names:
             self.release(name, job_id)
         return names

@@ -8,7 +8,6 @@ to say (`speaking`), changes to commit (`broker.drain`), jobs wanted from the st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from franca.core.broker import Broker
 from franca.core.ledger import Recall, SupplyReady, SupplyWaiting, Want
@@ -30,8 +29,7 @@ class Engine:
         self.links: dict[Link, None] = {}
         self.unknown: dict[Link, None] = {}
         self.speaking: list[Link] = []
-        self.messages = 0
-        self._inputs: list[tuple[Link, bytes]] = []
+        self.inputs: list[tuple[Link, bytes]] = []
         self._unfinished: dict[Link, None] = {}
         self._tick_at: Millis = 0
         self._sweep_at: Millis = 0
@@ -49,8 +47,8 @@ class Engine:
         return link
 
     def received(self, link: Link, data: bytes) -> None:
-        """Bytes came from a peer; they are acted on in the next turn."""
-        self._inputs.append((link, data))
+        """Bytes came from a peer; they are acted on in the next turn. (`inputs`, once more.)"""
+        self.inputs.append((link, data))
 
     def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first."""
@@ -64,13 +62,12 @@ class Engine:
         self.links.pop(link, None)
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
-        if link.conversation is not None:
-            link.conversation.hang_up(now, unheard=unheard)
+        link.conversation.hang_up(now, unheard=unheard)
         self._deliver(now)
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self._inputs or self._unfinished)
+        return bool(self.inputs or self._unfinished)
 
     def unfinished(self) -> list[Link]:
         """Links that have sent more than their share of a turn."""
@@ -89,9 +86,10 @@ class Engine:
         self._take_inputs(now)
 
     def _take_inputs(self, now: Millis) -> None:
-        if not self._inputs:
+        if not self.inputs:
             return
-        inputs, self._inputs = self._inputs, []
+        inputs = self.inputs[:]
+        self.inputs.clear()
         events = self.broker.events
         unfinished = self._unfinished
         for link, data in inputs:
@@ -99,7 +97,7 @@ class Engine:
                 continue
             if link.partial_since:
                 self._receive(link, data, now)
-            elif cast(Conversation, link.conversation).receive(data, now):
+            elif link.conversation.receive(data, now):
                 unfinished[link] = None
             if events:
                 self._deliver(now)
@@ -107,7 +105,7 @@ class Engine:
     def _receive(self, link: Link, data: bytes, now: Millis) -> None:
         if link.closing or link.closed:
             return
-        conversation = cast(Conversation, link.conversation)
+        conversation = link.conversation
         unread = conversation.unread() + len(data)
         if conversation.receive(data, now):
             self._unfinished[link] = None
@@ -123,7 +121,7 @@ class Engine:
             batch = events[:]
             events.clear()
             for session, event in batch:
-                conversation = cast(Conversation, session.owner)
+                conversation: Conversation = session.owner  # type: ignore[assignment]
                 held = conversation.holding
                 conversation.tell(session, event, now)
                 if held and not conversation.holding and conversation.unread():
@@ -148,7 +146,7 @@ class Engine:
             if now - link.opened_at > self.limits.handshake_ms:
                 link.close()
         for link in self.links:
-            conversation = cast(Conversation, link.conversation)
+            conversation = link.conversation
             if conversation.holding or not conversation.unread():
                 link.partial_since = 0
             elif not link.partial_since:
@@ -197,7 +195,7 @@ class Engine:
         for service in self.services.values():
             service.stop(now)
         for link in list(self.links):
-            cast(Conversation, link.conversation).stop(now)
+            link.conversation.stop(now)
         self._deliver(now)
 
     def consumers(self) -> int:

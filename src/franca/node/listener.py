@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from franca.protocols.conversation import Link, Peer
 
 if TYPE_CHECKING:
-    from franca.node.node import Group, Node
+    from franca.node.node import Node
 
 KEEPALIVE = (
     ("TCP_KEEPIDLE", 60),
@@ -28,7 +28,7 @@ class Connection(asyncio.Protocol):
         "_node",
         "_reading",
         "_service",
-        "closing",
+        "_take",
         "link",
         "transport",
         "waits_for",
@@ -40,10 +40,10 @@ class Connection(asyncio.Protocol):
     def __init__(self, node: Node, service_name: str) -> None:
         self._node = node
         self._service = service_name
+        self._take = node.engine.inputs.append
         self._closed = False
         self._full = False
         self._reading = True
-        self.closing = False
         self.waits_for = 0
 
     # -- called by the event loop -------------------------------------------------------------
@@ -70,10 +70,10 @@ class Connection(asyncio.Protocol):
         """Bytes of the peer; they are acted on in the next turn."""
         link = self.link
         node = self._node
-        node.engine.received(link, data)
-        node.soon()
-        conversation = link.conversation
-        if conversation is not None and conversation.holding:
+        self._take((link, data))
+        if not node.turn_set:
+            node.soon()
+        if link.conversation.holding:
             node.pause_if_flooded(link)
 
     def eof_received(self) -> bool:
@@ -103,24 +103,22 @@ class Connection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Write, unless the peer is gone; cut off one that lets too much pile up."""
-        if self._closed or self.transport.is_closing():
+        if self._closed:
             return
+        transport = self.transport
         if self._full:
-            waiting = self.transport.get_write_buffer_size()
+            waiting = transport.get_write_buffer_size()
             if waiting > self._node.engine.limits.output_hard_bytes:
-                self.transport.abort()
+                transport.abort()
                 return
-        self.transport.write(data)
+        try:
+            transport.write(data)
+        except RuntimeError:
+            return  # a socket that died in this pass of the loop; `connection_lost` follows
 
-    def close_after(self, group: Group | None) -> None:
-        """Hang up now, or once the words that wait for `group` have been said."""
-        self.closing = True
-        if group is None:
-            self.close_now()
-
-    def close_now(self) -> None:
-        """Hang up once everything written has left."""
-        if not self._closed:
+    def hang_up(self) -> None:
+        """Close once everything that was said has left; what waits for the disk is said first."""
+        if not self._closed and not self.waits_for:
             self.transport.close()
 
     def abort(self) -> None:

@@ -197,13 +197,19 @@ class Log:
         """How many events were lost because they came faster than they could be written."""
         return self._inlet.dropped
 
+    @property
+    def finished(self) -> bool:
+        """Whether all has been written, after `close`."""
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """Write what is queued, but wait only a moment for a reader that does not read."""
         logging.getLogger().removeHandler(self._inlet)
         try:
             self._records.put(None, timeout=STOP_WAIT_S)
         except queue.Full:
-            return
+            self._records.get_nowait()
+            self._records.put_nowait(None)
         self._thread.join(STOP_WAIT_S)
 
     def _write_forever(self) -> None:

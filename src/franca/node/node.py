@@ -25,6 +25,8 @@ T = TypeVar("T")
 Waiter = Callable[[], None]
 
 TICK_S = 0.05
+INSTANT_EVERY_MS = 20
+"""A store that makes nothing durable is told what changed now and then; nobody waits for it."""
 
 
 class Group:
@@ -58,8 +60,10 @@ class Node:
         self._links = 0
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        self._turn_set = False
+        self.turn_set = False
         self._busy = False
+        self._instant = store.instant
+        self._tell_at: Millis = 0
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
@@ -79,21 +83,22 @@ class Node:
 
     def soon(self) -> None:
         """Ask for a turn in this pass of the event loop; one serves all who ask."""
-        if not self._turn_set:
-            self._turn_set = True
+        if not self.turn_set:
+            self.turn_set = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._turn_set = False
+        self.turn_set = False
         if self._failed:
             return
         now = self.clock.now()
         engine = self.engine
         engine.turn(now)
+        # The group begins before the replies are looked at: the disk is already at work.
+        if not self._busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
+            self._begin_group(now)
         if engine.speaking:
             self._speak()
-        if not self._busy:
-            self._begin_group(now)
         if engine.has_input():
             self._pause_floods()
             self.soon()
@@ -111,34 +116,37 @@ class Node:
     def _speak(self) -> None:
         """Send what needs no disk, and keep the rest for the commit that it needs."""
         speaking = self.engine.speaking
-        uncommitted = self._busy or self.engine.broker.has_changes()
+        needed = self._needed_group()
         for link in speaking:
             out = link.out
-            connection = cast(Connection, link.carrier)
+            connection: Connection = link.carrier  # type: ignore[assignment]
             if out:
                 data = out[0] if len(out) == 1 else b"".join(out)
                 out.clear()
-                self._say(connection, data, link.after_commit and uncommitted)
-                link.after_commit = False
+                if link.after_commit:
+                    link.after_commit = False
+                    if needed is not None:
+                        needed.said.append((connection, data))
+                        connection.waits_for = needed.number
+                        continue
+                if connection.waits_for:
+                    self._waiting_group(connection).said.append((connection, data))
+                else:
+                    connection.send(data)
             if link.closing:
-                connection.close_after(self._waiting_group(connection))
+                connection.hang_up()
         speaking.clear()
 
-    def _say(self, connection: Connection, data: bytes, needs_disk: bool) -> None:
-        if needs_disk:
-            self._forming.said.append((connection, data))
-            connection.waits_for = self._forming.number
-            return
-        group = self._waiting_group(connection)
-        if group is None:
-            connection.send(data)
-        else:
-            group.said.append((connection, data))
-
-    def _waiting_group(self, connection: Connection) -> Group | None:
-        """The group behind which a connection's words queue, if any."""
-        if not connection.waits_for:
+    def _needed_group(self) -> Group | None:
+        """The group that makes everything done so far durable; None if all of it is."""
+        if self._instant:
             return None
+        if self.engine.broker.has_changes():
+            return self._forming
+        return self._in_flight if self._busy else None
+
+    def _waiting_group(self, connection: Connection) -> Group:
+        """The group behind which a connection's words queue."""
         return self._in_flight if connection.waits_for == self._in_flight.number else self._forming
 
     def _release(self, group: Group) -> None:
@@ -148,9 +156,8 @@ class Node:
             if connection.waits_for == number:
                 connection.waits_for = 0
             connection.send(data)
-        for connection, _ in group.said:
-            if connection.closing and not connection.waits_for:
-                connection.close_now()
+            if connection.link.closing:
+                connection.hang_up()
         for waiter in group.waiters:
             waiter()
 
@@ -159,6 +166,7 @@ class Node:
     def _begin_group(self, now: Millis) -> None:
         """Hand over what has changed; with an instant store, until nothing changes any more."""
         broker = self.engine.broker
+        self._tell_at = now + INSTANT_EVERY_MS
         while True:
             if not broker.has_changes() and not broker.wants:
                 if self._forming.said or self._forming.waiters:
@@ -263,9 +271,12 @@ class Node:
                 future.set_result(result)
 
         self._forming.waiters.append(settle)
+        self._tell_at = 0
 
     async def find(self, query: JobQuery) -> list[Job]:
         """Search the store on another thread; only what is committed is found."""
+        if self._instant:
+            self._begin_group(self.clock.now())
         return await self._loop.run_in_executor(None, self.store.find, query)
 
     # -- back-pressure ----------------------------------------------------------------------------
@@ -282,7 +293,7 @@ class Node:
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""
         conversation = link.conversation
-        if conversation is not None and conversation.unread() > self.engine.limits.link_input_bytes:
+        if conversation.unread() > self.engine.limits.link_input_bytes:
             self._pause(cast(Connection, link.carrier))
 
     def _pause(self, connection: Connection) -> None:
@@ -295,8 +306,7 @@ class Node:
             return
         for connection in list(self._paused):
             conversation = connection.link.conversation
-            unread = conversation.unread() if conversation is not None else 0
-            if connection.link.closed or unread <= limits.link_input_bytes // 2:
+            if connection.link.closed or conversation.unread() <= limits.link_input_bytes // 2:
                 del self._paused[connection]
                 connection.resume_reading()
 

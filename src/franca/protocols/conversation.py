@@ -34,6 +34,8 @@ class Link:
     for the disk. `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
+    conversation: Conversation
+
     __slots__ = (
         "after_commit",
         "carrier",
@@ -60,7 +62,6 @@ class Link:
         self.closing = False
         self.closed = False
         self.partial_since: Millis = 0
-        self.conversation: Conversation | None = None
         self.carrier: object = None
 
     def write(self, data: bytes) -> None:

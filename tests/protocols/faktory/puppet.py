@@ -1,22 +1,18 @@
 """A world with one broker, its engine and Faktory clients, in which time is a number.
 
-No sockets and no threads: bytes go into the engine and what links say comes out. A small table
-plays the store, so that jobs that lie in the tail can be recalled.
+No sockets and no threads: bytes go into the engine and what links say comes out.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
 from franca.core.broker import Broker
-from franca.core.changes import Changes
-from franca.core.ledger import Recall, SupplyReady, Want
 from franca.core.limits import Limits
-from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.model import Job, Millis, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.faktory import wire
@@ -24,50 +20,10 @@ from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.info import ServerFacts
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.faktory.wire import Reply
+from franca.store.memory import MemoryStore
 
 START: Millis = 1_790_000_000_000
 """2026-09-21T14:13:20Z."""
-
-
-class Table:
-    """What a store would remember: one row per job, as it was when it was last written."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, Job] = {}
-
-    def commit(self, changes: Changes) -> None:
-        if changes.flushed:
-            self.rows.clear()
-        for name in changes.emptied_tails:
-            for job in [j for j in self.rows.values() if j.queue == name and j.shelf == 2]:
-                if job.state is State.READY:
-                    del self.rows[job.id]
-        for job in [*changes.added, *changes.updated, *changes.moved]:
-            row = copy.copy(job)
-            row.story = copy.deepcopy(job.story)
-            self.rows[job.id] = row
-        for job_id in [*changes.gone_held, *changes.gone_tail]:
-            self.rows.pop(job_id, None)
-
-    def find(self, query: JobQuery) -> list[Job]:
-        found = [
-            copy.copy(job)
-            for job_id, job in sorted(self.rows.items())
-            if job_id > query.after
-            and (not query.states or job.state in query.states)
-            and (not query.names or job.name in query.names)
-        ]
-        return found[: query.limit]
-
-    def supply(self, want: Want) -> list[Job]:
-        tail = [copy.copy(j) for j in self.rows.values() if j.shelf == 2]
-        if isinstance(want, SupplyReady):
-            ready = [j for j in tail if j.state is State.READY and j.queue == want.queue]
-            ready = [j for j in ready if (j.priority, j.place) > want.mark]
-            return sorted(ready, key=lambda j: (j.priority, j.place))[: want.limit]
-        assert not isinstance(want, Recall)
-        waiting = [j for j in tail if j.state is State.WAITING and (j.run_at, j.id) > want.mark]
-        return sorted(waiting, key=lambda j: (j.run_at, j.id))[: want.limit]
 
 
 class World:
@@ -91,7 +47,7 @@ class World:
             lambda now: facts or ServerFacts(uptime_s=1, connections=1, used_memory_mb=1),
         )
         self.engine = Engine(self.broker, {"faktory": self.service}, self.limits)
-        self.table = Table()
+        self.store = MemoryStore()
         self.puppets: dict[Link, Puppet] = {}
         self._links = 0
 
@@ -115,16 +71,13 @@ class World:
         """Turn until everything that can be said is said; commit and supply in between."""
         for _ in range(100_000):
             self.engine.turn(self.now)
-            wants = self.broker.take_wants()
-            self.table.commit(self.broker.drain())
+            while self.broker.has_changes() or self.broker.wants:
+                wants = self.broker.take_wants()
+                found = self.store.write(self.broker.drain(), wants)
+                for want, jobs in zip(wants, found, strict=True):
+                    self.engine.supplied(want, jobs, self.now)
             self.listen()
-            for want in wants:
-                if isinstance(want, Recall):
-                    found = self.table.find(want.query)
-                else:
-                    found = self.table.supply(want)
-                self.engine.supplied(want, found, self.now)
-            if not (wants or self.engine.has_input() or self.engine.speaking):
+            if not (self.engine.has_input() or self.engine.speaking):
                 return
         raise AssertionError("the server never comes to rest")
 
@@ -151,7 +104,8 @@ class World:
 
     def jobs(self, *states: State) -> list[Job]:
         """Every job that the store has in one of these states."""
-        return [job for job in self.table.rows.values() if not states or job.state in states]
+        jobs = [*self.store.held.values(), *self.store.tail.values()]
+        return [job for job in jobs if not states or job.state in states]
 
     def stop(self) -> None:
         """The server is told to stop."""

@@ -16,11 +16,11 @@ from msgspec import UNSET, Raw
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
+from franca.protocols.bodies import JSON_JOB
 from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable, check_utf8, is_deeper
 from franca.protocols.faktory.messages import WireJob
 from franca.protocols.faktory.times import Stamps, parse_rfc3339
 
-MEDIA: Final = "json-job"
 ORIGIN: Final = "faktory"
 RETRY_DEFAULT: Final = 25
 RESERVE_S_DEFAULT: Final = 1800
@@ -46,10 +46,10 @@ class Unfit(Refused):
 class Intake:
     """Takes in pushed jobs. Keeps nothing but the policies that they share."""
 
-    def __init__(self, broker: Broker, stamps: Stamps) -> None:
+    def __init__(self, broker: Broker) -> None:
         limits = broker.limits
         self._broker = broker
-        self._stamps = stamps
+        self._stamps = Stamps()
         self._args_depth_max = limits.nesting_max - 1
         self._name_max = limits.name_bytes_max
         self._body_max = limits.body_bytes_max
@@ -140,7 +140,7 @@ class Intake:
             args = _compact(args)
             job.args = Raw(args)
         if not job.created_at:
-            job.created_at = self._stamps.text(now)
+            job.created_at = self._stamps.text(self._broker.wall(now))
         job.enqueued_at = None
         job.priority = UNSET
         body = self._encode(job)
@@ -153,7 +153,7 @@ class Intake:
                 body,
                 policy,
                 jid,
-                MEDIA,
+                JSON_JOB,
                 ORIGIN,
                 run_at=run_at,
                 extra=extra,

@@ -123,7 +123,10 @@ class Mutation:
         """
         for job in jobs:
             if self._is_meant(job):
-                self._order.change(self._broker, job, now)
+                try:
+                    self._order.change(self._broker, job, now)
+                except Refused:
+                    continue  # another job has taken its place meanwhile
         if jobs or not self._was_empty:
             self._was_empty = not jobs
             self._ask(jobs[-1].id if jobs else query.after)

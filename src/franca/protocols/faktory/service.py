@@ -16,6 +16,7 @@ from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import VERBS
+from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 
 
@@ -36,6 +37,7 @@ class FaktoryService(Service):
     """
 
     name = "faktory"
+    refusal = error("too many connections")
 
     def __init__(
         self, broker: Broker, settings: FaktorySettings, rng: Random, facts: FactsSource
@@ -45,8 +47,8 @@ class FaktoryService(Service):
         self.settings = settings
         self.rng = rng
         self.verbs = VERBS
-        self.intake = Intake(broker, Stamps())
-        self.renderer = Renderer(Stamps())
+        self.intake = Intake(broker)
+        self.renderer = Renderer(broker)
         self.registry = Workers()
         self.commands = 0
         self.stopping = False
@@ -92,5 +94,5 @@ class FaktoryService(Service):
 
     def info(self, now: Millis) -> bytes:
         """The server in one JSON object, as INFO and the original's `/stats` show it."""
-        stamp = Stamps().text(now)
+        stamp = Stamps().text(self.broker.wall(now))
         return info(self.broker, self.registry, self._facts(now), self.settings.version, stamp)

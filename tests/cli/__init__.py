@@ -1,0 +1,1 @@
+"""The command line, against a server that is one in all but sockets and disks."""

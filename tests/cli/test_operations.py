@@ -1,0 +1,144 @@
+"""jobs, queues, workers and the server as a whole, from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.cli import exits
+from franca.core.model import State
+from tests.cli.conftest import Shell
+from tests.control.kit import NOW, FakeNode
+
+# -- jobs -------------------------------------------------------------------------------------
+
+
+def test_jobs_are_listed_newest_first_in_columns(shell: Shell, node: FakeNode) -> None:
+    node.submit("mail", "Send", name="first")
+    node.submit_dead("mail", name="second")
+    lines = [line.split() for line in shell("jobs", "ls").stdout.splitlines()]
+    assert lines[0] == ["ID", "STATE", "QUEUE", "TYPE", "NAME", "AGE", "TRIES", "ERROR"]
+    assert lines[1][:5] == ["2", "dead", "mail", "k", "second"]
+    assert lines[2][:5] == ["1", "ready", "mail", "Send", "first"]
+
+
+def test_an_empty_list_is_only_its_head(shell: Shell, node: FakeNode) -> None:
+    assert len(shell("jobs", "ls").stdout.splitlines()) == 1
+    assert shell.json("jobs", "ls") == {"jobs": [], "after": None}
+
+
+def test_jobs_are_filtered_and_paged(shell: Shell, node: FakeNode) -> None:
+    for number in range(3):
+        node.submit("a" if number else "b", f"t{number}", name=f"n{number}")
+
+    def ids(*words: str) -> list[int]:
+        return [job["id"] for job in shell.json("jobs", "ls", *words)["jobs"]]
+
+    assert ids() == [3, 2, 1]
+    assert ids("--oldest-first") == [1, 2, 3]
+    assert ids("--queue", "a") == [3, 2]
+    assert ids("--type", "t1") == [2]
+    assert ids("--name", "n0") == [1]
+    assert ids("--state", "dead", "--state", "ready") == [3, 2, 1]
+    assert ids("--limit", "2", "--after", "3") == [2, 1]
+    assert "--after 2" in shell("jobs", "ls", "--limit", "2").stderr
+    shell("jobs", "ls", "--state", "running", code=exits.USAGE)
+
+
+def test_a_job_is_shown_with_its_story(shell: Shell, node: FakeNode) -> None:
+    node.submit(name="mine").body = b'[1.50, "\\u001b"]'
+    node.fail(node.lease(), "it \x1b[31mbroke")
+    shown = shell("jobs", "show", "mine").stdout
+    assert "it \\u001b[31mbroke" in shown
+    assert '[1.50,"\\u001b"]' in shown
+    assert "      line 1" in shown
+    assert shell.json("jobs", "show", "1")["jobs"][0]["story"][0]["how"] == "failed"
+    assert "no job 77" in shell("jobs", "show", "77", code=exits.NOT_FOUND).stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "past", "after"),
+    [
+        ("retry", "retried", State.READY),
+        ("kill", "killed", State.DEAD),
+        ("cancel", "cancelled", State.CANCELLED),
+        ("delete", "deleted", State.CANCELLED),
+    ],
+)
+def test_jobs_are_steered(shell: Shell, node: FakeNode, verb: str, past: str, after: State) -> None:
+    node.submit(run_at=NOW + 1000)
+    node.submit(run_at=NOW + 1000, name="by-name")
+    assert shell("jobs", verb, "1", "by-name").stdout == f"2 jobs {past}\n"
+    states = {job["state"] for job in shell.json("jobs", "ls")["jobs"]}
+    assert states == {after.name.lower()}
+
+
+def test_what_could_not_be_steered_is_told_apart(shell: Shell, node: FakeNode) -> None:
+    node.submit()
+    skipped = shell("jobs", "retry", "1", code=exits.FAILURE)
+    assert skipped.stderr == "Job 1 is ready: not retried.\n"
+    missing = shell("jobs", "cancel", "1", "nobody", code=exits.NOT_FOUND)
+    assert (missing.stdout, missing.stderr) == ("1 job cancelled\n", "There is no job nobody.\n")
+
+
+def test_a_filter_that_ends_jobs_must_be_confirmed(shell: Shell, node: FakeNode) -> None:
+    node.submit("a")
+    assert "--yes" in shell("jobs", "delete", "--queue", "a", code=exits.USAGE).stderr
+    assert node.broker.jobs
+    assert shell("jobs", "delete", "--queue", "a", "--yes").stdout == "1 job deleted\n"
+    shell("jobs", "delete", "--yes", code=exits.USAGE)
+
+
+def test_a_filter_that_ends_nothing_needs_no_confirmation(shell: Shell, node: FakeNode) -> None:
+    node.submit_dead()
+    assert shell("jobs", "retry", "--state", "dead").stdout == "1 job retried\n"
+    shell("jobs", "retry", "1", "--state", "dead", code=exits.USAGE)
+
+
+# -- queues -----------------------------------------------------------------------------------
+
+
+def test_queues_are_listed_paused_and_resumed(shell: Shell, node: FakeNode) -> None:
+    node.submit("mail")
+    node.now += 65_000
+    assert shell("queues", "pause", "mail").stdout == ""
+    lines = [line.split() for line in shell("queues", "ls").stdout.splitlines()]
+    assert lines[1] == ["mail", "1", "0", "0", "0", "0", "1m", "yes"]
+    shell("queues", "resume", "mail")
+    assert shell.json("queues", "ls")["queues"][0]["paused"] is False
+    assert "no queue nowhere" in shell("queues", "pause", "nowhere", code=exits.NOT_FOUND).stderr
+
+
+def test_a_purge_asks_first(shell: Shell, node: FakeNode) -> None:
+    node.submit("mail")
+    assert "--yes" in shell("queues", "purge", "mail", code=exits.USAGE).stderr
+    assert node.broker.jobs
+    assert shell("queues", "purge", "mail", "--yes").stdout == "1 job removed\n"
+
+
+# -- workers and the server -------------------------------------------------------------------
+
+
+def test_workers_are_listed_and_asked(shell: Shell, node: FakeNode) -> None:
+    lines = shell("workers", "ls").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "anna", "bert"]
+    assert shell("workers", "quiet", "anna").stdout == "1 worker asked\n"
+    assert shell("workers", "stop", "--all").stdout == "2 workers asked\n"
+    assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+    assert "zoe" in shell("workers", "stop", "zoe", code=exits.NOT_FOUND).stderr
+    shell("workers", "stop", code=exits.USAGE)
+
+
+def test_the_server_tells_how_it_is_and_stops(shell: Shell, node: FakeNode) -> None:
+    assert shell.json("status")["version"] == "test"
+    assert "version" in shell("status").stdout
+    shell("stop")
+    assert node.stopping
+
+
+def test_a_backup_that_fails_is_told(shell: Shell, node: FakeNode) -> None:
+    assert "exists" in shell("backup", "there.db", code=exits.FAILURE).stderr
+
+
+def test_the_data_directory_may_be_named(shell: Shell, node: FakeNode) -> None:
+    shell("status", "--data", str(shell.data))
+    shell("status", "--data", str(shell.data / "elsewhere"), code=exits.NO_CONNECTION)

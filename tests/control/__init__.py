@@ -1,0 +1,1 @@
+"""Operations, and the socket that carries them."""

@@ -1,0 +1,138 @@
+"""The table of operations, and those about the server, its queues and its workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from franca.control.operations import OPERATIONS
+from franca.control.port import BadRequest
+from franca.core.errors import NotFound
+from tests.control.kit import FakeNode
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "text"),
+    [
+        (b"nonsense", "bad-request", "not a request"),
+        (b"", "bad-request", "not a request"),
+        (b"[]", "bad-request", "not a request"),
+        (b"\xff\xfe", "bad-request", "not a request"),
+        (b"[" * 100_000, "bad-request", "not a request"),
+        (b'{"op":"jobs.finds"}', "bad-request", "did you mean jobs.find?"),
+        (b'{"op":"jobs.find","extra":1}', "bad-request", "not a request"),
+        (b'{"op":"jobs.find","params":{"limit":0}}', "bad-request", "jobs.find: "),
+        (b'{"op":"jobs.find","params":[]}', "bad-request", "jobs.find: "),
+        (b'{"op":"jobs.find","params":{"quue":"q"}}', "bad-request", "quue"),
+        (b'{"op":"jobs.show","params":{"job":"x"}}', "not-found", "there is no job x"),
+        (b'{"op":"server.backup","params":{"path":"/there"}}', "failed", "/there exists"),
+    ],
+)
+def test_a_bad_line_gets_one_clear_answer(
+    node: FakeNode, line: bytes, code: str, text: str
+) -> None:
+    reply = node.say(line)
+    assert reply["ok"] is False
+    assert reply["error"]["code"] == code
+    assert text in reply["error"]["text"]
+
+
+def test_a_good_line_gets_its_result(node: FakeNode) -> None:
+    assert node.say(b'{"op":"server.status"}') == {
+        "ok": True,
+        "result": {"version": "test", "pid": 1},
+    }
+
+
+def test_every_operation_has_a_docstring_and_is_named_after_its_noun() -> None:
+    for name, operation in OPERATIONS.items():
+        noun, _, verb = name.partition(".")
+        assert noun in ("server", "jobs", "queues", "workers")
+        assert verb
+        assert operation.run.__doc__
+
+
+def test_stop_is_passed_on(node: FakeNode) -> None:
+    assert node.do("server.stop") == {"stopping": True}
+    assert node.stopping
+
+
+def test_a_backup_needs_an_absolute_path(node: FakeNode) -> None:
+    with pytest.raises(BadRequest):
+        node.do("server.backup", path="here.db")
+
+
+# -- queues -----------------------------------------------------------------------------------
+
+
+def queues(node: FakeNode) -> dict[str, dict[str, Any]]:
+    return {view["queue"]: view for view in node.do("queues.list")["queues"]}
+
+
+def test_queues_are_counted(node: FakeNode) -> None:
+    node.submit("b")
+    node.submit("b")
+    node.lease("b")
+    node.submit("a", run_at=node.now + 1)
+    node.submit_dead("a")
+    node.now += 500
+
+    listed = queues(node)
+    assert list(listed) == ["a", "b"]
+    assert (listed["a"]["scheduled"], listed["a"]["dead"], listed["a"]["oldest_ms"]) == (1, 1, None)
+    assert (listed["b"]["ready"], listed["b"]["leased"], listed["b"]["oldest_ms"]) == (1, 1, 500)
+
+
+def test_a_queue_is_paused_and_resumed(node: FakeNode) -> None:
+    node.submit("a")
+    node.do("queues.pause", queues=["a"])
+    assert queues(node)["a"]["paused"] is True
+    assert node.store.queues["a"].paused is True
+    node.do("queues.resume", queues=["a"])
+    assert queues(node)["a"]["paused"] is False
+
+
+def test_a_purge_tells_how_many_jobs_it_ended(node: FakeNode) -> None:
+    for _ in range(3):
+        node.submit("a")
+    node.submit("a", run_at=node.now + 1)
+    assert node.do("queues.purge", queues=["a"])["jobs"] == 3
+    assert (queues(node)["a"]["ready"], queues(node)["a"]["scheduled"]) == (0, 1)
+
+
+@pytest.mark.parametrize("op", ["queues.pause", "queues.resume", "queues.purge"])
+def test_one_unknown_queue_leaves_all_as_they_were(node: FakeNode, op: str) -> None:
+    node.submit("a")
+    with pytest.raises(NotFound):
+        node.do(op, queues=["a", "nowhere"])
+    assert (queues(node)["a"]["ready"], queues(node)["a"]["paused"]) == (1, False)
+    assert "nowhere" not in queues(node)
+
+
+# -- workers ----------------------------------------------------------------------------------
+
+
+def test_workers_are_listed(node: FakeNode) -> None:
+    listed = node.do("workers.list")["workers"]
+    assert [(w["name"], w["protocol"], w["labels"]) for w in listed] == [
+        ("anna", "crew", ["blue"]),
+        ("bert", "crew", ["blue"]),
+    ]
+
+
+def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
+    assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
+    assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}
+    assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+
+
+@pytest.mark.parametrize("params", [{}, {"workers": ["anna"], "all": True}])
+def test_it_must_be_said_which_workers(node: FakeNode, params: dict[str, object]) -> None:
+    with pytest.raises(BadRequest):
+        node.do("workers.quiet", **params)

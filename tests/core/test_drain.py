@@ -1,0 +1,122 @@
+"""What the store is told: everything that changed, once, and nothing that came to nothing."""
+
+from __future__ import annotations
+
+from franca.core.changes import Changes
+from franca.core.model import Failure, OnConflict, Shelf, State
+from tests.core.kit import SMALL, Bench, T, ids
+
+
+def told(changes: Changes) -> dict[str, list[int]]:
+    """The jobs of each list that is not empty."""
+    names = ("added", "updated", "moved", "gone_held", "gone_tail")
+    return {name: ids(jobs) for name in names if (jobs := getattr(changes, name))}
+
+
+def test_a_job_that_came_and_went_between_two_drains_costs_nothing() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    job = bench.submit()
+    bench.broker.finish(bench.take(worker), worker.holder, b"", T)
+    changes = bench.broker.drain()
+    assert told(changes) == {}
+    assert changes.ended == [job]
+    assert not bench.broker.has_changes()
+
+
+def test_volatile_jobs_are_never_told() -> None:
+    bench = Bench()
+    bench.submit()
+    bench.broker.drain()
+    bench.submit_many(5, durable=False)
+    worker = bench.worker()
+    for _ in range(4):
+        bench.take(worker)
+    bench.broker.drain()
+    bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
+    assert not bench.broker.has_changes()
+
+
+def test_what_changed_often_is_told_once_as_it_is_now() -> None:
+    bench = Bench()
+    job = bench.submit()
+    worker = bench.worker()
+    bench.take(worker)
+    bench.broker.give_back(job, worker.holder, T)
+    bench.take(worker)
+    assert told(bench.broker.drain()) == {"added": [job.id]}
+    bench.broker.extend(job, worker.holder, T)
+    assert not bench.broker.has_changes()
+    bench.broker.release(job, worker.holder, T + 1, T)
+    assert told(bench.broker.drain()) == {"updated": [job.id]}
+    bench.broker.cancel(job, T)
+    assert told(bench.broker.drain()) == {"gone_held": [job.id]}
+
+
+def test_jobs_move_between_the_shelves() -> None:
+    bench = Bench(**SMALL)
+    bench.submit_many(4)
+    bench.write()
+    urgent = bench.submit(priority=-1)
+    changes = bench.broker.drain()
+    assert told(changes) == {"added": [urgent.id], "moved": [4]}
+    assert changes.moved[0].shelf is Shelf.TAIL
+    bench.disk.write(changes, [])
+    worker = bench.worker()
+    for _ in range(2):
+        bench.take(worker)
+    bench.write()
+    supplied = bench.broker.jobs[4]
+    assert supplied.shelf == Shelf.TAIL
+    for _ in range(3):
+        bench.take(worker)
+    changes = bench.broker.drain()
+    assert 4 in told(changes)["moved"]
+    assert changes.moved[-1].shelf is Shelf.HELD
+
+
+def test_a_new_job_that_goes_straight_into_the_tail_is_added_there() -> None:
+    bench = Bench(**SMALL)
+    bench.submit_many(6)
+    changes = bench.broker.drain()
+    assert [job.shelf for job in changes.added] == [Shelf.HELD] * 4 + [Shelf.TAIL] * 2
+
+
+def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere() -> None:
+    bench = Bench()
+    kept, discarded = bench.submit(), bench.submit(bury=False)
+    bench.write()
+    worker = bench.worker()
+    for _ in range(2):
+        bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
+    changes = bench.broker.drain()
+    assert told(changes) == {"moved": [kept.id], "gone_held": [discarded.id]}
+    assert (kept.shelf, kept.state) == (Shelf.TAIL, State.DEAD)
+
+
+def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id() -> None:
+    bench = Bench(**SMALL)
+    for number in range(6):
+        bench.submit(key=f"u{number}")
+    bench.write()
+    bench.submit(key="u5", on_conflict=OnConflict.REPLACE)
+    assert told(bench.broker.drain()) == {"added": [7], "gone_tail": [6]}
+
+
+def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
+    bench = Bench()
+    bench.submit(body=b"x" * 100)
+    bench.submit(body=b"x" * 50)
+    assert bench.broker.pending_bytes == 150
+    bench.broker.drain()
+    assert bench.broker.pending_bytes == 0
+
+
+def test_totals_go_with_every_group() -> None:
+    bench = Bench()
+    bench.submit()
+    worker = bench.worker()
+    bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
+    totals = bench.broker.drain().totals
+    assert (totals.pushed, totals.processed, totals.failures) == (1, 1, 1)
+    assert (totals.last_job_id, totals.last_place) == (1, 1)

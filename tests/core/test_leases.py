@@ -1,0 +1,231 @@
+"""Leases: one holder at a time, fenced, and over when its time, its holder or its word says so."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from franca.core.errors import NotHeld
+from franca.core.events import Finished, Granted, LeaseLost
+from franca.core.model import NEVER, Failure, Job, OnHangUp, Session, State
+from tests.core.kit import SMALL, Bench, T, ids, state_of
+
+LEASE = 60_000
+KEEP, RETURN, FAIL = OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL
+EXPIRY = T + LEASE + 1_000
+"""A lease is over within a second after its end."""
+
+
+def leased(bench: Bench, on_hang_up: OnHangUp = KEEP, **fields: Any) -> tuple[Job, Session]:
+    bench.submit(**{"lease_ms": LEASE, **fields})
+    worker = bench.worker("holder", on_hang_up)
+    return bench.take(worker), worker
+
+
+def test_a_finished_job_is_gone_from_memory_and_from_the_disk() -> None:
+    bench = Bench()
+    job, worker = leased(bench)
+    bench.write()
+    bench.broker.finish(job, "holder", b"result", T + 5)
+    bench.write()
+    assert (job.state, job.result, job.ended_at) == (State.DONE, b"result", T + 5)
+    assert not bench.broker.jobs
+    assert not bench.disk.rows
+    assert bench.broker.totals.processed == 1
+    assert worker.leases == {}
+
+
+@pytest.mark.parametrize("verb", ["finish", "fail", "release", "give_back", "extend", "report"])
+def test_only_the_holder_may_speak_and_only_while_it_holds(verb: str) -> None:
+    bench = Bench()
+    job, _ = leased(bench)
+    stale = bench.submit()
+    arguments: dict[str, tuple[object, ...]] = {
+        "finish": (b"", T),
+        "fail": (Failure(), T),
+        "release": (NEVER, T),
+        "give_back": (T,),
+        "extend": (T + 2 * LEASE,),
+        "report": ("data", b""),
+    }
+    bench.write()
+    before = (bench.broker.counts(), job.until, job.attempts)
+    for whose, name in ((job, "thief"), (stale, "holder")):
+        with pytest.raises(NotHeld):
+            getattr(bench.broker, verb)(whose, name, *arguments[verb])
+    assert (bench.broker.counts(), job.until, job.attempts) == before
+    assert not bench.broker.has_changes()
+    assert bench.events() == []
+
+
+def test_a_late_word_of_an_old_holder_does_not_touch_the_new_lease() -> None:
+    bench = Bench()
+    job, _ = leased(bench)
+    bench.broker.tick(EXPIRY)
+    assert bench.take(bench.worker("second"), now=EXPIRY) is job
+    for verb in (bench.broker.finish, bench.broker.finish_late):
+        with pytest.raises(NotHeld):
+            verb(job, "holder", b"", EXPIRY)
+    assert (job.state, job.holder) == (State.LEASED, "second")
+
+
+def test_a_lease_runs_out_after_its_time_and_not_before() -> None:
+    bench = Bench()
+    job, _ = leased(bench)
+    bench.broker.tick(T + LEASE - 1)
+    assert job.state is State.LEASED
+    bench.broker.tick(EXPIRY)
+    assert (job.state, job.losses, job.attempts) == (State.READY, 1, 1)
+    assert job.story is not None
+    assert (job.story[0].how, job.story[0].holder) == ("expired", "holder")
+
+
+def test_a_job_without_a_lease_time_is_held_for_ever() -> None:
+    bench = Bench()
+    job, _ = leased(bench, lease_ms=0)
+    assert job.until == NEVER
+    bench.broker.tick(T + 10**10)
+    assert job.state is State.LEASED
+
+
+def test_a_lease_is_extended_and_never_shortened() -> None:
+    bench = Bench()
+    job, _ = leased(bench)
+    bench.broker.extend(job, "holder", T + 2 * LEASE)
+    bench.broker.extend(job, "holder", T + 1)
+    bench.write()
+    assert bench.disk.rows[job.id].until == job.until == T + 2 * LEASE
+    bench.broker.tick(EXPIRY)
+    assert job.state is State.LEASED
+    bench.broker.tick(EXPIRY + LEASE)
+    assert state_of(job) is State.READY
+
+
+def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job() -> None:
+    bench = Bench()
+    job, _ = leased(bench)
+    bench.broker.tick(EXPIRY)
+    with pytest.raises(NotHeld):
+        bench.broker.finish_late(job, "another", b"", EXPIRY)
+    bench.broker.finish_late(job, "holder", b"", EXPIRY)
+    assert job.state is State.DONE
+    assert bench.count().ready == 0
+    bench.write(EXPIRY)
+
+
+def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry() -> None:
+    bench = Bench()
+    job, _ = leased(bench, loss_is_failure=True, failures=3, delay_ms=1_000)
+    bench.broker.tick(EXPIRY)
+    assert job.state is State.WAITING
+    bench.broker.finish_late(job, "holder", b"", EXPIRY)
+    bench.write(EXPIRY)
+    assert bench.count().retrying == 0
+    bench.broker.tick(EXPIRY + 10_000)
+    assert state_of(job) is State.DONE
+
+
+def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made() -> None:
+    bench = Bench()
+    first, second = bench.submit_many(2)
+    worker = bench.worker()
+    bench.take(worker)
+    bench.broker.give_back(first, worker.holder, T)
+    assert (first.attempts, first.losses, first.story) == (0, 0, None)
+    assert ids(bench.take_all()) == ids([first, second])
+
+
+def test_a_released_job_comes_back_at_its_place_or_at_its_time_and_did_not_fail() -> None:
+    bench = Bench()
+    now_job, later_job, other = bench.submit_many(3)
+    worker = bench.worker()
+    bench.take(worker)
+    bench.take(worker)
+    bench.broker.release(now_job, worker.holder, NEVER, T)
+    bench.broker.release(later_job, worker.holder, T + 1_000, T)
+    assert (later_job.state, later_job.failures, later_job.losses) == (State.WAITING, 0, 0)
+    assert bench.count().scheduled == 1
+    assert ids(bench.take_all()) == ids([now_job, other])
+    bench.broker.tick(T + 1_000)
+    assert ids(bench.take_all(now=T + 1_000)) == [later_job.id]
+
+
+@pytest.mark.parametrize(
+    ("on_hang_up", "state", "losses", "failures"),
+    [(KEEP, State.LEASED, 0, 0), (RETURN, State.READY, 1, 0), (FAIL, State.WAITING, 1, 1)],
+)
+def test_what_becomes_of_a_lease_when_its_session_closes(
+    on_hang_up: OnHangUp, state: State, losses: int, failures: int
+) -> None:
+    bench = Bench()
+    job, worker = leased(bench, on_hang_up, failures=5, delay_ms=1_000)
+    bench.write()
+    bench.broker.close_session(worker, T)
+    bench.broker.close_session(worker, T)
+    assert (job.state, job.losses, job.failures) == (state, losses, failures)
+    bench.write()
+
+
+def test_a_session_is_told_that_it_lost_a_lease_before_it_may_be_given_it_again() -> None:
+    bench = Bench()
+    job, worker = leased(bench, RETURN)
+    bench.ask(worker)
+    bench.broker.tick(EXPIRY)
+    kinds = [type(event) for session, event in bench.events() if session is worker]
+    assert kinds == [LeaseLost, Granted]
+    assert (job.holder, job.attempts) == ("holder", 2)
+
+
+def test_an_operator_who_takes_a_running_job_away_tells_its_holder() -> None:
+    for verb in ("cancel", "kill", "retry"):
+        bench = Bench()
+        job, worker = leased(bench, RETURN)
+        getattr(bench.broker, verb)(job, T)
+        told = [type(event) for session, event in bench.events() if session is worker]
+        assert told == [LeaseLost], verb
+        assert not worker.leases
+        assert bench.count().leased == 0
+
+
+def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then() -> None:
+    bench = Bench()
+    client = bench.worker()
+    late = bench.submit(start_by=T + 1_000, durable=False, watcher=client)
+    bench.broker.tick(T + 999)
+    assert late.state is State.READY
+    bench.broker.tick(T + 1_050)
+    ((_, event),) = bench.events()
+    assert isinstance(event, Finished)
+    assert (event.state, event.failure.kind) == (State.CANCELLED, "NotStarted")
+
+
+def test_a_job_that_started_in_time_may_take_its_time() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(6, start_by=T + 1_000)
+    worker = bench.worker()
+    started = [bench.take(worker) for _ in range(3)]
+    bench.write()
+    bench.broker.give_back(started[0], worker.holder, T)
+    bench.write()
+    bench.broker.tick(T + 1_050)
+    bench.write(T + 1_050)
+    assert [job.state for job in started[1:]] == [State.LEASED] * 2
+    assert {job.id for job in bench.broker.jobs.values()}.isdisjoint({jobs[0].id})
+
+
+def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
+    class Owner:
+        session: Session
+
+    bench = Bench()
+    owner = Owner()
+    owner.session = bench.broker.open_session("holder", RETURN, owner)
+    bench.ask(owner.session, "q", until=T + 2_000)
+    bench.broker.close_session(owner.session, T)
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None

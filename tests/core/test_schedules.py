@@ -1,0 +1,205 @@
+"""Rules that make jobs: on a grid, by cron, so many times, once for every sleep."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from franca.core.cron import next_moment
+from franca.core.errors import Refused
+from franca.core.model import NewJob, OnConflict, Policy, Schedule, State
+from tests.core.kit import MINUTE, Bench, T
+
+
+def at(text: str, timezone: str = "UTC") -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(timezone)).timestamp() * 1000)
+
+
+def rule(schedule_id: str = "s", **fields: object) -> Schedule:
+    schedule = Schedule(schedule_id, NewJob("q", "k", b"body", Policy()), every_ms=MINUTE)
+    for name, value in fields.items():
+        setattr(schedule, name, value)
+    return schedule
+
+
+def firings(bench: Bench, until: int, step: int = 10_000) -> list[int]:
+    """When the rule made jobs, seconds after the start."""
+    found = []
+    for now in range(T, until + 1, step):
+        bench.broker.tick(now)
+        found += [(now - T) // 1000] * len(bench.take_all(now=now))
+    return found
+
+
+def test_an_interval_keeps_to_its_grid() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T + 7, fire_now=False)
+    assert bench.broker.next_wake() == T + 7 + MINUTE
+    assert firings(bench, T + 5 * MINUTE) == [70, 130, 190, 250]
+    assert bench.broker.schedules.next_at() == T + 7 + 5 * MINUTE
+
+
+def test_the_first_run_may_be_now() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    assert firings(bench, T + 2 * MINUTE) == [0, 60, 120]
+
+
+def test_a_rule_runs_as_often_as_it_says_and_is_gone() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(runs_left=3), T, fire_now=False)
+    bench.write()
+    assert firings(bench, T + 10 * MINUTE) == [60, 120, 180]
+    assert not bench.broker.schedules.by_id
+    bench.write()
+    assert not bench.disk.schedules
+
+
+def test_a_rule_that_slept_through_several_moments_fires_once() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.broker.tick(T + 10 * MINUTE + 5)
+    assert bench.count().ready == 1
+    assert bench.broker.schedules.next_at() == T + 11 * MINUTE
+
+
+def test_a_rule_put_again_takes_the_place_of_the_first() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.broker.put_schedule(rule(every_ms=2 * MINUTE), T, fire_now=False)
+    assert firings(bench, T + 4 * MINUTE) == [120, 240]
+
+
+def test_a_dropped_rule_fires_no_more() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.write()
+    assert bench.broker.drop_schedule("s")
+    assert not bench.broker.drop_schedule("s")
+    bench.write()
+    assert firings(bench, T + 4 * MINUTE) == []
+    assert not bench.disk.schedules
+
+
+def test_a_job_and_the_step_of_its_rule_are_one_group() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.write()
+    bench.broker.tick(T + MINUTE)
+    changes = bench.broker.drain()
+    assert [job.body for job in changes.added] == [b"body"]
+    assert [schedule.next_at for schedule in changes.schedules_saved] == [T + 2 * MINUTE]
+
+
+def test_rules_survive_a_restart_and_fire_neither_twice_nor_never() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(runs_left=2), T, fire_now=False)
+    bench.broker.tick(T + MINUTE)
+    bench.write()
+    bench.crash(T + MINUTE)
+    bench.broker.tick(T + MINUTE)
+    assert bench.count().ready == 1
+    bench.broker.tick(T + 2 * MINUTE)
+    assert bench.count().ready == 2
+    assert not bench.broker.schedules.by_id
+
+
+def test_a_rule_whose_last_job_has_the_key_leaves_a_run_out() -> None:
+    bench = Bench()
+    job = NewJob("q", "k", b"", Policy(), key="u", on_conflict=OnConflict.REFUSE)
+    bench.broker.put_schedule(Schedule("s", job, MINUTE), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.broker.tick(T + MINUTE)
+    assert bench.count().ready == 1
+    assert firings(bench, T + 2 * MINUTE) == [0, 120]
+
+
+def test_rules_wait_while_the_disk_is_full_and_do_not_keep_anybody_awake() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.broker.refusing_new = True
+    bench.broker.tick(T + 5 * MINUTE)
+    assert bench.broker.next_wake() is None
+    bench.broker.refusing_new = False
+    bench.broker.tick(T + 5 * MINUTE)
+    assert bench.count().ready == 1
+
+
+# -- cron -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "timezone", "after", "then"),
+    [
+        ("*/15 * * * *", "UTC", "2026-03-01T10:07", "2026-03-01T10:15"),
+        ("*/15 * * * *", "UTC", "2026-03-01T10:15", "2026-03-01T10:30"),
+        ("@daily", "UTC", "2026-02-28T10:00", "2026-03-01T00:00"),
+        ("@hourly", "UTC", "2026-12-31T23:59", "2027-01-01T00:00"),
+        ("@yearly", "UTC", "2026-01-01T00:00", "2027-01-01T00:00"),
+        ("0 9 * * 1", "UTC", "2026-11-15T12:00", "2026-11-16T09:00"),
+        ("0 0 29 2 *", "UTC", "2026-01-01T00:00", "2028-02-29T00:00"),
+        ("0 9 * * *", "Europe/Berlin", "2026-07-01T12:00", "2026-07-02T09:00"),
+        # The hour from 2 to 3 does not exist that night: run once, right after it.
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00", "2026-03-29T03:00"),
+        # It exists twice that night: run once.
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", "2026-10-25T02:30"),
+    ],
+)
+def test_the_next_moment_of_a_cron_line(line: str, timezone: str, after: str, then: str) -> None:
+    assert next_moment(line, timezone, at(after, timezone)) == at(then, timezone)
+
+
+def test_a_daily_line_fires_once_a_day_through_both_clock_changes() -> None:
+    moment = at("2026-01-01T00:00", "Europe/Berlin")
+    days = []
+    while moment < at("2027-01-01T00:00", "Europe/Berlin"):
+        moment = next_moment("30 2 * * *", "Europe/Berlin", moment)
+        days.append(datetime.fromtimestamp(moment / 1000, ZoneInfo("Europe/Berlin")).date())
+    assert len(days) == len(set(days)) == 366
+
+
+@pytest.mark.parametrize(
+    ("line", "timezone"),
+    [
+        ("not cron", "UTC"),
+        ("", "UTC"),
+        ("61 * * * *", "UTC"),
+        ("0 0 31 2 *", "UTC"),
+        ("* * * * *", "Nowhere/Town"),
+        ("* * * * *", "../../etc/passwd"),
+        ("* * * * *", ""),
+    ],
+)
+@pytest.mark.parametrize("fire_now", [True, False])
+def test_a_line_that_names_no_moment_is_refused_when_it_is_put(
+    line: str, timezone: str, fire_now: bool
+) -> None:
+    bench = Bench()
+    if not line:
+        with pytest.raises(Refused):
+            next_moment(line, timezone, T)
+        return
+    with pytest.raises(Refused):
+        bench.broker.put_schedule(rule(cron=line, timezone=timezone), T, fire_now=fire_now)
+    assert not bench.broker.has_changes()
+    bench.broker.tick(T + 10 * MINUTE)
+    assert bench.count().ready == 0
+
+
+def test_a_cron_rule_makes_jobs() -> None:
+    bench = Bench()
+    now = at("2026-03-01T10:07")
+    bench.broker.put_schedule(rule(every_ms=0, cron="*/15 * * * *"), now, fire_now=False)
+    bench.broker.tick(at("2026-03-01T10:14"))
+    assert bench.count().ready == 0
+    bench.broker.tick(at("2026-03-01T10:15"))
+    worker = bench.worker()
+    assert bench.take(worker, now=at("2026-03-01T10:15")).state is State.LEASED
+    assert bench.broker.schedules.next_at() == at("2026-03-01T10:30")
+
+
+def test_utc_is_the_zone_of_those_who_name_none() -> None:
+    moment = next_moment("0 0 * * *", Schedule("s", NewJob("q", "k", b"", Policy())).timezone, T)
+    assert datetime.fromtimestamp(moment / 1000, UTC).hour == 0

@@ -1,0 +1,179 @@
+"""Watches: each hears the progress, and exactly one end for each watch."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.events import Finished, Progressed
+from franca.core.model import Failure, OnConflict, OnHangUp, State
+from tests.core.kit import SMALL, Bench, T
+
+DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
+
+
+def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> None:
+    bench = Bench()
+    clients = [bench.worker() for _ in range(3)]
+    job = bench.submit(watcher=clients[0])
+    bench.broker.watch(job.id, clients[1])
+    bench.broker.watch(job.id, clients[2])
+    worker = bench.worker()
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "data", b"half")
+    bench.broker.finish(job, worker.holder, b"whole", T)
+    heard = bench.events()
+    progress = [(s, e.kind, e.data) for s, e in heard if isinstance(e, Progressed)]
+    ends = [(s, e.state, e.result) for s, e in heard if isinstance(e, Finished)]
+    assert progress == [(client, "data", b"half") for client in clients]
+    assert ends == [(client, DONE, b"whole") for client in clients]
+    assert not any(client.watches for client in clients)
+
+
+def test_watching_twice_is_hearing_the_end_twice() -> None:
+    bench = Bench()
+    client = bench.worker()
+    job = bench.submit(watcher=client)
+    bench.broker.watch(job.id, client)
+    assert bench.broker.watchers_of(job.id) == 2
+    bench.broker.cancel(job, T)
+    assert bench.ends(client) == [CANCELLED, CANCELLED]
+    assert bench.broker.watchers_of(job.id) == 0
+
+
+def test_who_watches_no_more_hears_nothing() -> None:
+    bench = Bench()
+    client = bench.worker()
+    job = bench.submit(watcher=client)
+    bench.broker.unwatch(job.id, client, T)
+    bench.broker.unwatch(job.id, client, T)
+    bench.broker.cancel(job, T)
+    assert bench.events() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("finish", DONE),
+        ("fail", DEAD),
+        ("lose", DEAD),
+        ("cancel", CANCELLED),
+        ("kill", DEAD),
+        ("purge", CANCELLED),
+        ("remove_queue", CANCELLED),
+        ("flush", CANCELLED),
+        ("replace", CANCELLED),
+    ],
+)
+def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client, key="u", losses=0)
+    broker = bench.broker
+    if end in ("finish", "fail", "lose"):
+        bench.take(worker)
+    match end:
+        case "finish":
+            broker.finish(job, worker.holder, b"", T)
+        case "fail":
+            broker.fail(job, worker.holder, Failure(), T)
+        case "lose":
+            broker.close_session(worker, T)
+        case "cancel" | "kill":
+            getattr(broker, end)(job, T)
+        case "flush":
+            broker.flush(T)
+        case "replace":
+            bench.submit(key="u", on_conflict=OnConflict.REPLACE)
+        case _:
+            getattr(broker, end)("q", T)
+    assert bench.ends(client) == [state]
+    assert not broker._watchers
+
+
+@pytest.mark.parametrize("end", ["purge", "flush", "replace", "cancel", "run"])
+def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
+    bench = Bench(**SMALL)
+    for number in range(7):
+        bench.submit(key=f"u{number}")
+    bench.write()
+    client = bench.worker()
+    joined = bench.submit(key="u6", watcher=client)
+    assert joined.id not in bench.broker.jobs
+    broker = bench.broker
+    match end:
+        case "purge":
+            broker.purge("q", T)
+        case "flush":
+            broker.flush(T)
+        case "replace":
+            bench.submit(key="u6", on_conflict=OnConflict.REPLACE)
+        case "cancel":
+            broker.cancel(bench.recall(ids=(joined.id,))[0], T)
+        case _:
+            bench.take_all()
+    bench.write()
+    assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
+    assert not broker._watchers
+    assert not client.watches
+
+
+def test_a_watched_job_is_not_sent_into_the_tail() -> None:
+    # Nobody could tell its watcher if the tail were emptied unseen.
+    bench = Bench(**SMALL)
+    client = bench.worker()
+    jobs = [bench.submit(watcher=client, run_at=T + 1 if n % 2 else 0) for n in range(30)]
+    bench.write()
+    assert all(job.id in bench.broker.jobs for job in jobs)
+    bench.broker.flush(T)
+    assert len(bench.ends(client)) == 30
+
+
+def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
+    bench = Bench(**SMALL)
+    for number in range(6):
+        bench.submit(key=f"u{number}", priority=5)
+    bench.write()
+    worker = bench.worker()
+    for _ in range(3):
+        bench.take(worker)
+    bench.write()
+    client = bench.worker()
+    watched = bench.submit(key="u5", watcher=client)
+    assert watched.id in bench.broker.jobs
+    bench.submit_many(9, priority=1)
+    bench.write()
+    assert [job.id for job in bench.take_all()].count(watched.id) == 1
+    bench.write()
+
+
+# -- jobs that live for their watchers, or fail for them --------------------------------------
+
+
+def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -> None:
+    bench = Bench()
+    one, other, worker = bench.worker(), bench.worker(), bench.worker()
+    waits, runs = (
+        bench.submit(queue, watcher=one, durable=False, dies_unwatched=True)
+        for queue in ("waits", "runs")
+    )
+    bench.broker.watch(waits.id, other)
+    bench.take(worker, "runs")
+    bench.broker.close_session(one, T)
+    assert (waits.state, runs.state) == (State.READY, State.LEASED)
+    bench.broker.close_session(other, T)
+    assert (waits.state, runs.state) == (CANCELLED, State.LEASED)
+    bench.broker.close_session(worker, T)
+    assert runs.state is CANCELLED, "nobody waits for another run"
+    assert not bench.broker.jobs
+
+
+def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:
+    bench = Bench()
+    client = bench.worker()
+    for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
+        job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)
+        worker = bench.worker(on_hang_up=OnHangUp.KEEP)
+        bench.take(worker)
+        bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)
+        assert job.state is state
+    assert bench.ends(client) == [CANCELLED]

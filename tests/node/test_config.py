@@ -1,0 +1,383 @@
+"""Settings: which source wins, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from franca.control.values import (
+    Address,
+    read_address,
+    read_addresses,
+    read_duration,
+    read_size,
+    read_switch,
+)
+from franca.node.config import (
+    ConfigError,
+    Settings,
+    check_binds,
+    data_directory,
+    keys,
+    load,
+    open_binds,
+    variable_of,
+)
+
+HOME = {"HOME": "/home/anna"}
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "franca.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def source_of(settings: Settings, key: str) -> str:
+    return next(shown.source for shown in settings.shown if shown.key == key)
+
+
+# -- which source wins ------------------------------------------------------------------------
+
+
+def test_without_any_source_there_are_defaults_for_all() -> None:
+    settings = load({}, HOME)
+    assert settings.data == "/home/anna/.local/share/franca"
+    assert settings.listeners == {"faktory": (Address("127.0.0.1", 7419),)}
+    assert {shown.source for shown in settings.shown} == {"default"}
+    assert [shown.key for shown in settings.shown] == list(keys())
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "flags", "value", "source"),
+    [
+        ("", {}, {}, 10_000, "default"),
+        ("stop_grace = '1s'", {}, {}, 1_000, "FILE"),
+        (
+            "stop_grace = '1s'",
+            {"FRANCA_STOP_GRACE": "2s"},
+            {},
+            2_000,
+            "environment FRANCA_STOP_GRACE",
+        ),
+        ("stop_grace = '1s'", {"FRANCA_STOP_GRACE": ""}, {}, 1_000, "FILE"),
+    ],
+)
+def test_the_environment_wins_over_the_file(
+    tmp_path: Path,
+    file: str,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+    value: int,
+    source: str,
+) -> None:
+    path = written(tmp_path, file)
+    settings = load(flags, HOME | dict(env), path)
+    assert settings.stop_grace_ms == value
+    assert source_of(settings, "stop_grace") == source.replace("FILE", path)
+
+
+def test_a_flag_wins_over_all_and_absent_flags_over_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "log_level = 'error'\n[faktory]\nlisten = 'off'")
+    env = HOME | {"FRANCA_LOG_LEVEL": "warning"}
+    absent = {"log_level": None, "faktory.listen": ()}
+    assert load(absent, env, path).log_level == "warning"
+    assert load(absent, env, path).listeners["faktory"] == ()
+
+    given = load({"log_level": "debug", "faktory.listen": (":1", "/s")}, env, path)
+    assert given.log_level == "debug"
+    assert given.listeners["faktory"] == (Address("", 1), Address(path="/s"))
+    assert source_of(given, "faktory.listen") == "flag --faktory"
+
+
+@pytest.mark.parametrize(
+    ("env", "data"),
+    [
+        ({"XDG_DATA_HOME": "/xdg"}, "/xdg/franca"),
+        ({"XDG_DATA_HOME": "/xdg", "STATE_DIRECTORY": "/var/lib/franca:/other"}, "/var/lib/franca"),
+        ({"STATE_DIRECTORY": "/var/lib/franca", "FRANCA_DATA": "~/jobs"}, "/home/anna/jobs"),
+    ],
+)
+def test_where_the_data_lies(env: Mapping[str, str], data: str) -> None:
+    assert load({}, HOME | dict(env)).data == data
+    assert data_directory(None, HOME | dict(env)) == data
+    assert data_directory("/given", HOME | dict(env)) == "/given"
+
+
+def test_clients_find_the_data_even_if_another_setting_is_wrong(tmp_path: Path) -> None:
+    path = written(tmp_path, "data = '/from/file'\nnonsense = 1")
+    assert data_directory(None, HOME, path) == "/from/file"
+
+
+@pytest.mark.parametrize("place", ["FRANCA_CONFIG", "XDG_CONFIG_HOME", "CONFIGURATION_DIRECTORY"])
+def test_the_file_is_found_where_it_belongs(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / ("franca" if place == "XDG_CONFIG_HOME" else "")
+    folder.mkdir(exist_ok=True)
+    path = written(folder, "timezone = 'UTC'")
+    env = HOME | {place: path if place == "FRANCA_CONFIG" else str(tmp_path)}
+    assert load({}, env).timezone == "UTC"
+
+
+def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None:
+    settings = load({}, HOME | {"FRANCA_LIMITS__BODY_BYTES_MAX": "1MiB"})
+    assert settings.limits.body_bytes_max == 1 << 20
+    path = written(tmp_path, "[limits]\nhandshake_ms = '2s'\nwindow_jobs = 5\nballast_bytes = 0")
+    limits = load({}, HOME, path).limits
+    assert (limits.handshake_ms, limits.window_jobs, limits.ballast_bytes) == (2_000, 5, 0)
+    assert variable_of("limits.window_jobs") == "FRANCA_LIMITS__WINDOW_JOBS"
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stor = 'x'", "no setting stor; did you mean store?"),
+        ("[faktory]\nlistn = 'x'", "did you mean faktory.listen?"),
+        ("[faktory]\nbinding = ':1'", "did you mean faktory.listen?"),
+        ("faktory = ':1'", "did you mean faktory.listen?"),
+        ("listen = ':1'", "did you mean faktory.listen?"),
+        ("[limts]\nwindow_jobs = 1", "no setting limts"),
+        ("[limits]\nhandshake = 1", "did you mean limits.handshake_ms?"),
+        ("zzzzzz = 1", "no setting zzzzzz"),
+        ("data = 5", "data: expected a text"),
+        ("stop_grace = 5", 'such as "30s"'),
+        ("stop_grace = 'soon'", 'such as "30s"'),
+        ("insecure_bind = 'maybe'", "true or false"),
+        ("remote_shutdown = 'some'", "loopback, never, all"),
+        ("timezone = 'Mars/Base'", "no time zone"),
+        ("sync = 'off'", "expected one of full"),
+        ("store = 'redis:'", "sqlite:"),
+        ("log_format = 'xml'", "auto, console, json"),
+        ("[limits]\nwindow_jobs = 0", "above zero"),
+        ("[limits]\nframe_bytes_max = '1KiB'", "frame_bytes_max"),
+        ("[limits]\noutput_hard_bytes = '1KiB'", "output_hard_bytes"),
+        ("[faktory]\nlisten = 'tls://0.0.0.0:1'", "needs a certificate"),
+        ("[tls]\ncertificate = 'a.pem'", "needed together"),
+        ("[tls]\nclient_ca = 'a.pem'", "client_ca needs"),
+        ("[faktory]\npassword = 'a'\npassword_file = 'b'", "not both"),
+        ("[faktory]\npassword_file = '/nowhere/at/all'", "cannot be read"),
+        ("= nonsense", "franca.toml: "),
+    ],
+)
+def test_a_wrong_file_is_refused_and_the_remedy_named(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as error:
+        load({}, HOME, path)
+    assert message in str(error.value)
+
+
+def test_a_missing_file_is_refused_only_if_it_was_named() -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load({}, HOME, "/nowhere/franca.toml")
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="did you mean FRANCA_FAKTORY__LISTEN"):
+        load({}, HOME | {"FRANCA_FAKTRY__LISTEN": ":1"})
+
+
+def test_what_kubernetes_adds_for_a_service_of_our_name_is_none_of_ours() -> None:
+    added = ["FRANCA_SERVICE_HOST", "FRANCA_SERVICE_PORT", "FRANCA_SERVICE_PORT_MAIN"]
+    added += ["FRANCA_PORT", "FRANCA_PORT_7419_TCP", "FRANCA_PORT_7419_TCP_ADDR", "FRANCA_URL"]
+    load({}, HOME | dict.fromkeys(added, "tcp://10.0.0.1:7419"))
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("5ms", 5), ("30s", 30_000), ("1.5m", 90_000), ("1h30m", 5_400_000), ("2d", 172_800_000)],
+)
+def test_durations(text: str, milliseconds: int) -> None:
+    assert read_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 years", "1h-30m", "m5", 5, None])
+def test_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        read_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64MiB", 64 << 20),
+        ("10MB", 10_000_000),
+        ("1.5 KiB", 1536),
+        ("12", 12),
+        ("7b", 7),
+        ("2g", 2 * 10**9),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "12 apples", "-1", None])
+def test_what_is_no_size(text: object) -> None:
+    with pytest.raises(ValueError, match="size"):
+        read_size(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "on"), [(True, True), ("yes", True), ("1", True), ("OFF", False), ("false", False)]
+)
+def test_switches(raw: object, on: bool) -> None:
+    assert read_switch(raw) is on
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:7419", Address("127.0.0.1", 7419)),
+        ("localhost:0", Address("localhost", 0)),
+        (":7419", Address("", 7419)),
+        ("*:7419", Address("", 7419)),
+        ("[::1]:7419", Address("::1", 7419)),
+        ("tcp://[::]:1", Address("::", 1)),
+        ("tcp://host.example:1", Address("host.example", 1)),
+        ("tls://0.0.0.0:1", Address("0.0.0.0", 1, tls=True)),
+        ("/run/franca.sock", Address(path="/run/franca.sock")),
+        ("./franca.sock", Address(path="./franca.sock")),
+        ("unix:franca.sock", Address(path="franca.sock")),
+        ("unix:///run/f.sock", Address(path="/run/f.sock")),
+        ("ipc:///run/f.sock", Address(path="/run/f.sock")),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert read_address(text) == address
+    assert read_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7419",
+        "host",
+        "host:",
+        "host:port",
+        "host:65536",
+        "host:-1",
+        "::1:7419",
+        "[zz]:1",
+        "unix:",
+        "ipc://",
+        "http://host:1",
+        "tls:///run/f.sock",
+        "tcp://host",
+    ],
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_address(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "count"),
+    [
+        ("off", 0),
+        (["off"], 0),
+        (":1,:2", 2),
+        ([":1", ":1"], 1),
+        ("", 0),
+        ([":1", "/s", "[::1]:2"], 3),
+    ],
+)
+def test_lists_of_addresses(raw: object, count: int) -> None:
+    assert len(read_addresses(raw)) == count
+
+
+@pytest.mark.parametrize("raw", [["off", ":1"], 7419, [7419], {"a": 1}])
+def test_what_is_no_list_of_addresses(raw: object) -> None:
+    with pytest.raises(ValueError):
+        read_addresses(raw)
+
+
+# -- who may come in --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1:1",
+        "127.9.9.9:1",
+        "localhost:1",
+        "[::1]:1",
+        "[::ffff:127.0.0.1]:1",
+        "/run/s",
+        "off",
+    ],
+)
+def test_what_only_this_machine_reaches_needs_no_password(address: str) -> None:
+    check_binds(load({"faktory.listen": (address,)}, HOME))
+
+
+@pytest.mark.parametrize(
+    "address", ["0.0.0.0:1", ":1", "[::]:1", "10.0.0.1:1", "host.example:1", "[::ffff:10.0.0.1]:1"]
+)
+def test_what_others_reach_needs_a_password_or_the_flag(address: str) -> None:
+    flags: dict[str, object] = {"faktory.listen": ("127.0.0.1:1", address)}
+    with pytest.raises(ConfigError) as error:
+        check_binds(load(flags, HOME))
+    for remedy in ("127.0.0.1", "--password-file", "FAKTORY_PASSWORD", "--insecure-bind"):
+        assert remedy in str(error.value)
+
+    check_binds(load(flags, HOME | {"FAKTORY_PASSWORD": "hush"}))
+    insecure = load(flags | {"insecure_bind": True}, HOME)
+    check_binds(insecure)
+    assert len(open_binds(insecure)) == 1
+
+
+def test_client_certificates_are_as_good_as_a_password(tmp_path: Path) -> None:
+    flags: dict[str, object] = {"faktory.listen": ("tls://0.0.0.0:1",)}
+    flags |= {"tls.certificate": "c.pem", "tls.key": "k.pem"}
+    with pytest.raises(ConfigError):
+        check_binds(load(flags, HOME))
+    check_binds(load(flags | {"tls.client_ca": "ca.pem"}, HOME))
+
+
+# -- passwords --------------------------------------------------------------------------------
+
+
+def test_the_variable_of_the_original_is_a_password_or_the_path_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("from a file\n")
+    assert load({}, HOME | {"FAKTORY_PASSWORD": "plain"}).faktory.password.reveal() == "plain"
+    in_file = load({}, HOME | {"FAKTORY_PASSWORD": str(path)})
+    assert in_file.faktory.password.reveal() == "from a file"
+
+
+def test_a_later_password_takes_the_place_of_an_earlier_one_in_either_form(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("flagged")
+    config = written(tmp_path, "[faktory]\npassword = 'filed'")
+    assert load({}, HOME, config).faktory.password.reveal() == "filed"
+    env = HOME | {"FAKTORY_PASSWORD": "of the original"}
+    assert load({}, env, config).faktory.password.reveal() == "of the original"
+    env |= {"FRANCA_FAKTORY__PASSWORD": "ours"}
+    assert load({}, env, config).faktory.password.reveal() == "ours"
+    flags = {"faktory.password_file": str(path)}
+    assert load(flags, env, config).faktory.password.reveal() == "flagged"
+
+
+def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="is empty"):
+        load({"faktory.password_file": str(path)}, HOME)
+
+
+def test_a_password_is_never_shown(tmp_path: Path) -> None:
+    settings = load({}, HOME | {"FAKTORY_PASSWORD": "canary-1"})
+    config = written(tmp_path, "[faktory]\npassword = 8723491")
+    with pytest.raises(ConfigError) as error:
+        load({}, HOME, config)
+    assert "canary" not in repr(settings) + str(settings.shown) + str(settings.faktory)
+    assert "8723491" not in str(error.value)

@@ -1,0 +1,290 @@
+"""Getting a job: order, waiting, hanging up in between, and a server that stops."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from franca.core.model import NewJob, Policy, State
+from franca.protocols.faktory.wire import encode_beat, encode_fetch
+from tests.protocols.faktory.puppet import NULL, OK, World
+
+
+def jid_of(body: bytes | None) -> str:
+    assert body is not None
+    jid = json.loads(body)["jid"]
+    assert isinstance(jid, str)
+    return jid
+
+
+def test_queues_are_asked_in_the_order_in_which_they_are_listed() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001", queue="low")
+    client.push("jid-0002", queue="high")
+    client.push("jid-0003", queue="low")
+    got = [client.fetch("high", "low") for _ in range(3)]
+    assert [unit["jid"] for unit in got if unit] == ["jid-0002", "jid-0001", "jid-0003"]
+
+
+def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues() -> None:
+    world = World()
+    producer, worker = world.client(), world.client("w1")
+    worker.send(encode_fetch("a", "b"))
+    world.pass_time(700)
+    assert worker.take() is None
+    producer.push("jid-0001", queue="b")
+    reply = worker.take()
+    assert reply is not None
+    assert jid_of(reply.body) == "jid-0001"
+
+
+def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
+    world = World()
+    producer = world.client()
+    workers = [world.client(f"w{i}") for i in range(3)]
+    for worker in workers:
+        worker.send(encode_fetch())
+    for i in range(3):
+        producer.push(f"jid-000{i}")
+    for i, worker in enumerate(workers):
+        reply = worker.take()
+        assert reply is not None
+        assert jid_of(reply.body) == f"jid-000{i}"
+
+
+def test_a_fetch_in_vain_ends_before_two_seconds_are_over() -> None:
+    world = World()
+    client = world.client()
+    client.send(encode_fetch("nothing"))
+    world.pass_time(1_800)
+    assert client.take() is None
+    world.pass_time(190)
+    assert client.take() == NULL
+
+
+def test_what_lies_behind_a_fetch_waits_for_its_answer() -> None:
+    world = World()
+    client, other = world.client(), world.client()
+    client.send(encode_fetch() + b'PUSH {"jid":"jid-0002","jobtype":"t","args":[]}\r\n')
+    assert not world.jobs()
+    assert client.conversation.unread() > 0
+    other.push("jid-0001")
+    replies = client.take_all()
+    assert [reply.kind for reply in replies] == ["$", "+"]
+    assert jid_of(replies[0].body) == "jid-0001"
+
+
+def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not() -> None:
+    world = World()
+    producer, worker = world.client(), world.client("w1")
+    worker.waited_for_commit = False
+    assert worker.fetch() is None
+    assert not worker.waited_for_commit
+    producer.push("jid-0001")
+    assert worker.fetch() is not None
+    assert worker.waited_for_commit
+
+
+def test_a_client_that_vanishes_inside_fetch_gets_no_job() -> None:
+    world = World()
+    producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
+    gone.send(encode_fetch())
+    gone.hang_up()
+    producer.push("jid-0001")
+    assert [job.state for job in world.jobs()] == [State.READY]
+    unit = worker.fetch()
+    assert unit is not None
+    assert unit["jid"] == "jid-0001"
+
+
+@pytest.mark.parametrize("wid", ["", "w1"])
+def test_a_job_whose_delivery_was_never_heard_is_given_to_the_next_at_once(wid: str) -> None:
+    world = World()
+    producer, gone, worker = world.client(), world.client(wid), world.client("w2")
+    producer.push("jid-0001")
+    producer.push("jid-0002")
+    world.engine.received(gone.link, encode_fetch())
+    world.engine.turn(world.now)
+    world.engine.close_link(gone.link, world.now, unheard=True)
+    first, second = worker.fetch(), worker.fetch()
+    assert first is not None
+    assert second is not None
+    assert (first["jid"], second["jid"]) == ("jid-0001", "jid-0002")
+    assert "failure" not in first
+    assert worker.ack("jid-0001") == OK
+
+
+def test_a_job_that_was_heard_stays_with_its_worker_when_the_connection_ends() -> None:
+    world = World()
+    producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
+    producer.push("jid-0001")
+    assert gone.fetch() is not None
+    gone.hang_up()
+    assert worker.fetch() is None
+    assert [job.state for job in world.jobs()] == [State.LEASED]
+
+
+def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
+    world = World()
+    producer, gone = world.client(), world.client("w1")
+    producer.push("jid-0001")
+    assert gone.fetch() is not None
+    for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
+        gone.ask(data)
+        assert gone.conversation._last_grant is None
+    world.engine.received(gone.link, encode_beat("w1"))
+    gone.hang_up(unheard=True)
+    assert [job.state for job in world.jobs()] == [State.LEASED]
+
+
+def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone() -> None:
+    world = World()
+    producer, one, two = world.client(), world.client("w1"), world.client("w1")
+    producer.push("jid-0001")
+    assert one.fetch() is not None
+    assert two.ack("jid-0001") == OK
+    one.hang_up(unheard=True)
+    assert not world.jobs()
+
+
+def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
+    world = World()
+    producer, stuck = world.client(), world.client("w1")
+    producer.push("jid-0001", reserve_for=60)
+    assert stuck.fetch() is not None
+    for _ in range(10):
+        world.pass_time(10_000, 1_000)
+        stuck.conversation.service.registry.beat("w1", "", 0, world.now)
+    other = world.client("w1")
+    world.pass_time(40_000, 1_000)
+    unit = other.fetch()
+    assert unit is not None
+    assert unit["failure"]["errtype"] == "ReservationExpired"
+    stuck.hang_up(unheard=True)
+    assert [job.state for job in world.jobs()] == [State.LEASED]
+
+
+def test_a_job_that_comes_to_a_link_that_is_being_closed_goes_to_another() -> None:
+    world = World()
+    producer, closing, worker = world.client(), world.client("w1"), world.client("w2")
+    closing.send(encode_fetch())
+    closing.link.close()
+    world.engine.received(producer.link, b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
+    world.engine.turn(world.now)
+    assert worker.fetch() is not None
+
+
+def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before() -> None:
+    world = World()
+    producer, worker = world.client(), world.client("w1")
+    producer.push("jid-0001", queue="a")
+    worker.fetch("a")
+    worker.send(encode_fetch("a"))
+    assert producer.line("QUEUE PAUSE a") == OK
+    producer.push("jid-0002", queue="a")
+    assert worker.take() is None
+    assert producer.line("QUEUE RESUME a") == OK
+    reply = worker.take()
+    assert reply is not None
+    assert jid_of(reply.body) == "jid-0002"
+
+
+def test_a_name_may_be_asked_for_that_no_job_could_have() -> None:
+    world = World()
+    client = world.client()
+    assert client.fetch("ä!", "b") is None
+    assert client.push("jid-0001", queue="ä!").kind == "-"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"FETCH \xff\r\n", b"FETCH " + b"q" * 1_025 + b"\r\n", b"FETCH " + b" ".join(b"%d" % i for i in range(1_025)) + b"\r\n"],
+)  # fmt: skip
+def test_impossible_queues_are_refused_at_once(line: bytes) -> None:
+    world = World()
+    client = world.client()
+    assert client.ask(line).kind == "-"
+    assert client.push("jid-0001") == OK
+    assert client.fetch() is not None
+
+
+def test_as_many_queues_as_anybody_needs() -> None:
+    world = World()
+    client = world.client()
+    names = [f"q{i}" for i in range(1_024)]
+    client.push("jid-0001", queue="q1023")
+    assert client.fetch(*names) is not None
+    assert client.fetch(*names) is None
+    assert list(world.broker.queues) == ["q1023"]
+
+
+def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
+    world = World()
+    worker = world.client("w1")
+    policy = Policy(failures=2, lease_ms=5_000)
+    for body, media in ((b"plain text", "bytes"), (b"[1, 2]", "json-args"), (b"\xff\0", "bytes")):
+        world.broker.submit(NewJob("q", "fn", body, policy, "H:x:1", media, "other"), world.now)
+    assert worker.fetch("q") == {
+        "enqueued_at": "2026-09-21T14:13:20.000Z",
+        "retry": 2,
+        "jid": "H:x:1",
+        "queue": "q",
+        "jobtype": "fn",
+        "created_at": "2026-09-21T14:13:20.000Z",
+        "args": ["plain text"],
+        "reserve_for": 5,
+    }
+    units = [worker.fetch("q"), worker.fetch("q")]
+    assert [unit["args"] for unit in units if unit] == [[1, 2], [{"base64": "/wA="}]]
+    for _ in range(3):
+        assert worker.ack("H:x:1") == OK
+    assert not world.jobs()
+
+
+def test_times_are_those_on_the_wall() -> None:
+    world = World()
+    client = world.client()
+    world.broker.wall_ahead_ms = 3_600_000
+    client.push("jid-0001")
+    unit = client.fetch()
+    assert unit is not None
+    assert unit["created_at"] == unit["enqueued_at"] == "2026-09-21T15:13:20.000Z"
+    assert client.info()["server_utc_time"] == "15:13:20 UTC"
+
+
+# -- the server stops ----------------------------------------------------------------------------
+
+
+def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more() -> None:
+    world = World()
+    producer, worker = world.client(), world.client("w1")
+    worker.send(encode_fetch("other") + b"TRACK x\r\n" * 200)
+    world.stop()
+    replies = worker.take_all()
+    assert replies[0] == NULL
+    assert len(replies) == 201
+    producer.push("jid-0001")
+    assert worker.ask(encode_fetch()) == NULL
+    assert worker.beat("w1").body == b'{"state":"terminate"}'
+    assert world.engine.consumers() == 1
+    worker.send(b"END\r\n")
+    assert world.engine.consumers() == 0
+    assert not producer.is_hung_up
+    assert [job.state for job in world.jobs()] == [State.READY]
+
+
+def test_a_worker_that_comes_when_the_server_stops_is_sent_away() -> None:
+    world = World()
+    world.stop()
+    worker = world.client("w1")
+    assert worker.beat("w1").body == b'{"state":"terminate"}'
+
+
+def test_a_client_that_only_pushes_is_no_consumer_even_with_a_name() -> None:
+    world = World()
+    producer = world.client("w1")
+    producer.push("jid-0001")
+    world.stop()
+    assert world.engine.consumers() == 0

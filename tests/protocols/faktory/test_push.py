@@ -1,0 +1,257 @@
+"""What becomes of a pushed job: defaults, fidelity, limits, and a push said twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.faktory.wire import encode_push
+from tests.protocols.faktory.puppet import OK, START, World, err, job
+
+
+def delivered(text: str) -> dict[str, Any]:
+    world = World()
+    client = world.client()
+    assert client.line(f"PUSH {text}") == OK
+    unit: dict[str, Any] = json.loads(client.fetch_raw("default"))
+    return unit
+
+
+def unit(members: str = "", args: str = "[]") -> str:
+    return f'{{"jid":"jid-0001","jobtype":"type","args":{args}{members}}}'
+
+
+def test_what_the_producer_left_out_is_filled_in() -> None:
+    assert delivered(unit()) == {
+        "enqueued_at": "2026-09-21T14:13:20.000Z",
+        "retry": 25,
+        "jid": "jid-0001",
+        "queue": "default",
+        "jobtype": "type",
+        "created_at": "2026-09-21T14:13:20.000Z",
+        "args": [],
+        "reserve_for": 1800,
+    }
+
+
+@pytest.mark.parametrize(
+    ("members", "name", "value"),
+    [
+        (',"retry":3', "retry", 3),
+        (',"retry":0', "retry", 0),
+        (',"retry":-1', "retry", -1),
+        (',"retry":null', "retry", 25),
+        (',"queue":""', "queue", "default"),
+        (',"queue":null', "queue", "default"),
+        (',"reserve_for":5', "reserve_for", 5),
+        (',"reserve_for":0', "reserve_for", 1800),
+        (',"created_at":"whenever"', "created_at", "whenever"),
+        (',"created_at":null', "created_at", "2026-09-21T14:13:20.000Z"),
+        (',"enqueued_at":"1999-01-01T00:00:00Z"', "enqueued_at", "2026-09-21T14:13:20.000Z"),
+        (',"at":"2020-01-01T00:00:00Z"', "at", "2020-01-01T00:00:00Z"),
+        (',"backtrace":7', "backtrace", 7),
+        (',"custom":{"b":1,"a":{"c":2}}', "custom", {"b": 1, "a": {"c": 2}}),
+        (',"failure":{"message":"before"}', "failure", {"message": "before"}),
+        (',"RETRY":3', "retry", 3),
+        (',"retry":1,"retry":2', "retry", 2),
+    ],
+)
+def test_what_the_producer_said_is_kept(members: str, name: str, value: object) -> None:
+    assert delivered(unit(members))[name] == value
+
+
+@pytest.mark.parametrize(
+    "members",
+    [',"priority":5', ',"x":1', ',"custom":null', ',"custom":{}', ',"custom": { }', ',"at":""',
+     ',"at":null', ',"failure":null', ',"backtrace":null'],
+)  # fmt: skip
+def test_what_says_nothing_is_dropped(members: str) -> None:
+    assert set(delivered(unit(members))) == set(delivered(unit()))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "[3889108265204450030,9007199254740993]",
+        "[1.0,1e5,1E+400,-0,0.1000,123456789012345678901234567890]",
+        '[{"b":1,"a":2,"b":3}]',
+        '["<script>&amp;</script>"," ","a b  c\\t"]',
+        '["\\u003c\\ud83d\\ude00\\/","öä😀"]',
+        "[null,true,false,[],{},[[[[]]]]]",
+        '["a\\"b\\\\","[{,: "]',
+    ],
+)
+def test_arguments_survive_to_the_letter(args: str) -> None:
+    world = World()
+    client = world.client()
+    assert client.line(f"PUSH {unit(args=args)}") == OK
+    assert f'"args":{args},'.encode() in client.fetch_raw("default")
+
+
+def test_spaces_between_the_parts_are_dropped_and_those_inside_strings_are_kept() -> None:
+    world = World()
+    client = world.client()
+    text = '{ "jid" : "jid-0001", "jobtype":\t"a b", "args": [ 1.0 , "x  y", {"k" : [ ]} ] }'
+    assert client.line(f"PUSH {text}") == OK
+    assert client.fetch_raw() == (
+        b'{"enqueued_at":"2026-09-21T14:13:20.000Z","retry":25,"jid":"jid-0001",'
+        b'"queue":"default","jobtype":"a b","created_at":"2026-09-21T14:13:20.000Z",'
+        b'"args":[1.0,"x  y",{"k":[]}],"reserve_for":1800}'
+    )
+
+
+def test_one_clients_retry_is_not_anothers_default() -> None:
+    world = World()
+    one, other = world.client(), world.client()
+    one.push("jid-0001", retry=2)
+    other.push("jid-0002")
+    assert [unit["retry"] for unit in (one.fetch(), one.fetch()) if unit] == [2, 25]
+
+
+def test_a_job_for_later_is_delivered_at_its_time_and_not_before() -> None:
+    world = World()
+    client = world.client()
+    assert client.push("jid-0001", at="2026-09-21T16:13:30.0005+02:00") == OK
+    assert client.info()["faktory"]["sets"]["scheduled"] == 1
+    world.pass_time(10_000 - 50)
+    client.send(b"FETCH\r\n")
+    world.pass_time(50)
+    assert client.take() is None
+    world.pass_time(100)
+    reply = client.take()
+    assert reply is not None
+    assert reply.body is not None
+    unit = json.loads(reply.body)
+    assert unit["at"] == "2026-09-21T16:13:30.0005+02:00"
+    assert unit["enqueued_at"] >= "2026-09-21T14:13:30.001Z"
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-09-21T14:13:20Z", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"]
+)
+def test_a_time_in_the_past_is_now(at: str) -> None:
+    client = World().client()
+    client.push("jid-0001", at=at)
+    assert client.fetch() is not None
+
+
+def test_a_push_said_again_makes_no_second_job() -> None:
+    world = World()
+    client = world.client()
+    for _ in range(3):
+        assert client.push("jid-0001", 1, at="2020-01-01T00:00:00Z") == OK
+    assert client.push_many([job("jid-0001", 1, at="2020-01-01T00:00:00Z")]).body == b"{}"
+    assert len(world.jobs()) == 1
+
+
+def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001", 1, at="2026-09-21T14:13:21Z")
+    world.pass_time(3_000)
+    client.push("jid-0001", 1, at="2026-09-21T14:13:21Z")
+    assert len(world.jobs()) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"args": [2]}, {"jobtype": "other"}, {"queue": "other"}, {"at": "2030-01-01T00:00:00Z"}],
+)
+def test_a_push_of_the_same_jid_but_another_job_is_a_second_job(other: dict[str, object]) -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001", 1)
+    assert client.ask(encode_push(job("jid-0001", 1) | other)) == OK
+    assert len(world.jobs()) == 2
+
+
+def test_a_worker_may_push_the_jid_that_it_runs() -> None:
+    world = World()
+    client = world.client("w1")
+    client.push("jid-0001", 1)
+    assert client.fetch() is not None
+    client.push("jid-0001", 1)
+    client.ack("jid-0001")
+    assert [job.state for job in world.jobs()] == [State.READY]
+    assert client.fetch() is not None
+
+
+def test_limits_are_told_and_nothing_is_kept() -> None:
+    world = World(limits=Limits(body_bytes_max=500, name_bytes_max=100))
+    client = world.client()
+    assert client.push("jid-0001", "x" * 500) == err("jobs cannot be larger than 500 bytes")
+    too_long = err("jid and jobtype cannot be longer than 100 bytes")
+    assert client.push("j" * 101) == too_long
+    assert client.push("ö" * 51) == too_long
+    assert client.push("jid-0001", jobtype="t" * 101) == too_long
+    assert client.push("jid-0001", queue="q" * 101).kind == "-"
+    assert not world.jobs()
+    assert client.push("j" * 100, jobtype="t" * 100, queue="q" * 100) == OK
+
+
+@pytest.mark.parametrize(("depth", "kind"), [(127, "+"), (128, "-")])
+def test_jobs_may_nest_as_deep_as_the_limit_and_no_deeper(depth: int, kind: str) -> None:
+    client = World().client()
+    nested = "[" * depth + "]" * depth
+    filler = ",".join(['"[[[["'] * 100)
+    assert client.line(f"PUSH {unit(args=nested)}").kind == kind
+    assert client.line(f"PUSH {unit(args=f'[{filler}]')}") == OK
+
+
+def test_a_wide_job_is_not_a_deep_one() -> None:
+    client = World().client()
+    assert client.line(f"PUSH {unit(args='[' + ','.join(['[{}]'] * 5_000) + ']')}") == OK
+
+
+def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001")
+    world.broker.refusing_new = True
+    text = "the disk is nearly full; no new jobs are taken until there is room"
+    assert client.push("jid-0002") == err(text)
+    reply = client.push_many([job("jid-0002")])
+    assert json.loads(reply.body or b"") == {"jid-0002": text}
+    assert client.fetch() is not None
+    assert client.ack("jid-0001") == OK
+    assert not world.jobs()
+
+
+def test_a_job_waits_for_the_disk_before_it_is_answered() -> None:
+    client = World().client()
+    client.waited_for_commit = False
+    client.line("TRACK x")
+    client.line("PUSH {}")
+    client.info()
+    assert not client.waited_for_commit
+    client.push("jid-0001")
+    assert client.waited_for_commit
+
+
+def test_a_thousand_jobs_at_once() -> None:
+    world = World()
+    client = world.client()
+    assert client.push_many([job(f"jid-{i:05}", i) for i in range(1_000)]).body == b"{}"
+    assert len(world.jobs()) == 1_000
+    assert world.broker.totals.pushed == 1_000
+    first = client.fetch()
+    assert first is not None
+    assert first["jid"] == "jid-00000"
+
+
+def test_nothing_of_many_is_pushed_if_one_has_no_shape() -> None:
+    world = World()
+    client = world.client()
+    reply = client.push_many([job("jid-0001"), {"jid": 5}])
+    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    reply = client.push_many([job("jid-0001"), job("jid-0002", custom=5)])
+    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    assert not world.jobs()
+
+
+def test_the_time_of_the_world_is_what_it_says() -> None:
+    assert START == 1_790_000_000_000

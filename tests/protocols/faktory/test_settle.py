@@ -1,0 +1,363 @@
+"""ACK and FAIL: whose word counts, when, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.faktory.wire import encode_fail
+from tests.protocols.faktory.puppet import OK, Puppet, World, err
+
+
+def beating(world: World, seconds: int) -> None:
+    """Let time pass while all workers beat."""
+    for _ in range(seconds):
+        world.pass_time(1_000, 500)
+        for wid in list(world.service.registry.by_wid):
+            world.service.registry.beat(wid, "", 0, world.now)
+
+
+def expire(world: World) -> None:
+    """Let a lease of a minute run out, and its backoff not."""
+    beating(world, 63)
+
+
+def fetch_again(world: World, worker: Puppet) -> dict[str, object]:
+    """What the worker is given once the backoff is over."""
+    beating(world, 50)
+    unit = worker.fetch()
+    assert unit is not None
+    return unit
+
+
+def states(world: World) -> list[State]:
+    return [job.state for job in world.jobs()]
+
+
+# -- whose word counts -----------------------------------------------------------------------------
+
+
+def test_any_connection_of_the_worker_may_settle() -> None:
+    world = World()
+    one, two = world.client("w1"), world.client("w1")
+    one.push("jid-0001")
+    one.push("jid-0002")
+    one.fetch()
+    one.fetch()
+    assert two.ack("jid-0001") == OK
+    assert two.fail("jid-0002") == OK
+    assert states(world) == [State.WAITING]
+
+
+def test_another_workers_word_changes_nothing() -> None:
+    world = World()
+    one, two = world.client("w1"), world.client("w2")
+    one.push("jid-0001")
+    one.fetch()
+    assert two.ack("jid-0001") == OK
+    assert two.fail("jid-0001") == err("Job not found jid-0001")
+    assert states(world) == [State.LEASED]
+    assert one.ack("jid-0001") == OK
+    assert states(world) == []
+
+
+@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", "")])
+def test_where_one_side_has_no_name_the_first_delivery_may_be_settled_by_anybody(
+    fetcher: str, settler: str
+) -> None:
+    world = World()
+    one, two = world.client(fetcher), world.client(settler)
+    one.push("jid-0001")
+    one.push("jid-0002")
+    one.fetch()
+    one.fetch()
+    assert two.ack("jid-0001") == OK
+    assert two.fail("jid-0002") == OK
+    assert states(world) == [State.WAITING]
+
+
+@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", "")])
+def test_but_not_a_later_delivery(fetcher: str, settler: str) -> None:
+    world = World()
+    one, two = world.client(fetcher), world.client(settler)
+    one.push("jid-0001", reserve_for=60)
+    two.fetch()
+    expire(world)
+    assert fetch_again(world, one)["jid"] == "jid-0001"
+    assert two.ack("jid-0001") == OK
+    assert two.fail("jid-0001") == err("Job not found jid-0001")
+    assert states(world) == [State.LEASED]
+    assert one.ack("jid-0001") == OK
+    assert states(world) == []
+
+
+def test_a_stale_word_of_an_earlier_holder_changes_nothing() -> None:
+    world = World()
+    old, new = world.client("w1"), world.client("w2")
+    old.push("jid-0001", reserve_for=60)
+    old.fetch()
+    expire(world)
+    fetch_again(world, new)
+    assert old.ack("jid-0001") == OK
+    assert old.fail("jid-0001") == err("Job not found jid-0001")
+    assert states(world) == [State.LEASED]
+    assert world.broker.named("jid-0001")[0].holder == "w2"
+
+
+@pytest.mark.parametrize("wid", ["", "w1"])
+def test_a_late_ack_of_the_last_holder_counts_while_nobody_was_given_the_job(wid: str) -> None:
+    world = World()
+    worker = world.client(wid)
+    worker.push("jid-0001", reserve_for=60)
+    worker.fetch()
+    expire(world)
+    assert states(world) == [State.WAITING]
+    assert worker.ack("jid-0001") == OK
+    assert states(world) == []
+
+
+def test_a_late_ack_counts_also_when_the_job_is_ready_again() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", reserve_for=60)
+    worker.fetch()
+    expire(world)
+    beating(world, 50)
+    assert states(world) == [State.READY]
+    assert worker.ack("jid-0001") == OK
+    assert states(world) == []
+
+
+def test_a_late_ack_of_another_worker_does_not_count() -> None:
+    world = World()
+    worker, other = world.client("w1"), world.client("w2")
+    worker.push("jid-0001", reserve_for=60)
+    worker.fetch()
+    expire(world)
+    assert other.ack("jid-0001") == OK
+    assert states(world) == [State.WAITING]
+
+
+def test_a_late_fail_is_not_counted_twice() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", reserve_for=60)
+    worker.fetch()
+    expire(world)
+    assert worker.fail("jid-0001") == err("Job not found jid-0001")
+    assert world.broker.totals.failures == 1
+
+
+def test_an_ack_after_a_fail_does_not_undo_it() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001")
+    worker.fetch()
+    assert worker.fail("jid-0001") == OK
+    assert worker.ack("jid-0001") == OK
+    assert states(world) == [State.WAITING]
+
+
+def test_an_ack_of_a_job_that_nobody_has_run_does_nothing() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001")
+    client.push("jid-0002", at="2030-01-01T00:00:00Z")
+    assert client.ack("jid-0001") == OK
+    assert client.ack("jid-0002") == OK
+    assert client.fail("jid-0001").kind == "-"
+    assert states(world) == [State.READY, State.WAITING]
+
+
+def test_an_ack_said_twice_settles_once() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001")
+    worker.fetch()
+    assert worker.ack("jid-0001") == OK
+    assert worker.ack("jid-0001") == OK
+    assert world.broker.totals.processed == 1
+
+
+def test_two_running_jobs_of_one_jid_are_settled_one_by_one() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", 1)
+    worker.push("jid-0001", 2)
+    worker.fetch()
+    worker.fetch()
+    assert worker.ack("jid-0001") == OK
+    assert states(world) == [State.LEASED]
+    assert worker.ack("jid-0001") == OK
+    assert states(world) == []
+
+
+def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid() -> None:
+    world = World()
+    nobody, worker = world.client(), world.client("w1")
+    nobody.push("jid-0001", 1)
+    nobody.push("jid-0001", 2)
+    nobody.fetch()
+    worker.fetch()
+    assert worker.ack("jid-0001") == OK
+    assert [job.holder for job in world.jobs()] == ["link l1"]
+
+
+# -- what a failure leaves behind -----------------------------------------------------------------
+
+
+def test_a_failure_is_told_to_the_next_worker() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", retry=3)
+    worker.fetch()
+    world.pass_time(1_000)
+    assert worker.ask(encode_fail("jid-0001", "boom", "Boom", ["a", "b"])) == OK
+    next_at = world.jobs()[0].run_at
+    assert world.now + 15_000 <= next_at < world.now + 45_000
+    unit = fetch_again(world, worker)
+    failure = unit["failure"]
+    assert isinstance(failure, dict)
+    stamp = failure.pop("next_at")
+    assert stamp.startswith("2026-09-21T14:13:")
+    assert failure == {
+        "retry_count": 0,
+        "remaining": 3,
+        "failed_at": "2026-09-21T14:13:21.000Z",
+        "message": "boom",
+        "errtype": "Boom",
+        "backtrace": ["a", "b"],
+    }
+
+
+def test_the_count_grows_and_the_first_failure_is_remembered() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", retry=2)
+    worker.fetch()
+    worker.fail("jid-0001", "one")
+    unit = fetch_again(world, worker)
+    first = unit["failure"]
+    worker.fail("jid-0001", "two")
+    beating(world, 100)
+    again = worker.fetch()
+    assert again is not None
+    assert isinstance(first, dict)
+    failure = again["failure"]
+    assert (failure["retry_count"], failure["remaining"], failure["message"]) == (1, 1, "two")
+    assert failure["failed_at"] == first["failed_at"]
+    worker.fail("jid-0001", "three")
+    assert states(world) == [State.DEAD]
+
+
+@pytest.mark.parametrize(
+    ("retry", "runs", "end"),
+    [(0, 1, []), (-1, 1, [State.DEAD]), (-7, 1, [State.DEAD]), (1, 2, [State.DEAD]), (3, 4, [State.DEAD])],
+)  # fmt: skip
+def test_retries_are_exact(retry: int, runs: int, end: list[State]) -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", retry=retry)
+    for run in range(runs):
+        unit = worker.fetch()
+        assert unit is not None, run
+        assert unit.get("failure", {}).get("retry_count", -1) == run - 1
+        assert unit.get("failure", {}).get("remaining", retry + 1) == retry + 1 - max(run, 0)
+        assert worker.fail("jid-0001") == OK
+        beating(world, 200)
+    assert worker.fetch() is None
+    assert states(world) == end
+    assert world.broker.totals.failures == world.broker.totals.processed == runs
+
+
+def test_an_expired_reservation_is_a_failure_in_the_originals_words() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", reserve_for=5, retry=1)
+    worker.fetch()
+    beating(world, 59)
+    assert states(world) == [State.LEASED]
+    beating(world, 4)
+    assert states(world) == [State.WAITING]
+    failure = fetch_again(world, worker)["failure"]
+    assert isinstance(failure, dict)
+    assert failure["message"] == "Faktory job reservation expired"
+    assert failure["errtype"] == "ReservationExpired"
+    assert (failure["retry_count"], failure["remaining"]) == (0, 1)
+    expire(world)
+    assert states(world) == [State.DEAD]
+    assert world.broker.totals.failures == 2
+
+
+def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", retry=-1)
+    worker.fetch()
+    worker.fail("jid-0001")
+    assert worker.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
+    unit = worker.fetch()
+    assert unit is not None
+    assert unit["failure"]["message"] == "boom"
+    assert unit["failure"]["remaining"] == -1
+    assert "next_at" not in unit["failure"]
+    worker.fail("jid-0001")
+    assert states(world) == [State.DEAD]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({}, {"message": "unknown", "errtype": "unknown"}),
+        ({"message": "  ", "errtype": " \n"}, {"message": "unknown", "errtype": "unknown"}),
+        ({"message": " m\n", "errtype": "\te "}, {"message": "m", "errtype": "e"}),
+        ({"message": "m" * 1_001, "errtype": "e" * 101}, {"message": "m" * 1_000, "errtype": "e" * 100}),
+        ({"message": "ö" * 501}, {"message": "ö" * 500}),
+        ({"message": "x" + "ö" * 500}, {"message": "x" + "ö" * 499}),
+        ({"backtrace": [str(i) for i in range(60)]}, {"backtrace": [str(i) for i in range(50)]}),
+        ({"backtrace": ["x" * 2_000, None]}, {"backtrace": ["x" * 1_000, ""]}),
+        ({"backtrace": []}, {"backtrace": None}),
+        ({"errType": "E", "Message": "M"}, {"errtype": "E", "message": "M"}),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_failure_is_trimmed(
+    said: dict[str, object], kept: dict[str, object]
+) -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001")
+    worker.fetch()
+    assert worker.line("FAIL " + json.dumps({"jid": "jid-0001", **said})) == OK
+    failure = fetch_again(world, worker)["failure"]
+    assert isinstance(failure, dict)
+    assert {name: failure.get(name) for name in kept} == kept
+
+
+def test_a_failure_that_came_with_a_job_is_shown_until_it_has_its_own() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", failure={"message": "before", "errtype": "B"})
+    unit = worker.fetch()
+    assert unit is not None
+    assert unit["failure"] == {"message": "before", "errtype": "B"}
+    worker.fail("jid-0001", "after")
+    failure = fetch_again(world, worker)["failure"]
+    assert isinstance(failure, dict)
+    assert failure["message"] == "after"
+
+
+def test_ten_unclean_ends_are_enough_whatever_retry_says() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", reserve_for=60, retry=100)
+    for _ in range(10):
+        job = world.jobs()[0]
+        if job.state is State.WAITING:
+            world.now = max(job.run_at, world.now)
+            world.service.registry.beat("w1", "", 0, world.now)
+            world.run()
+        assert worker.fetch() is not None
+        expire(world)
+    assert states(world) == [State.DEAD]

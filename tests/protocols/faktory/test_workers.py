@@ -1,0 +1,177 @@
+"""Workers: BEAT, quiet and terminate on every connection, and those that fall silent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.faktory.wire import encode_fetch
+from tests.protocols.faktory.puppet import NULL, OK, START, World, bulk, err
+
+QUIET = bulk('{"state":"quiet"}')
+TERMINATE = bulk('{"state":"terminate"}')
+
+
+def test_a_beat_is_answered_ok_until_the_server_wants_something() -> None:
+    world = World()
+    worker = world.client("w1")
+    assert worker.beat("w1", rss_kb=54_176) == OK
+    assert world.service.ask_worker("w1", "quiet")
+    assert worker.beat("w1") == QUIET
+    assert worker.beat("w1", current_state="quiet") == QUIET
+    assert world.service.ask_worker("w1", "stop")
+    assert worker.beat("w1") == TERMINATE
+    assert worker.beat("w1") == TERMINATE
+
+
+def test_a_state_never_goes_back() -> None:
+    world = World()
+    worker = world.client("w1")
+    world.service.ask_worker("w1", "stop")
+    world.service.ask_worker("w1", "quiet")
+    assert worker.beat("w1", current_state="quiet") == TERMINATE
+    assert worker.beat("w1", current_state="running") == TERMINATE
+
+
+@pytest.mark.parametrize("state", ["running", "bogus", "", None])
+def test_a_state_that_means_nothing_is_ignored(state: str | None) -> None:
+    assert World().client("w1").beat("w1", current_state=state) == OK
+
+
+@pytest.mark.parametrize(("state", "answer"), [("quiet", QUIET), ("terminate", TERMINATE)])
+def test_a_worker_may_say_itself_what_it_does(state: str, answer: object) -> None:
+    worker = World().client("w1")
+    assert worker.beat("w1", current_state=state) == answer
+    assert worker.beat("w1") == answer
+
+
+def test_a_beat_may_come_from_any_connection_and_in_any_company() -> None:
+    world = World()
+    world.client("w1")
+    assert world.client().beat("w1", extra={"x": [1]}) == OK
+    assert world.client().line('BEAT {"WID":"w1","RSS_KB":7}') == OK
+    assert world.service.workers()[0].rss_kb == 7
+
+
+def test_nobody_is_not_a_worker() -> None:
+    assert World().client("w1").beat("w2") == err("unknown worker w2")
+    assert World().client().line("BEAT {}") == err("unknown worker ")
+    assert not World().service.ask_worker("w1", "quiet")
+    world = World()
+    world.client("w1")
+    assert not world.service.ask_worker("w1", "dance")
+
+
+@pytest.mark.parametrize("what", ["quiet", "stop"])
+def test_quiet_holds_for_every_connection_of_a_worker_and_for_no_other(what: str) -> None:
+    world = World()
+    producer, one, two, other = (
+        world.client(), world.client("w1"), world.client("w1"), world.client("w2")
+    )  # fmt: skip
+    one.send(encode_fetch())
+    world.pass_time(500)
+    world.service.ask_worker("w1", what)
+    producer.push("jid-0001")
+    assert one.take() is None
+    two.send(encode_fetch())
+    assert two.take() is None
+    world.pass_time(1_500)
+    assert one.take() == NULL
+    assert two.take() is None
+    world.pass_time(500)
+    assert two.take() == NULL
+    assert other.fetch() is not None
+
+
+def test_a_quiet_worker_may_still_finish_push_and_fail() -> None:
+    world = World()
+    worker = world.client("w1")
+    for jid in ("jid-0001", "jid-0002"):
+        worker.push(jid)
+        worker.fetch()
+    worker.beat("w1", current_state="terminate")
+    assert worker.ack("jid-0001") == OK
+    assert worker.fail("jid-0002") == OK
+    assert worker.push("jid-0003") == OK
+    assert worker.fetch() is None
+
+
+def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on() -> None:
+    world = World()
+    one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
+    one.push("jid-0001")
+    assert one.fetch() is not None
+    world.pass_time(59_000, 500)
+    assert one.ack("nothing-1") == OK
+    one.send(encode_fetch())
+    other.beat("w2")
+    world.pass_time(2_000)
+    assert one.is_hung_up
+    assert two.is_hung_up
+    assert not other.is_hung_up
+    assert other.beat("w1") == err("unknown worker w1")
+    assert other.info()["faktory"]["tasks"]["Workers"] == {"reaped": 1, "size": 1}
+    assert [job.state for job in world.jobs()] == [State.LEASED]
+    other.push("jid-0002")
+    assert other.fetch() is not None
+
+
+def test_a_worker_that_beats_stays() -> None:
+    world = World()
+    worker = world.client("w1")
+    for _ in range(10):
+        world.pass_time(59_000, 500)
+        assert worker.beat("w1") == OK
+
+
+def test_a_name_without_a_beat_is_hung_up_on_too_but_not_one_without_a_name() -> None:
+    world = World()
+    named, nobody = world.client("w1"), world.client()
+    world.pass_time(62_000, 500)
+    assert named.is_hung_up
+    assert not nobody.is_hung_up
+
+
+def test_a_worker_is_forgotten_with_its_last_connection() -> None:
+    world = World()
+    one, two = world.client("w1"), world.client("w1")
+    world.service.ask_worker("w1", "quiet")
+    one.hang_up()
+    assert two.beat("w1") == QUIET
+    two.send(b"END\r\n")
+    assert not world.service.workers()
+    assert world.client("w1").beat("w1") == OK
+
+
+def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections() -> None:
+    world = World()
+    old = world.client("w1")
+    world.pass_time(59_900, 100)
+    old.link.peer  # noqa: B018 - still there
+    world.now += 200
+    world.engine.tick(world.now)
+    new = world.client("w1")
+    world.run()
+    assert old.is_hung_up
+    assert new.beat("w1") == OK
+
+
+def test_operators_see_who_is_there() -> None:
+    world = World()
+    one = world.client("w1", hostname="host", pid=77, labels=["python", "blue"], rss_kb=5)
+    two = world.client("w1", hostname="else", pid=78)
+    one.push("jid-0001", queue="b")
+    one.fetch("b", "a")
+    two.fetch("c")
+    world.service.ask_worker("w1", "quiet")
+    (view,) = world.service.workers()
+    assert view.name == "w1"
+    assert view.protocol == "faktory"
+    assert (view.host, view.pid, view.labels) == ("host", 77, ["python", "blue"])
+    assert view.state == "quiet"
+    assert view.started_at == view.seen_at == START
+    assert view.connections == 2
+    assert view.queues == ["a", "b", "c"]
+    assert json.dumps(view.queues)

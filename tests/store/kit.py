@@ -1,0 +1,191 @@
+"""What tests of the stores do over and over: make jobs, write groups, look at what came of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from franca.core.changes import Changes, Totals
+from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State
+from franca.store.port import Store
+from franca.store.sqlite import SqliteStore
+
+BIG = 2**63 - 1
+LARGE = 5_000
+"""Bytes of a body that lies apart."""
+UNSTORED = frozenset({"start_by", "ended_at", "result", "progress"})
+"""What no row of a live job keeps: ended jobs have the last three, memory alone the first."""
+BEGIN = (-(2**63), -(2**63))
+LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
+
+Fields = dict[str, Any]
+
+
+def a_job(job_id: int, **fields: Any) -> Job:
+    """A ready job in memory; any field may be given, those of its policy too."""
+    policy = {name: fields.pop(name) for name in Policy.__struct_fields__ if name in fields}
+    values: Fields = {
+        "queue": "q",
+        "kind": "k",
+        "name": f"name-{job_id}",
+        "key": "",
+        "body": b"body-%d" % job_id,
+        "media": "bytes",
+        "origin": "o",
+        "policy": Policy(**policy),
+        "priority": 0,
+        "created_at": 1_000,
+        "place": job_id,
+        "shelf": Shelf.HELD,
+        **fields,
+    }
+    return Job(id=job_id, **values)
+
+
+def tailed(job_id: int, **fields: Any) -> Job:
+    """A ready job of the tail."""
+    return a_job(job_id, shelf=Shelf.TAIL, **fields)
+
+
+def odd_jobs() -> list[Job]:
+    """Jobs that a careless store would change."""
+    story = [Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]), Attempt("", 0, 0, "")]
+    return [
+        a_job(1, body=b"", extra=b""),
+        a_job(2, body=bytes(range(256)) * 8, extra=b"\0\xff\0"),
+        a_job(3, body=b"\0" * (1 << 20), name="large"),
+        a_job(4, queue="q\0\0ü€😀", kind="\0", name="名前\u2028", key="k\0'\"--"),
+        a_job(
+            5, created_at=BIG, priority=-BIG, place=BIG, run_at=BIG, ready_at=BIG, until=BIG,
+            started_at=BIG, failed_at=BIG, attempts=BIG, failures=BIG, losses=BIG, digest=-BIG,
+        ),
+        a_job(6, state=State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
+        a_job(7, state=State.WAITING, run_at=77, failures=2, attempts=2, story=story),
+        a_job(8, media="json-args", origin="elsewhere", body=b"x" * LARGE, failures=-1, losses=3,
+              bury=False, backoff=Backoff.POWER, delay_ms=BIG, lease_ms=60_000),
+        a_job(BIG, body=b"y" * 2_048),
+        a_job(9, body=b"z" * 2_049),
+    ]  # fmt: skip
+
+
+def fields_of(job: Job, *besides: str) -> Fields:
+    """Everything a store keeps of a live job, and equal only if it is."""
+    return {name: value for name, value in asdict(job).items() if name not in UNSTORED | {*besides}}
+
+
+def all_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
+    """The same of many, by id; an id that comes twice is an error."""
+    found: dict[int, Fields] = {}
+    for job in jobs:
+        assert job.id not in found, f"job {job.id} is there twice"
+        found[job.id] = fields_of(job)
+    return found
+
+
+def copy(job: Job, **changed: Any) -> Job:
+    """Another object with the same content, except for what is given."""
+    return replace(job, story=list(job.story) if job.story is not None else None, **changed)
+
+
+class Nobody:
+    """A recaller that takes nothing."""
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        raise AssertionError("the store does not call anybody")
+
+
+class Desk:
+    """A store at work: groups go in, what it holds comes out, and it can be opened again."""
+
+    def __init__(self, store: Store, opened_anew: Callable[[Store], Store]) -> None:
+        self.store = store
+        self._opened_anew = opened_anew
+        self.totals = Totals()
+        self.snapshot: Snapshot = store.open()
+
+    def write(self, *wants: Want, **changes: Any) -> list[list[Job]]:
+        """One group; what was wanted behind it."""
+        changes.setdefault("totals", self.totals)
+        supplied = self.store.write(Changes(**changes), wants)
+        self.store.commit()
+        return supplied
+
+    def reopen(self) -> Snapshot:
+        """Close the store, open it again, and remember what it says."""
+        self.store = self._opened_anew(self.store)
+        self.snapshot = self.store.open()
+        return self.snapshot
+
+    # -- what is there ------------------------------------------------------------------------
+
+    def held(self) -> dict[int, Fields]:
+        """The held jobs as a new server would find them."""
+        return all_fields(self.reopen().held)
+
+    def ready(self, queue: str = "q", at_once: int = 1_000) -> list[Job]:
+        """The whole tail of a queue, as a server that drains it would be supplied."""
+        return list(self._walk(lambda mark: SupplyReady(queue, mark, at_once), _place, at_once))
+
+    def waiting(self, at_once: int = 1_000) -> list[Job]:
+        """All waiting jobs of the tail, in the order of their time."""
+        return list(self._walk(lambda mark: SupplyWaiting(mark, at_once), _time, at_once))
+
+    def live(self) -> dict[int, Fields]:
+        """Every job on either shelf, wherever it is in its life."""
+        return all_fields(self.recall(states=LIVE, limit=1_000_000))
+
+    def recall(self, **query: Any) -> list[Job]:
+        """What a recall finds."""
+        return self.write(Recall(JobQuery(**query), Nobody()))[0]
+
+    def find(self, **query: Any) -> list[int]:
+        """The ids that a search finds, in its order."""
+        return [job.id for job in self.store.find(JobQuery(**query))]
+
+    def _walk(
+        self,
+        want: Callable[[tuple[int, int]], Want],
+        key: Callable[[Job], tuple[int, int]],
+        at_once: int,
+    ) -> Iterator[Job]:
+        mark = BEGIN
+        while jobs := self.write(want(mark))[0]:
+            yield from jobs
+            if len(jobs) < at_once:
+                return
+            mark = key(jobs[-1])
+
+
+def _place(job: Job) -> tuple[int, int]:
+    return (job.priority, job.place)
+
+
+def _time(job: Job) -> tuple[int, int]:
+    return (job.run_at, job.id)
+
+
+def same_object(store: Store) -> Store:
+    """Opening a store in memory again is asking the same one."""
+    return store
+
+
+def closed_and_opened(store: Store) -> Store:
+    """The next server's view after an orderly stop."""
+    assert isinstance(store, SqliteStore)
+    store.close()
+    return SqliteStore(store.path)
+
+
+def killed_and_copied(store: SqliteStore, into: Path, **options: Any) -> SqliteStore:
+    """What the next server finds after this one was killed: its files as they are now."""
+    into.mkdir()
+    target = into / Path(store.path).name
+    for suffix in ("", "-wal", "-shm"):
+        if Path(store.path + suffix).exists():
+            shutil.copy(store.path + suffix, str(target) + suffix)
+    return SqliteStore(str(target), **options)
