@@ -30,6 +30,7 @@ from bench.servers import (
 )
 
 SYNC_SAMPLES = 100
+BUSY_PER_CORE = 0.4  # of load average: above it, others take a part of what is measured
 
 
 def main() -> int:
@@ -88,10 +89,7 @@ def measure_rounds(options: argparse.Namespace, generator: Path) -> dict[Case, l
     """The runs of all rounds, by case."""
     runs: dict[Case, list[Run]] = {}
     with scratch(options.dir) as directory, running(start_echo()) as echo:
-        print(
-            f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores;"
-            f" a sync of the disk takes {sync_ms(directory):.2f} ms"
-        )
+        print(describe_machine(directory))
         for number in range(1, options.rounds + 1):
             for size in options.sizes:
                 load = Load(generator, size, size, options.payload, options.seconds, options.jobs)
@@ -132,6 +130,18 @@ def progress(number: int, size: int, of_round: dict[str, Run], took_s: float) ->
         for name, run in of_round.items()
     ]
     return f"round {number} {size}/{size}: {', '.join(shown)} in {took_s:.1f} s"
+
+
+def describe_machine(directory: Path) -> str:
+    """What the figures hang on besides the server, and a warning when others use the machine."""
+    cores, busy = os.cpu_count() or 1, os.getloadavg()[0]
+    lines = [
+        f"{platform.platform()}, Python {platform.python_version()}, {cores} cores,"
+        f" load average {busy:.1f}; a sync of the disk takes {sync_ms(directory):.2f} ms"
+    ]
+    if busy > BUSY_PER_CORE * cores:
+        lines.append("The machine is busy with other work: these figures only hint.")
+    return "\n".join(lines)
 
 
 def sync_ms(directory: Path) -> float:

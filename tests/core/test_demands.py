@@ -134,6 +134,17 @@ def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it() -> None:
     assert taken + given == ids(jobs)
 
 
+def test_a_job_from_before_the_tail_does_not_wait_for_it() -> None:
+    bench = Bench(**SMALL)
+    bench.submit_many(6)
+    worker, idle = bench.worker(), bench.worker()
+    for _ in range(4):
+        bench.take(worker)
+    assert bench.ask(idle) is None
+    urgent = bench.submit(priority=-1)
+    assert urgent.holder == idle.holder
+
+
 def test_a_worker_may_set_the_lease_of_what_it_takes() -> None:
     bench = Bench()
     bench.submit_many(2, lease_ms=5_000)

@@ -144,9 +144,9 @@ def test_a_full_disk_refuses_new_durable_jobs_and_nothing_else() -> None:
     job = bench.submit(key="u")
     bench.write()
     bench.broker.refusing_new = True
-    for fields in ({}, {"key": "u", "on_conflict": REPLACE}):
+    for key, on_conflict in (("", JOIN), ("u", REPLACE)):
         with pytest.raises(StoreFull):
-            bench.submit(**fields)
+            bench.submit(key=key, on_conflict=on_conflict)
     assert not bench.broker.has_changes()
     assert bench.submit(key="u") is job
     assert bench.submit(durable=False).state is State.READY

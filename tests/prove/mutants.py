@@ -17,6 +17,9 @@ from typing import Any
 
 Patch = Callable[[], None]
 
+_PROTOCOLS = "franca.protocols.conversation"
+_LINK = f"{_PROTOCOLS}:Link"
+
 
 def swap(path: str, name: str, make: Callable[[Any], Any]) -> None:
     """Replace an attribute of `module` or `module:Class` by `make(original)`; it must exist."""
@@ -58,13 +61,7 @@ class _NormalConnection(sqlite3.Connection):
 def ack_before_commit() -> None:
     """Every reply leaves at once, whatever it depends on."""
 
-    def hasty(_: Any) -> Any:
-        def say(node: Any, connection: Any, data: bytes, needs_disk: bool) -> None:
-            connection.send(data)
-
-        return say
-
-    swap("franca.node.node:Node", "_say", hasty)
+    swap(_LINK, "write_after_commit", lambda _: importlib.import_module(_PROTOCOLS).Link.write)
 
 
 def ignore_eio() -> None:

@@ -193,33 +193,18 @@ class StoreContract:
         desk.reopen()
         assert list(desk.live()) == [3]
 
-    def test_jobs_that_left_with_the_emptying_of_their_tail_leave_once(self, desk: Desk) -> None:
-        """Those that were supplied lie in the tail too: emptied, and told to be gone as well."""
-        jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 5)]
-        desk.write(added=[*jobs, tailed(5, queue="other")])
-        desk.write(emptied_tails=["q"], gone_tail=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:2]])
+    def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(self, desk: Desk) -> None:
+        """Those that were supplied and changed before the purge lie in the tail as ready ones."""
+        jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 9)]
+        desk.write(added=jobs)
+        leased = [copy(job, shelf=Shelf.HELD, state=State.LEASED, holder="w") for job in jobs[:2]]
+        failed = [copy(job, state=State.WAITING, run_at=9, failures=1) for job in jobs[2:4]]
+        gone = [copy(job, shelf=Shelf.NOWHERE) for job in jobs[4:6]]
+        desk.write(
+            emptied_tails=["q"], spared=[1, 2, 3, 4, 5, 6], moved=leased, updated=failed, gone_tail=gone
+        )
         desk.reopen()
-        assert list(desk.live()) == [5]
-
-    def test_jobs_leased_with_the_emptying_of_their_tail_stay(self, desk: Desk) -> None:
-        leased = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in (1, 2)]
-        desk.write(added=[*leased, tailed(3), tailed(4)])
-        now = [copy(job, shelf=Shelf.HELD, state=State.LEASED, holder="w") for job in leased]
-        desk.write(emptied_tails=["q"], moved=now)
-        desk.reopen()
-        assert desk.live() == all_fields(now)
-
-    def test_jobs_changed_with_the_emptying_of_their_tail_stay(self, desk: Desk) -> None:
-        """A supplied job that failed before the purge waits in the tail after it."""
-        changed = [tailed(1), tailed(2, body=b"b" * LARGE)]
-        desk.write(added=[*changed, tailed(3)])
-        now = [
-            copy(changed[0], state=State.WAITING, run_at=9, failures=1),
-            copy(changed[1], state=State.DEAD, run_at=9),
-        ]
-        desk.write(emptied_tails=["q"], updated=now)
-        desk.reopen()
-        assert desk.live() == all_fields(now)
+        assert desk.live() == all_fields([*leased, *failed])
 
     def test_a_flush_forgets_everything_but_what_comes_with_it(self, desk: Desk) -> None:
         desk.write(
@@ -305,37 +290,24 @@ class StoreContract:
         }
         assert snapshot.first_waiting == (60, 6)
 
-    def test_names_are_known_of_those_in_the_tail_that_nobody_has_run(self, desk: Desk) -> None:
+    def test_jobs_in_the_tail_are_known_by_key_and_those_that_nobody_ran_by_name(
+        self, desk: Desk
+    ) -> None:
         desk.write(
             added=[
-                a_job(1),
+                a_job(1, key="held"),
                 tailed(2, digest=7),
                 tailed(3, attempts=1),
-                tailed(4, state=State.WAITING, run_at=9, digest=-8),
-                tailed(5, state=State.DEAD, run_at=9),
+                tailed(4, state=State.WAITING, run_at=9, digest=-8, key="k\0"),
+                tailed(5, state=State.DEAD, run_at=9, key="dead"),
                 tailed(6, name=""),
+                tailed(7, key="run", attempts=2, failures=1, state=State.WAITING, run_at=5),
             ]
         )
         assert sorted(desk.reopen().known, key=lambda known: known.id) == [
             Known(2, "q", "k", 7, 0, State.READY, "name-2", ""),
-            Known(4, "q", "k", -8, 9, State.WAITING, "name-4", ""),
-        ]
-
-    def test_keys_are_known_of_those_in_the_tail_that_live(self, desk: Desk) -> None:
-        desk.write(
-            added=[
-                a_job(1, key="held"),
-                tailed(2, key="ready\0"),
-                tailed(3, key="run before", attempts=1),
-                tailed(4, key="retried", attempts=1, failures=1, state=State.WAITING, run_at=9),
-                tailed(5, key="dead", state=State.DEAD, run_at=9),
-            ]
-        )
-        known = sorted(desk.reopen().known, key=lambda known: known.id)
-        assert [(k.id, k.key, k.name) for k in known] == [
-            (2, "ready\0", "name-2"),
-            (3, "run before", ""),
-            (4, "retried", ""),
+            Known(4, "q", "k", -8, 9, State.WAITING, "name-4", "k\0"),
+            Known(7, "q", "k", 0, 5, State.WAITING, "name-7", "run", 2, 1),
         ]
 
     # -- reading behind a group ---------------------------------------------------------------------

@@ -27,8 +27,7 @@ Fields = dict[str, Any]
 
 
 def a_job(job_id: int, **fields: Any) -> Job:
-    """A ready job in memory; any field may be given, those of its policy too."""
-    policy = {name: fields.pop(name) for name in Policy.__struct_fields__ if name in fields}
+    """A ready job in memory, with any fields that are given."""
     values: Fields = {
         "queue": "q",
         "kind": "k",
@@ -37,7 +36,7 @@ def a_job(job_id: int, **fields: Any) -> Job:
         "body": b"body-%d" % job_id,
         "media": "bytes",
         "origin": "o",
-        "policy": Policy(**policy),
+        "policy": Policy(),
         "priority": 0,
         "created_at": 1_000,
         "place": job_id,
@@ -54,6 +53,7 @@ def tailed(job_id: int, **fields: Any) -> Job:
 
 def odd_jobs() -> list[Job]:
     """Jobs that a careless store would change."""
+    policy = Policy(-1, 3, True, False, Backoff.POWER, BIG, 60_000, True, True, True)
     story = [Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]), Attempt("", 0, 0, "")]
     return [
         a_job(1, body=b"", extra=b""),
@@ -66,8 +66,7 @@ def odd_jobs() -> list[Job]:
         ),
         a_job(6, state=State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
         a_job(7, state=State.WAITING, run_at=77, failures=2, attempts=2, story=story),
-        a_job(8, media="json-args", origin="elsewhere", body=b"x" * LARGE, failures=-1, losses=3,
-              bury=False, backoff=Backoff.POWER, delay_ms=BIG, lease_ms=60_000),
+        a_job(8, media="json-args", origin="elsewhere", body=b"x" * LARGE, policy=policy),
         a_job(BIG, body=b"y" * 2_048),
         a_job(9, body=b"z" * 2_049),
     ]  # fmt: skip

@@ -60,6 +60,4 @@ def command() -> list[str]:
 
 
 def _is_default(settings: Settings) -> bool:
-    return not any(
-        row.key == "data" and row.source.startswith(("flag", "/", "./")) for row in settings.shown
-    )
+    return any(row.key == "data" and row.source == "default" for row in settings.shown)

@@ -61,6 +61,8 @@ class ControlServer:
             writer.write(error_reply("too-much", "a request may not be that long") + b"\n")
         except OSError:
             pass  # whoever asked is gone
+        except asyncio.CancelledError:
+            pass  # the server stops; asyncio would log a cancelled task of a stream as an error
         finally:
             self._talks.discard(task)
             writer.close()

@@ -125,6 +125,7 @@ class Ledger:
         self.totals = snapshot.totals
         for setting in snapshot.queues:
             self.queue(setting.queue).paused = setting.paused
+        self._settings.clear()  # the store knows them: it just told us
         for count in snapshot.tail:
             queue = self.queue(count.queue)
             queue.tail = count.ready

@@ -60,7 +60,12 @@ class Lines(Ledger):
     def _offer(self, job: Job, queue: Queue, now: Millis) -> None:
         """Make a job ready at its place, and give it to whoever waits for it."""
         job.state = READY
-        if queue.line and not queue.paused and not queue.size and queue.mark is None:
+        if (
+            queue.line
+            and not queue.paused
+            and not queue.size
+            and (queue.mark is None or not queue.belongs_to_tail(job))
+        ):
             demand = next(iter(queue.line))
             self._close_demand(demand)
             self._lease(job, demand, queue, now)

@@ -63,7 +63,7 @@ class Engine:
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
         link.conversation.hang_up(now, unheard=unheard)
-        self._deliver(now)
+        self.deliver(now)
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
@@ -100,7 +100,7 @@ class Engine:
             elif link.conversation.receive(data, now):
                 unfinished[link] = None
             if events:
-                self._deliver(now)
+                self.deliver(now)
 
     def _receive(self, link: Link, data: bytes, now: Millis) -> None:
         if link.closing or link.closed:
@@ -112,9 +112,9 @@ class Engine:
         if conversation.unread() < unread:
             link.partial_since = 0  # a message was finished: whatever is left began after it
         if self.broker.events:
-            self._deliver(now)
+            self.deliver(now)
 
-    def _deliver(self, now: Millis) -> None:
+    def deliver(self, now: Millis) -> None:
         """Tell each event to whoever speaks for its session, and what follows from it."""
         events = self.broker.events
         while events:
@@ -131,13 +131,13 @@ class Engine:
         """Everything whose time has come, in the broker, the services and on the links."""
         self._tick_at = now + TICK_MS
         self.broker.tick(now)
-        self._deliver(now)
+        self.deliver(now)
         for service in self.services.values():
             service.tick(now)
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_MS
             self._sweep(now)
-        self._deliver(now)
+        self.deliver(now)
 
     def _sweep(self, now: Millis) -> None:
         """Hang up on those who never said who they are, or never finish a message."""
@@ -186,7 +186,7 @@ class Engine:
             self.broker.supplied_waiting(want, jobs)
         elif isinstance(want, Recall):
             want.by.recalled(want.query, self.broker.resolve(want.query, jobs), now)
-        self._deliver(now)
+        self.deliver(now)
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Engine:
             service.stop(now)
         for link in list(self.links):
             link.conversation.stop(now)
-        self._deliver(now)
+        self.deliver(now)
 
     def consumers(self) -> int:
         """How many links of workers are still there after `stop`."""

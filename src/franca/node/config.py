@@ -362,9 +362,11 @@ def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) 
     whole["tls"] = msgspec.convert(tls, Tls)
     whole["limits"] = msgspec.convert(part("limits"), Limits)
     whole["faktory"] = FaktoryOptions(Secret(password), bool(faktory["allow_v1_passwords"]))
+    apart: dict[str, object] = {"data": whole["data"]}
+    if merged["faktory.password"][0]:
+        apart["faktory.password"] = HIDDEN
     whole["shown"] = tuple(
-        Shown(name, HIDDEN if raw and name.endswith(".password") else raw, source)
-        for name, (raw, source) in merged.items()
+        Shown(name, apart.get(name, raw), source) for name, (raw, source) in merged.items()
     )
     return msgspec.convert(whole, Settings)
 

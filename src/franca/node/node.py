@@ -25,6 +25,7 @@ T = TypeVar("T")
 Waiter = Callable[[], None]
 
 TICK_S = 0.05
+PATIENCE_S = 0.005
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
 
@@ -61,7 +62,8 @@ class Node:
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
         self.turn_set = False
-        self._busy = False
+        self.busy = False
+        self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
         self._tell_at: Millis = 0
         self._failed = False
@@ -87,15 +89,23 @@ class Node:
             self.turn_set = True
             self._loop.call_soon(self._turn)
 
+    def later(self) -> None:
+        """Ask for a turn when the disk is done, and soon in any case."""
+        if self._later is None:
+            self._later = self._loop.call_later(PATIENCE_S, self._turn)
+
     def _turn(self) -> None:
         self.turn_set = False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._failed:
             return
         now = self.clock.now()
         engine = self.engine
         engine.turn(now)
         # The group begins before the replies are looked at: the disk is already at work.
-        if not self._busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
+        if not self.busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
             self._begin_group(now)
         if engine.speaking:
             self._speak()
@@ -128,7 +138,9 @@ class Node:
                     if needed is not None:
                         needed.said.append((connection, data))
                         connection.waits_for = needed.number
+                        connection.patient = True
                         continue
+                connection.patient = False
                 if connection.waits_for:
                     self._waiting_group(connection).said.append((connection, data))
                 else:
@@ -143,7 +155,7 @@ class Node:
             return None
         if self.engine.broker.has_changes():
             return self._forming
-        return self._in_flight if self._busy else None
+        return self._in_flight if self.busy else None
 
     def _waiting_group(self, connection: Connection) -> Group:
         """The group behind which a connection's words queue."""
@@ -174,7 +186,7 @@ class Node:
                     self._release(group)
                 return
             self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
-            self._busy = True
+            self.busy = True
             try:
                 self._write(now)
             except Exception as error:
@@ -183,7 +195,7 @@ class Node:
             if not self.store.instant:
                 self._commits.put(True)
                 return
-            self._busy = False
+            self.busy = False
             self._release(self._in_flight)
 
     def _write(self, now: Millis) -> None:
@@ -233,8 +245,8 @@ class Node:
         if error is not None:
             self._fail(error)
             return
-        self._busy = False
-        self._begin_group(self.clock.now())
+        self.busy = False
+        self._turn()
 
     def _fail(self, error: BaseException) -> None:
         """The store failed: say nothing more to anybody."""
@@ -249,7 +261,9 @@ class Node:
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""
         future: asyncio.Future[T] = self._loop.create_future()
-        result = act(self.engine, self.clock.now())
+        now = self.clock.now()
+        result = act(self.engine, now)
+        self.engine.deliver(now)
         self._settle(future, result)
         self.soon()
         return await future

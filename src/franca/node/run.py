@@ -26,7 +26,7 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 from franca.node import log
 from franca.node.clock import SystemClock
-from franca.node.config import ConfigError, Settings
+from franca.node.config import ConfigError, Settings, check_binds, open_binds
 from franca.node.datadir import DataDir
 from franca.node.gauges import memory_mb
 from franca.node.listener import Connection
@@ -45,6 +45,7 @@ EXIT_CONFIG = 78
 ROOM_EVERY_S = 1.0
 TLS_HELLO_S = 5.0
 BACKLOG = 1_024
+FILES_OF_OUR_OWN = 64
 NO_LIMIT = 1 << 60
 
 Announce = Callable[[list[tuple[str, str]]], None]
@@ -124,6 +125,10 @@ class Server:
     async def serve(self) -> int:
         """Start, wait for the end, stop."""
         settings = self.settings
+        check_binds(settings)
+        for protocol, address in open_binds(settings):
+            text = f"{protocol} on {address} is open to other machines and asks for no password"
+            log.event("warning", "insecure-bind", text, protocol=protocol, address=str(address))
         _raise_file_limit()
         data = DataDir(Path(settings.data))
         try:
@@ -134,7 +139,7 @@ class Server:
             data.close()
 
     async def _serve_in(self, data: DataDir) -> int:
-        limits = self.settings.limits
+        limits = _within_file_limit(self.settings.limits)
         if self.settings.store == "memory:":
             limits = _without_tails(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
@@ -378,6 +383,13 @@ def _clear_socket(path: str) -> None:
             os.unlink(path)
     except OSError:
         pass
+
+
+def _within_file_limit(limits: Limits) -> Limits:
+    """No more connections than there are file descriptors, less a few for files of our own."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(soft - FILES_OF_OUR_OWN, 1)
+    return replace(limits, connections_max=min(limits.connections_max, most))
 
 
 def _raise_file_limit() -> None:

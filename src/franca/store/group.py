@@ -6,6 +6,7 @@ alike, and how much of the history of ended jobs is still to be kept.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ from franca.store.rows import (
     Traits,
     life_values,
     row_of,
+    seal,
 )
 
 _TABLES = {Shelf.HELD: "jobs", Shelf.TAIL: "tail"}
@@ -32,6 +34,10 @@ _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
 _INSERT = {s: f"INSERT INTO {t} ({COLUMNS}) VALUES ({_MARKS})" for s, t in _TABLES.items()}
 _UPDATE = {s: f"UPDATE {t} SET {_SET_LIFE} WHERE id = ?" for s, t in _TABLES.items()}
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
+_SET_TOTALS = (
+    "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, last_place = ?, "
+    "held_rows = ?, tail_rows = ?, sealed = ?, crc = ?"
+)
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
 Batch = tuple[str, Sequence[Row]]
@@ -46,6 +52,9 @@ class GroupWriter:
         self.traits: dict[int, Traits] = {}
         self.held_rows = 0
         self.tail_rows = 0
+        self.seals: dict[tuple[str, int | str], int] = {}
+        self.sealed = 0
+        self._ids_of_traits: dict[Traits, int] = {}
         self._trait_ids: dict[tuple[int, str, str], int] = {}
         self._policies: list[Policy] = []
         self._ended_count = 0
@@ -67,8 +76,10 @@ class GroupWriter:
         group: list[Batch] = []
         if changes.flushed:
             self._flush(group)
-        for queue in changes.emptied_tails:
-            self._empty_tail(queue, group)
+        if changes.emptied_tails:
+            spared = json.dumps(changes.spared)
+            for queue in changes.emptied_tails:
+                self._empty_tail(queue, spared, group)
         if changes.moved:
             self._move(changes.moved, group)
         if changes.added:
@@ -90,23 +101,17 @@ class GroupWriter:
             self._remember_ended(changes.ended, group)
         self._settings(changes, group)
         totals = changes.totals
-        group.append(
-            (
-                "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, "
-                "last_place = ?, held_rows = ?, tail_rows = ?",
-                (
-                    (
-                        totals.pushed,
-                        totals.processed,
-                        totals.failures,
-                        totals.last_job_id,
-                        totals.last_place,
-                        self.held_rows,
-                        self.tail_rows,
-                    ),
-                ),
-            )
+        books = (
+            totals.pushed,
+            totals.processed,
+            totals.failures,
+            totals.last_job_id,
+            totals.last_place,
+            self.held_rows,
+            self.tail_rows,
+            self.sealed,
         )
+        group.append((_SET_TOTALS, ((*books, seal(books)),)))
         return group
 
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
@@ -139,30 +144,32 @@ class GroupWriter:
         if apart:
             group.append((_DELETE_BODY, apart))
 
-    def _empty_tail(self, queue: str, group: list[Batch]) -> None:
-        where = "FROM tail WHERE queue = ? AND state = 1"
-        count = self._db.execute(f"SELECT count(*) {where}", (queue,)).fetchone()[0]
-        self.tail_rows -= count
+    def _empty_tail(self, queue: str, spared: str, group: list[Batch]) -> None:
+        spares = "id NOT IN (SELECT value FROM json_each(?))"
+        where = f"FROM tail WHERE queue = ? AND state = 1 AND {spares}"
+        values = (queue, spared)
+        self.tail_rows -= self._db.execute(f"SELECT count(*) {where}", values).fetchone()[0]
         bodies = f"DELETE FROM bodies WHERE id IN (SELECT id {where} AND body IS NULL)"
-        group.append((bodies, ((queue,),)))
-        group.append((f"DELETE {where}", ((queue,),)))
+        group.append((bodies, (values,)))
+        group.append((f"DELETE {where}", (values,)))
 
     def _flush(self, group: list[Batch]) -> None:
         tables = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
         group.extend((f"DELETE FROM {table}", ((),)) for table in tables)
         self.held_rows = self.tail_rows = self._ended_count = 0
         self._ended_batches.clear()
+        for table, name in [key for key in self.seals if key[0] != "traits"]:
+            self._unseal(table, name)
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        if not self._ended_jobs:
+            return
+        jobs = jobs[-self._ended_jobs :]
         self._last_ended += 1
         self._ended_batches.append((self._last_ended, len(jobs)))
         self._ended_count += len(jobs)
-        group.append(
-            (
-                "INSERT INTO ended (id, count, jobs) VALUES (?, ?, ?)",
-                ((self._last_ended, len(jobs), ended.encode(jobs)),),
-            )
-        )
+        row = (self._last_ended, len(jobs), ended.encode(jobs))
+        group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
         drop = 0
         while self._ended_count - self._ended_batches[drop][1] >= self._ended_jobs:
             self._ended_count -= self._ended_batches[drop][1]
@@ -175,29 +182,48 @@ class GroupWriter:
     def _settings(self, changes: Changes, group: list[Batch]) -> None:
         if changes.queues_saved:
             rows = [(setting.queue, int(setting.paused)) for setting in changes.queues_saved]
-            group.append(("INSERT OR REPLACE INTO queues VALUES (?, ?)", rows))
+            self._put("queues", rows, group)
         if changes.queues_gone:
             gone = [(name,) for name in changes.queues_gone]
-            group.append(("DELETE FROM queues WHERE queue = ?", gone))
+            self._drop("queues", "queue", gone, group)
         if changes.schedules_saved:
             encode = self._schedule_encoder.encode
             saved = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
-            group.append(("INSERT OR REPLACE INTO schedules VALUES (?, ?)", saved))
+            self._put("schedules", saved, group)
         if changes.schedules_gone:
             dropped = [(schedule_id,) for schedule_id in changes.schedules_gone]
-            group.append(("DELETE FROM schedules WHERE id = ?", dropped))
+            self._drop("schedules", "id", dropped, group)
+
+    def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
+        marks = ", ".join("?" * len(rows[0]))
+        group.append((f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows))
+        for row in rows:
+            self.seal(table, row)
+
+    def _drop(self, table: str, column: str, rows: Sequence[Row], group: list[Batch]) -> None:
+        group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
+        for (name,) in rows:
+            self._unseal(table, name)
+
+    def seal(self, table: str, row: Row) -> None:
+        """Have a row of a small table in `sealed`, which no change of any of them leaves alone."""
+        self._unseal(table, row[0])
+        self.seals[table, row[0]] = sealed = seal((table, *row))
+        self.sealed ^= sealed
+
+    def _unseal(self, table: str, name: int | str) -> None:
+        self.sealed ^= self.seals.pop((table, name), 0)
 
     def _trait_id(self, job: Job, group: list[Batch]) -> int:
         key = (id(job.policy), job.media, job.origin)
         trait_id = self._trait_ids.get(key)
         if trait_id is None:
             traits = Traits(job.media, job.origin, job.policy)
-            known = next((i for i, t in self.traits.items() if t == traits), None)
+            known = self._ids_of_traits.get(traits)
             if known is None:
                 known = len(self.traits) + 1
                 policy = msgspec.msgpack.encode(job.policy)
-                row = (known, job.media, job.origin, policy)
-                group.append(("INSERT INTO traits VALUES (?, ?, ?, ?)", (row,)))
+                self._put("traits", [(known, job.media, job.origin, policy)], group)
             self.learn(known, traits)
             trait_id = known
         return trait_id
@@ -205,6 +231,7 @@ class GroupWriter:
     def learn(self, trait_id: int, traits: Traits) -> None:
         """Know what jobs that are alike have in common, by number."""
         self.traits.setdefault(trait_id, traits)
+        self._ids_of_traits.setdefault(traits, trait_id)
         # The key is the policy's identity, so the policy must live as long as the key.
         self._policies.append(traits.policy)
         self._trait_ids[(id(traits.policy), traits.media, traits.origin)] = trait_id

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.core.model import (
     Job,
     JobId,
@@ -48,7 +48,7 @@ class MemoryStore(Store):
             ),
             queues=list(self.queues.values()),
             schedules=list(self.schedules.values()),
-            known=[],
+            known=[known_of(job) for job in self.tail.values() if is_known(job)],
         )
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
@@ -58,8 +58,9 @@ class MemoryStore(Store):
                 shelf.clear()
             self.ended.clear()
         for queue in changes.emptied_tails:
+            spared = set(changes.spared)
             for job in [j for j in self.tail.values() if j.queue == queue]:
-                if job.state is not State.WAITING and job.state is not State.DEAD:
+                if job.state is State.READY and job.id not in spared:
                     del self.tail[job.id]
         for job in changes.moved:
             (self.tail if job.shelf is Shelf.HELD else self.held).pop(job.id, None)
@@ -121,7 +122,10 @@ class MemoryStore(Store):
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has."""
-        return list(tail_counts([*self.held.values(), *self.tail.values()]))
+        tails = tail_counts([*self.held.values(), *self.tail.values()])
+        return [
+            QueueCount(t.queue, t.scheduled, t.retrying, t.ready, t.leased, t.dead) for t in tails
+        ]
 
     def backup(self, path: str) -> None:
         """Refused: there is nothing that would survive in the first place."""
@@ -152,9 +156,30 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
     return list(counts.values())
 
 
+def is_known(job: Job) -> bool:
+    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
+    return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
+
+
+def known_of(job: Job) -> Known:
+    """What is remembered of a job in the tail."""
+    return Known(
+        job.id,
+        job.queue,
+        job.kind,
+        job.digest,
+        job.run_at,
+        job.state,
+        job.name,
+        job.key,
+        job.attempts,
+        job.failures,
+    )
+
+
 def _id_of(job: Job) -> JobId:
     return job.id
 
 
-def _time_of(job: Job) -> Millis:
-    return job.run_at
+def _time_of(job: Job) -> tuple[Millis, JobId]:
+    return (job.run_at, job.id)

@@ -1,7 +1,7 @@
 """A job as a row and back, once for every database. The checksums are made and checked here.
 
 `body_crc` covers what never changes, `life_crc` what does; together they cover the whole row,
-so that a damaged one is found before it is handed to anybody.
+so that a damaged one is found before it is handed to anybody. What is not a job has a `seal`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Row = tuple[Any, ...]
 """A row as the database driver gives and takes it."""
 
 _LIFE_NUMBERS = struct.Struct("<12q")
-_STATIC_NUMBERS = struct.Struct("<4q")
+_STATIC_NUMBERS = struct.Struct("<5q")
+_SEAL_ENCODER = msgspec.msgpack.Encoder()
 _STORY_ENCODER = msgspec.msgpack.Encoder()
 _STORY_DECODER = msgspec.msgpack.Decoder(list[Attempt])
 _STATES = tuple(State)
@@ -43,10 +44,15 @@ class Traits(msgspec.Struct, frozen=True):
     policy: Policy
 
 
-def body_crc(job: Job) -> int:
+def seal(row: Row) -> int:
+    """The checksum of a row that is not a job's."""
+    return crc32(_SEAL_ENCODER.encode(row))
+
+
+def body_crc(job: Job, traits_id: int) -> int:
     """The checksum of what never changes in a job."""
     words = f"{job.queue}\0{job.kind}\0{job.name}\0{job.key}\0".encode()
-    numbers = _STATIC_NUMBERS.pack(job.id, job.priority, job.created_at, job.digest)
+    numbers = _STATIC_NUMBERS.pack(job.id, traits_id, job.priority, job.created_at, job.digest)
     return crc32(job.body, crc32(job.extra, crc32(words, crc32(numbers))))
 
 
@@ -89,7 +95,7 @@ def row_of(job: Job, traits_id: int) -> Row:
         job.created_at,
         job.digest,
         job.extra,
-        body_crc(job),
+        body_crc(job, traits_id),
         *life_values(job),
         body,
     )
@@ -156,7 +162,7 @@ def job_of(row: Row, traits: dict[int, Traits], shelf: Shelf) -> Job:
             shelf=shelf,
             digest=digest,
         )
-        sound = body_crc(job) == crc_of_body and life_values(job)[-1] == crc_of_life
+        sound = body_crc(job, traits_id) == crc_of_body and life_values(job)[-1] == crc_of_life
     except (TypeError, KeyError, IndexError, ValueError, AttributeError, struct.error) as error:
         raise ValueError(f"the row of job {job_id} is damaged: {error}") from error
     if not sound:

@@ -41,7 +41,7 @@ def both_shelves(query: JobQuery) -> tuple[str, list[object]]:
     if query.ids:
         conditions.append(f"id IN ({_marks(query.ids)})")
         values += query.ids
-    if query.after:
+    if query.after and not query.by_time:
         conditions.append("id < ?" if query.newest_first else "id > ?")
         values.append(query.after)
     order = "run_at, id" if query.by_time else "id DESC" if query.newest_first else "id"
@@ -57,20 +57,18 @@ def both_shelves(query: JobQuery) -> tuple[str, list[object]]:
 
 
 def among_ended(pieces: Iterable[list[Job]], query: JobQuery) -> list[Job]:
-    """Ended jobs that fit, newest first, no more than asked for."""
-    found: list[Job] = []
-    for jobs in pieces:
-        found += [job for job in reversed(jobs) if fits(job, query) and _in_page(job, query)]
-        if query.newest_first and len(found) >= query.limit:
-            break
-    return found
+    """Ended jobs that fit. All pieces are looked at: jobs end in any order of their ids."""
+    return [job for jobs in pieces for job in jobs if fits(job, query) and _in_page(job, query)]
 
 
 def merge(live: list[Job], past: list[Job], query: JobQuery) -> list[Job]:
     """One page of both."""
     found = {job.id: job for job in past}
     found.update((job.id, job) for job in live)
-    ordered = sorted(found.values(), key=lambda job: job.id, reverse=query.newest_first)
+    if query.by_time:
+        ordered = sorted(found.values(), key=lambda job: (job.run_at, job.id))
+    else:
+        ordered = sorted(found.values(), key=lambda job: job.id, reverse=query.newest_first)
     return ordered[: query.limit]
 
 
@@ -93,7 +91,7 @@ def count_rows(rows: Iterable[tuple[str, int, int, int]]) -> list[QueueCount]:
 
 
 def _in_page(job: Job, query: JobQuery) -> bool:
-    if not query.after:
+    if not query.after or query.by_time:
         return True
     return job.id < query.after if query.newest_first else job.id > query.after
 

@@ -76,6 +76,17 @@ def test_what_lies_behind_a_fetch_waits_for_its_answer() -> None:
     assert jid_of(replies[0].body) == "jid-0001"
 
 
+def test_what_comes_while_a_fetch_waits_is_acted_on_after_it() -> None:
+    world = World()
+    client, other = world.client(), world.client()
+    client.send(encode_fetch())
+    client.send(b"TRACK x\r\nTRACK")
+    client.send(b" y\r\n")
+    assert client.take() is None
+    other.push("jid-0001")
+    assert [reply.kind for reply in client.take_all()] == ["$", "-", "-"]
+
+
 def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not() -> None:
     world = World()
     producer, worker = world.client(), world.client("w1")

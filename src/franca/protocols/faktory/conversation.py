@@ -130,6 +130,7 @@ class FaktoryConversation(Conversation):
         """The same for what lies in the buffer: parts of lines, or lines that had to wait."""
         buffer = self._buffer
         buffer.feed(data)
+        self._behind = True
         link = self.link
         for _ in range(self._share):
             if self.holding:

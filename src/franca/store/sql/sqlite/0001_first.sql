@@ -76,13 +76,19 @@ CREATE TABLE traits (
 );
 
 -- Ended jobs, one row a group.
-CREATE TABLE ended (id INTEGER PRIMARY KEY, count INTEGER NOT NULL, jobs BLOB NOT NULL);
+CREATE TABLE ended (
+    id INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    jobs BLOB NOT NULL,
+    crc INTEGER NOT NULL
+);
 
 CREATE TABLE queues (queue TEXT PRIMARY KEY, paused INTEGER NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE schedules (id TEXT PRIMARY KEY, schedule BLOB NOT NULL) WITHOUT ROWID;
 
--- Counts since the store was made, and how many rows there must be.
+-- Counts since the store was made, how many rows there must be, and a checksum (`sealed`) of all
+-- rows of the small tables together; `crc` is the checksum of the numbers before it.
 CREATE TABLE totals (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     pushed INTEGER NOT NULL,
@@ -91,6 +97,8 @@ CREATE TABLE totals (
     last_job_id INTEGER NOT NULL,
     last_place INTEGER NOT NULL,
     held_rows INTEGER NOT NULL,
-    tail_rows INTEGER NOT NULL
+    tail_rows INTEGER NOT NULL,
+    sealed INTEGER NOT NULL,
+    crc INTEGER NOT NULL
 );
-INSERT INTO totals VALUES (1, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO totals VALUES (1, 0, 0, 0, 0, 0, 0, 0, 0, 2537878664);

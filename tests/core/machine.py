@@ -1,0 +1,446 @@
+"""T7: a broker and its disk against the model, one random verb after the other.
+
+Windows are tiny, so that tails are everywhere; the disk is told at random moments; a crash makes a
+new broker from what the disk was told. Hypothesis draws the steps and shortens those that fail.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from msgspec.structs import replace
+
+from franca.core.broker import Broker
+from franca.core.errors import NotFound, NotHeld, NotUnique
+from franca.core.events import Granted, Unmet, Woken
+from franca.core.limits import Limits
+from franca.core.model import (
+    NEVER,
+    Choice,
+    Demand,
+    Failure,
+    Job,
+    JobQuery,
+    NewJob,
+    OnConflict,
+    OnHangUp,
+    Policy,
+    Session,
+    State,
+)
+from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
+from tests.sim.disk import Disk, write_out
+
+LIMITS = Limits(window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3)
+POLICIES = (
+    Policy(lease_ms=2_000, losses=-1),
+    Policy(failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, losses=-1),
+    Policy(failures=0, bury=False, losses=0),
+    Policy(durable=False, losses=1),
+    Policy(durable=False, dies_unwatched=True),
+    Policy(failures=-1, fails_watched=True, lease_ms=3_000),
+)
+QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
+PICK = st.integers(0, 1_000)
+queues = st.sampled_from(("a", "b"))
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    """Every rule is: one verb of the broker, the same in the model; then all is compared."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.now = 1_000_000
+        self.broker = Broker(LIMITS, Random(7))
+        self.disk = Disk()
+        self.model = Model()
+        self.sessions: list[Session] = []
+        self._connect()
+
+    def _connect(self) -> None:
+        kinds = (OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL, OnHangUp.RETURN)
+        self.sessions = [
+            self.broker.open_session(f"w{n}", kind, None) for n, kind in enumerate(kinds)
+        ]
+
+    # -- submitting -----------------------------------------------------------------------------
+
+    @rule(
+        queue=queues,
+        policy=st.sampled_from(POLICIES),
+        priority=st.integers(0, 2),
+        delay=st.sampled_from((0, 0, 0, 40, 3_000)),
+        key=st.sampled_from(("", "", "", "k", "l")),
+        on_conflict=st.sampled_from(list(OnConflict)),
+        watcher=st.sampled_from((None, None, 2, 3)),
+        times=st.integers(1, 3),
+    )
+    def submit(
+        self, queue: str, policy: Policy, priority: int, delay: int, key: str, on_conflict: OnConflict,
+        watcher: int | None, times: int,
+    ) -> None:  # fmt: skip
+        for _ in range(1 if key else times):
+            new = NewJob(queue, "k", b"x", policy, key=key, on_conflict=on_conflict)
+            new.priority, new.run_at = priority, self.now + delay if delay else NEVER
+            self._submit(new, None if watcher is None else self.sessions[watcher])
+
+    def _submit(self, new: NewJob, watcher: Session | None) -> None:
+        model = self.model
+        alive = [j for j in model.jobs.values() if j.state is not DEAD and j.key and j.key == new.key]
+        taken = next((j for j in alive if j.queue == new.queue), None)
+        try:
+            job = self.broker.submit(new, self.now, watcher)
+        except NotUnique:
+            assert taken, "refused, though the key is free"
+            assert new.on_conflict is OnConflict.REFUSE
+            return
+        if taken and new.on_conflict is OnConflict.JOIN:
+            assert job.id == taken.id, "joined another job"
+            if new.policy.durable and not taken.policy.durable:
+                taken.policy, taken.guest = new.policy, True
+        else:
+            assert not taken or new.on_conflict is OnConflict.REPLACE, "the key was taken"
+            assert job.id not in model.jobs, "an old id"
+            if taken:
+                model.end(taken)
+            entry = Entry(job.id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
+            entry.guest = not new.policy.durable
+            model.jobs[job.id] = entry
+        entry = model.jobs[job.id]
+        if watcher is not None:
+            entry.watchers[watcher.holder] += 1
+            entry.guest = True
+        model.hear(self.broker, self.now)
+        if entry is not taken:
+            if new.run_at > self.now:
+                entry.state = WAITING
+            else:
+                model.enqueue(entry, self.now, self.broker)
+
+    @rule(name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000)))
+    def submit_once(self, name: str, queue: str, delay: int) -> None:
+        new = NewJob(queue, "k", b"x", POLICIES[0], name=name, once=True, digest=1)
+        new.run_at = 1_000_000 + 600_000 if delay else NEVER
+        same = [
+            j.id for j in self.model.jobs.values()
+            if (j.name, j.queue, j.run_at, j.attempts) == (name, queue, new.run_at, 0)
+            and j.state in (READY, WAITING)
+        ]  # fmt: skip
+        before = set(self.model.jobs)
+        held = [job_id for job_id in same if job_id in self.broker.jobs]
+        last = self.broker.totals.last_job_id
+        if held:
+            assert self.broker.submit(new, self.now).id in same, "a push said twice is two jobs"
+            return
+        if same:
+            job = self.broker.submit(new, self.now)
+            if job.id in same:
+                return
+            # Only the last few names of the tail are remembered.
+            assert job.id == last + 1
+            assert len(before) > LIMITS.recent_names
+            self._new_entry(job.id, new)
+        else:
+            self._submit(new, None)
+
+    def _new_entry(self, job_id: int, new: NewJob) -> None:
+        entry = Entry(job_id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
+        self.model.jobs[job_id] = entry
+        self.model.hear(self.broker, self.now)
+        if new.run_at > self.now:
+            entry.state = WAITING
+        else:
+            self.model.enqueue(entry, self.now, self.broker)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    @rule(
+        who=st.integers(0, 3),
+        names=st.sampled_from(QUEUES),
+        wait=st.sampled_from((-1, 0, 2_000)),
+        choice=st.sampled_from(list(Choice)),
+        only_wake=st.sampled_from((False, False, False, True)),
+    )
+    def demand(
+        self, who: int, names: tuple[str, ...], wait: int, choice: Choice, only_wake: bool
+    ) -> None:
+        until = NEVER if wait < 0 else self.now + wait
+        demand = Demand(self.sessions[who], names, until, choice, only_wake)
+        ready = [
+            j for j in self.model.jobs.values()
+            if j.state is READY and j.queue in names and j.queue not in self.model.paused
+        ]  # fmt: skip
+        in_memory = [j for j in ready if j.id in self.broker.jobs]
+        answer = self.broker.demand(demand, self.now)
+        if isinstance(answer, Granted):
+            given = self.model.jobs[answer.job.id]
+            if choice is Choice.LISTED:
+                first = min((names.index(j.queue) for j in in_memory), default=None)
+                assert names.index(given.queue) == first, "not the first queue of the list"
+            else:
+                assert given.priority == min(j.priority for j in in_memory), "not the most urgent"
+            self.model.lease(given.id, demand, self.now, self.broker)
+        elif isinstance(answer, Woken):
+            assert only_wake
+            assert ready, "woken for nothing"
+        else:
+            assert not in_memory, f"{in_memory} ready, and not given"
+            assert isinstance(answer, Unmet) == (wait == 0)
+            if answer is None:
+                self.model.demands[id(demand)] = demand
+        self.model.hear(self.broker, self.now)
+
+    @rule(pick=PICK)
+    @precondition(lambda self: self.model.demands)
+    def withdraw(self, pick: int) -> None:
+        demand = list(self.model.demands.values())[pick % len(self.model.demands)]
+        del self.model.demands[id(demand)]
+        self.broker.withdraw(demand)
+
+    # -- what a holder says -----------------------------------------------------------------------
+
+    @rule(
+        verb=st.sampled_from(("finish", "finish", "fail", "release", "later", "give_back", "extend")),
+        who=st.integers(0, 3),
+        pick=PICK,
+    )
+    def speak(self, verb: str, who: int, pick: int) -> None:
+        """A word about some job, by its holder or by somebody else."""
+        alive = [j for j in self.broker.jobs.values() if j.state is LEASED] or [
+            *self.broker.jobs.values()
+        ]
+        if not alive:
+            return
+        job = alive[pick % len(alive)]
+        entry = self.model.jobs[job.id]
+        holder = self.sessions[who].holder
+        may = entry.state is LEASED and entry.holder == holder
+        try:
+            self._say(verb, job, holder)
+        except NotHeld:
+            assert not may, "the holder is not believed"
+            return
+        assert may, f"{holder} is believed, and {entry.holder} holds it"
+        model = self.model
+        model.hear(self.broker, self.now)
+        if verb != "extend":
+            entry.bound = False
+        match verb:
+            case "finish":
+                model.end(entry)
+            case "fail":
+                model.fail(entry, self.now)
+            case "later":
+                entry.state, entry.run_at = WAITING, self.now + 500
+            case "extend":
+                entry.until = max(entry.until, self.now + 4_000) if entry.until else NEVER
+            case _:
+                entry.attempts -= verb == "give_back"
+                model.ready(entry, self.now, self.broker)
+
+    def _say(self, verb: str, job: Job, holder: str) -> None:
+        broker, now = self.broker, self.now
+        arguments: dict[str, tuple[Any, ...]] = {
+            "finish": (broker.finish, b"", now),
+            "fail": (broker.fail, Failure("E", "x"), now),
+            "release": (broker.release, NEVER, now),
+            "later": (broker.release, now + 500, now),
+            "give_back": (broker.give_back, now),
+            "extend": (broker.extend, now + 4_000),
+        }
+        verb_of_broker, *rest = arguments[verb]
+        verb_of_broker(job, holder, *rest)
+
+    @rule(who=st.integers(0, 3), pick=PICK)
+    def finish_late(self, who: int, pick: int) -> None:
+        over = [j for j in self.broker.jobs.values() if j.attempts and j.state <= READY]
+        if not over:
+            return
+        job = over[pick % len(over)]
+        holder = self.sessions[who].holder
+        may = job.holder == holder
+        try:
+            self.broker.finish_late(job, holder, b"", self.now)
+        except NotHeld:
+            assert not may
+            return
+        assert may
+        self.model.hear(self.broker, self.now)
+        self.model.end(self.model.jobs[job.id])
+
+    @rule(who=st.integers(0, 3))
+    def hang_up(self, who: int) -> None:
+        session = self.sessions[who]
+        model = self.model
+        gone = [d for d in model.demands.values() if d.session is session]
+        for demand in gone:
+            del model.demands[id(demand)]
+        mine = list(session.leases.values())
+        self.broker.close_session(session, self.now)
+        for entry in list(model.jobs.values()):
+            if entry.watchers.pop(session.holder, 0) and not entry.watchers:
+                lives = entry.state is LEASED or not entry.policy.dies_unwatched
+                if not lives:
+                    model.end(entry)
+        model.hear(self.broker, self.now)
+        for job in mine:
+            entry = model.jobs[job.id]
+            entry.bound = False
+            as_failure = session.on_hang_up is OnHangUp.FAIL
+            model.lose(entry, self.now, self.broker, as_failure=as_failure)
+        self.sessions[who] = self.broker.open_session(session.holder, session.on_hang_up, None)
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    @rule(ms=st.sampled_from((0, 1, 60, 900, 1_500, 4_000)))
+    def tick(self, ms: int) -> None:
+        self.now += ms
+        self.broker.tick(self.now)
+        self.model.hear(self.broker, self.now)
+        self.model.tick(self.now, self.broker, truth(self.broker, self.disk))
+        for entry in self.model.jobs.values():
+            entry.bound = entry.bound and entry.state is LEASED
+
+    # -- steering -------------------------------------------------------------------------------------
+
+    @rule(queue=queues, paused=st.booleans())
+    def pause(self, queue: str, paused: bool) -> None:
+        listed = queue in {count.queue for count in self.broker.counts()}
+        if paused:
+            self.broker.pause(queue)
+            if listed:
+                self.model.paused.add(queue)
+        else:
+            self.broker.resume(queue, self.now)
+            self.model.paused.discard(queue)
+            self._grants()
+
+    def _grants(self) -> None:
+        """What was given of jobs that were ready before this step."""
+        self.model.hear(self.broker, self.now)
+        waits = [j for j in self.model.jobs.values() if j.state is READY]
+        if waits:
+            self.model.ready(waits[0], self.now, self.broker)
+
+    @rule(queue=queues, forget=st.booleans())
+    def purge(self, queue: str, forget: bool) -> None:
+        ready = [j for j in self.model.jobs.values() if j.queue == queue and j.state is READY]
+        if forget:
+            self.broker.remove_queue(queue, self.now)
+            self.model.paused.discard(queue)
+        else:
+            assert self.broker.purge(queue, self.now) == len(ready)
+        for entry in ready:
+            self.model.end(entry)
+        self.model.hear(self.broker, self.now)
+
+    @rule(sure=st.sampled_from((False, False, False, True)))
+    def flush(self, sure: bool) -> None:
+        if sure:
+            self.broker.flush(self.now)
+            for entry in list(self.model.jobs.values()):
+                if entry.state is DEAD:
+                    del self.model.jobs[entry.id]
+                else:
+                    self.model.end(entry)
+            self.model.paused.clear()
+            self.model.hear(self.broker, self.now)
+
+    @rule(verb=st.sampled_from(("cancel", "kill", "retry")), pick=PICK, dead=st.booleans())
+    def steer(self, verb: str, pick: int, dead: bool) -> None:
+        """One job, wherever it lies, brought by the store if need be."""
+        ids = [j.id for j in self.model.jobs.values() if not dead or j.state is DEAD]
+        if not ids:
+            return
+        job_id = sorted(ids)[pick % len(ids)]
+        volatile = not self.model.jobs[job_id].policy.durable
+        if volatile:
+            self._steer(verb, self.broker.jobs[job_id])
+        else:
+            self.broker.recall(JobQuery(ids=(job_id,)), _Steerer(self, verb))
+            self.write()
+
+    def _steer(self, verb: str, job: Job) -> None:
+        model, now = self.model, self.now
+        entry = model.jobs[job.id]
+        alive = [j for j in model.jobs.values() if j.state is not DEAD and j is not entry]
+        taken = entry.key and (entry.queue, entry.key) in [(j.queue, j.key) for j in alive]
+        try:
+            getattr(self.broker, verb)(job, now)
+        except NotUnique:
+            assert verb == "retry"
+            assert taken, "refused, though the key is free"
+            return
+        entry.bound = False
+        model.hear(self.broker, now)
+        if verb == "cancel":
+            if entry.state is DEAD:
+                assert not entry.watchers
+            model.end(entry)
+        elif verb == "kill":
+            entry.policy = replace(entry.policy, bury=True)
+            model.bury(entry, now)
+        else:
+            assert not taken, "two jobs to a key"
+            model.enqueue(entry, now, self.broker)
+
+    # -- the store ------------------------------------------------------------------------------------
+
+    @rule()
+    def write(self) -> None:
+        before = self.model.saved
+        write_out(self.broker, _Noting(self), self.now)
+        assert self.model.saved is not before
+        self._grants()
+        if not self.broker.has_changes():
+            self.disk.verify(self.broker)
+
+    @rule()
+    def crash(self) -> None:
+        self.broker = Broker(LIMITS, Random(7))
+        self.broker.restore_at(self.disk.snapshot(), self.now)
+        self.model.crash(self.now, self.broker)
+        self._connect()
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        if hasattr(self, "broker"):
+            self.model.check(self.broker, truth(self.broker, self.disk))
+            wake = self.broker.next_wake()
+            assert wake is None or wake + 1 > 0
+
+
+class _Noting(Disk):
+    """The machine's disk; the model knows the moment at which it was told everything."""
+
+    def __init__(self, machine: BrokerMachine) -> None:
+        self.machine = machine
+
+    def write(self, changes: Any, wants: Any) -> list[list[Job]]:
+        """As the disk does it."""
+        answers = self.machine.disk.write(changes, wants)
+        self.machine.model.save()
+        return answers
+
+
+class _Steerer:
+    """Whoever recalled a job in order to steer it."""
+
+    def __init__(self, machine: BrokerMachine, verb: str) -> None:
+        self.machine = machine
+        self.verb = verb
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: int) -> None:
+        """Steer it, if it is still there."""
+        self.machine._grants()
+        for job in jobs:
+            try:
+                self.machine._steer(self.verb, job)
+            except NotFound:
+                assert job.id not in self.machine.model.jobs
+            except KeyError:
+                assert job.state > State.LEASED

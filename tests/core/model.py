@@ -1,0 +1,247 @@
+"""What must hold of a broker, said flatly: no windows, no tails, no timers, no indexes.
+
+The model follows each verb by the rules alone and takes from the broker only what is its choice:
+which of the waiting demands it met, in which order (each choice is checked), and which of the due
+jobs had already come from the store. `truth` is the broker's whole state, wherever it lies:
+memory, what the disk was not told yet, the disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from franca.core.broker import Broker
+from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
+from franca.core.model import NEVER, Demand, Job, OnHangUp, Policy, Shelf, State
+from tests.sim.disk import Disk
+
+WAITING, READY, LEASED, DEAD = State.WAITING, State.READY, State.LEASED, State.DEAD
+FACTS = ("queue", "state", "priority", "key", "attempts", "failures", "losses", "run_at")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One live or dead job. `guest`: may stay in memory although its place is in the tail."""
+
+    id: int
+    queue: str
+    policy: Policy
+    priority: int
+    key: str
+    run_at: int
+    name: str = ""
+    state: State = READY
+    place: int = 0
+    holder: str = ""
+    bound: bool = False
+    until: int = NEVER
+    attempts: int = 0
+    failures: int = 0
+    losses: int = 0
+    guest: bool = False
+    watchers: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def key_in_line(self) -> tuple[int, int]:
+        return (self.priority, self.place)
+
+
+@dataclass(slots=True)
+class Model:
+    """All jobs there must be, and who waits for which."""
+
+    jobs: dict[int, Entry] = field(default_factory=dict)
+    demands: dict[int, Demand] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    ends: Counter[str] = field(default_factory=Counter)
+    places: int = 0
+    grants: deque[Granted] = field(default_factory=deque)
+    saved: tuple[dict[int, Entry], set[str]] = field(default_factory=lambda: ({}, set()))
+
+    # -- what happens to a job ----------------------------------------------------------------
+
+    def enqueue(self, job: Entry, now: int, broker: Broker) -> None:
+        """Behind all others."""
+        self.places += 1
+        job.place = self.places
+        self.ready(job, now, broker)
+
+    def ready(self, job: Entry, now: int, broker: Broker) -> None:
+        """At its place; and whatever the broker has given out by then."""
+        job.state = READY
+        while self.grants and self.jobs[self.grants[0].job.id].state is READY:
+            grant = self.grants.popleft()
+            assert self.demands.pop(id(grant.demand), None), "a grant that nobody asked for"
+            self.lease(grant.job.id, grant.demand, now, broker)
+
+    def lease(self, job_id: int, demand: Demand, now: int, broker: Broker) -> None:
+        """Given to a session: it must have been the first that could be given."""
+        job = self.jobs[job_id]
+        assert job.state is READY, f"job {job_id} is given while {job.state.name}"
+        assert job.queue in demand.queues, f"job {job_id} of a queue that was not asked for"
+        assert job.queue not in self.paused, f"job {job_id} of a paused queue is given"
+        for other in self.jobs.values():
+            if other.state is READY and other.queue == job.queue and other is not job:
+                may_wait = other.id not in broker.jobs and job.guest
+                early = other.key_in_line < job.key_in_line
+                assert may_wait or not early, f"job {job_id} overtakes {other.id}"
+        job.state = LEASED
+        job.holder = demand.session.holder
+        job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
+        job.attempts += 1
+        job.until = now + job.policy.lease_ms if job.policy.lease_ms else NEVER
+
+    def end(self, job: Entry) -> None:
+        """Gone; each watch is owed one end."""
+        self.ends.update(job.watchers)
+        del self.jobs[job.id]
+
+    def bury(self, job: Entry, now: int) -> None:
+        """Dead, or gone where its policy says so."""
+        if not (job.policy.bury and job.policy.durable):
+            self.end(job)
+            return
+        self.ends.update(job.watchers)
+        job.watchers.clear()
+        job.state, job.run_at, job.until, job.bound = DEAD, now, NEVER, False
+
+    def fail(self, job: Entry, now: int) -> None:
+        """A failure that counts."""
+        job.failures += 1
+        if job.policy.fails_watched and job.watchers:
+            self.end(job)
+        elif job.failures <= job.policy.failures or job.policy.failures < 0:
+            job.state, job.run_at = WAITING, now + job.policy.delay_ms
+        else:
+            self.bury(job, now)
+
+    def lose(self, job: Entry, now: int, broker: Broker, *, as_failure: bool) -> None:
+        """A run that ended without a word."""
+        job.losses += 1
+        if job.policy.dies_unwatched and not job.watchers:
+            self.end(job)
+        elif job.losses >= broker.limits.losses_max or 0 <= job.policy.losses < job.losses:
+            self.bury(job, now)
+        elif as_failure or job.policy.loss_is_failure:
+            self.fail(job, now)
+        else:
+            self.ready(job, now, broker)
+
+    def tick(self, now: int, broker: Broker, truth: dict[int, Job]) -> None:
+        """Leases first, then what has become due and was in memory."""
+        over = [j for j in self.jobs.values() if j.state is LEASED and j.until != NEVER]
+        for job in sorted(over, key=lambda j: j.until // 1000):
+            if job.until // 1000 < now // 1000:
+                self.lose(job, now, broker, as_failure=False)
+        due = [j for j in self.jobs.values() if j.state is WAITING and j.run_at <= now]
+        for job in sorted(due, key=lambda j: (j.run_at, j.id)):
+            if truth[job.id].state is not WAITING:
+                self.enqueue(job, now, broker)
+
+    # -- the end of a server --------------------------------------------------------------------
+
+    def save(self) -> None:
+        """The disk knows all of this now."""
+        self.saved = deepcopy((self.jobs, self.paused))
+
+    def crash(self, now: int, broker: Broker) -> None:
+        """Back to what the disk knew; nobody is connected any more."""
+        self.jobs, self.paused = deepcopy(self.saved)
+        self.demands.clear()
+        self.ends.clear()
+        for job in list(self.jobs.values()):
+            job.watchers.clear()
+            job.guest = False
+            if not job.policy.durable:
+                del self.jobs[job.id]
+            elif job.state is LEASED and job.bound:
+                job.bound = False
+                self.ready(job, now, broker)
+
+    # -- what is compared after each step ---------------------------------------------------------
+
+    def hear(self, broker: Broker, now: int) -> None:
+        """Take the broker's events: first, so that the step's own rules can place the grants."""
+        for session, event in broker.events:
+            if isinstance(event, Granted):
+                self.grants.append(event)
+            elif isinstance(event, Unmet):
+                assert 0 < event.demand.until <= now, "unmet before its time"
+                assert self.demands.pop(id(event.demand), None), "unmet twice"
+            elif isinstance(event, Woken):
+                assert self.demands.pop(id(event.demand), None), "woken twice"
+            elif isinstance(event, Finished):
+                self.ends[session.holder] -= 1
+            elif isinstance(event, LeaseLost):
+                assert session.holder, "a lease is lost by nobody"
+        broker.events.clear()
+
+    def check(self, broker: Broker, truth: dict[int, Job]) -> None:
+        """The broker's whole state is the model's, and nobody waits in vain."""
+        assert not self.grants, "something was given that was not ready"
+        assert not +self.ends, f"ends not told: {+self.ends}"
+        assert not -self.ends, f"ends told too often: {-self.ends}"
+        assert truth.keys() == self.jobs.keys(), f"lost or extra: {truth.keys() ^ self.jobs.keys()}"
+        for job_id, job in self.jobs.items():
+            wrong = [f for f in FACTS if getattr(truth[job_id], f) != getattr(job, f)]
+            assert not wrong, f"job {job_id}: {wrong}: {truth[job_id]} is not {job}"
+            if job.state is LEASED:
+                held = (truth[job_id].holder, truth[job_id].until, truth[job_id].bound)
+                assert held == (job.holder, job.until, job.bound), f"the lease of {job_id}"
+            assert broker.watchers_of(job_id) == job.watchers.total(), f"watches of {job_id}"
+        self._check_counts(broker)
+        self._check_keys(broker)
+        for demand in self.demands.values():
+            self._check_waits(demand, broker)
+
+    def _check_counts(self, broker: Broker) -> None:
+        for count in broker.counts():
+            mine = [job for job in self.jobs.values() if job.queue == count.queue]
+            tally = Counter(job.state for job in mine)
+            retrying = sum(job.state is WAITING and job.failures > 0 for job in mine)
+            said = (count.scheduled, count.retrying, count.ready, count.leased, count.dead)
+            assert said == (
+                tally[WAITING] - retrying, retrying, tally[READY], tally[LEASED], tally[DEAD]
+            ), f"counts of {count.queue}: {said}"  # fmt: skip
+        assert {job.queue for job in self.jobs.values()} <= {c.queue for c in broker.counts()}
+
+    def _check_keys(self, broker: Broker) -> None:
+        alive = [j for j in self.jobs.values() if j.key and j.state is not DEAD]
+        keys = Counter((job.queue, job.key) for job in alive)
+        assert not keys or max(keys.values()) == 1, f"two jobs to a key: {keys}"
+        known = {key: taken.id for key, taken in broker._by_key.items()}
+        assert known == {(job.queue, job.key): job.id for job in alive}, f"keys: {known}"
+
+    def _check_waits(self, demand: Demand, broker: Broker) -> None:
+        for name in demand.queues:
+            if name in self.paused:
+                continue
+            ready = [j for j in self.jobs.values() if j.state is READY and j.queue == name]
+            queue = broker.queues[name]
+            if demand.only_wake:
+                assert queue.woken >= len(ready), f"somebody sleeps beside {ready}"
+            else:
+                held = [job.id for job in ready if job.id in broker.jobs]
+                assert not held or queue.supplying, f"{held} ready, and a demand waits"
+                assert not ready or queue.supplying, f"{ready} in the tail, and nobody asks"
+
+
+def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
+    """Every job that is not gone, as the broker would have it: memory, the unwritten, the disk."""
+    return {job.id: job for job in _all(broker, disk)}
+
+
+def _all(broker: Broker, disk: Disk) -> Iterator[Job]:
+    yield from broker.jobs.values()
+    for job in broker._dirty.values():
+        dead = job.state is DEAD and job.policy.bury
+        if job.id not in broker.jobs and (job.state <= LEASED or dead):
+            yield job
+    for job in disk.rows.values():
+        emptied = job.queue in broker._emptied and job.id not in broker._spared
+        gone = broker._flushed or (emptied and job.state is READY and job.shelf is Shelf.TAIL)
+        if not (gone or job.id in broker.jobs or job.id in broker._dirty):
+            yield job

@@ -1,0 +1,164 @@
+"""Whatever comes in: nothing is raised, nothing hangs, and cuts in the stream change nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from franca.core.limits import Limits
+from franca.protocols.faktory import wire
+from franca.protocols.faktory.lenient import depth, is_deeper
+from tests.protocols.faktory.puppet import World, job
+
+JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),
+    st.lists(st.integers(), max_size=3), st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+)  # fmt: skip
+MEMBERS = st.dictionaries(
+    st.sampled_from(
+        ["jid", "JID", "jobtype", "args", "queue", "retry", "at", "custom", "failure",
+         "reserve_for", "created_at", "enqueued_at", "backtrace", "priority", "x"]
+    ),
+    JUNK,
+)  # fmt: skip
+UNITS = st.builds(lambda jid, extra: job(jid) | extra, JIDS, MEMBERS)
+
+
+def dumps(value: object) -> str:
+    return json.dumps(value, allow_nan=True)
+
+
+LINES = st.one_of(
+    UNITS.map(lambda unit: f"PUSH {dumps(unit)}".encode()),
+    st.lists(UNITS, max_size=3).map(lambda units: f"PUSHB {dumps(units)}".encode()),
+    st.sampled_from([b"FETCH", b"FETCH default", b"FETCH a b", b"FETCH  x", b"FETCH a a"]),
+    JIDS.map(lambda jid: wire.encode_ack(jid).strip()),
+    st.builds(lambda jid, text: wire.encode_fail(jid, text).strip(), JIDS, st.text(max_size=20)),
+    st.builds(lambda wid, state: f"BEAT {dumps({'wid': wid, 'current_state': state})}".encode(),
+              st.sampled_from(["w1", "w2", ""]), JUNK),
+    st.builds(lambda cmd, target, junk: f"MUTATE {dumps({'cmd': cmd, 'target': target, 'filter': junk})}".encode(),
+              st.sampled_from(["clear", "kill", "requeue", "x"]),
+              st.sampled_from(["dead", "retries", "scheduled", "x"]), JUNK),
+    st.sampled_from([b"INFO", b"FLUSH", b"INFO x", b"QUEUE PAUSE *", b"QUEUE RESUME *", b"QUEUE",
+                     b"QUEUE REMOVE default", b"QUEUE LATENCY default x", b"TRACK", b"BATCH", b"",
+                     b"\xff\xfe", b"PUSH \xff", b"A\rB", b"ACK {", b"HELLO {}"]),
+    st.binary(max_size=40).filter(lambda data: b"\n" not in data),
+)  # fmt: skip
+STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\r\n", b"\n"])), max_size=12).map(
+    lambda lines: b"".join(line + end for line, end in lines)
+)
+
+
+def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
+    """Everything that a worker hears who sends these pieces, with time for each answer."""
+    world = World(limits=Limits(turn_messages=4, frame_bytes_max=5_000))
+    client = world.client(wid)
+    for piece in pieces:
+        client.send(piece)
+    for _ in range(30):
+        if not client.conversation.holding:
+            break
+        world.pass_time(1_950, 650)
+    assert client.is_hung_up or not client.conversation.holding
+    return client.heard(), client.is_hung_up
+
+
+def replies_in(heard: bytes) -> int:
+    unread = bytearray(heard)
+    count = 0
+    while wire.parse_reply(unread) is not None:
+        count += 1
+    assert not unread
+    return count
+
+
+@settings(max_examples=100, deadline=None)
+@given(STREAMS, st.data())
+def test_any_cut_of_any_lines_gives_the_same_replies(stream: bytes, data: st.DataObject) -> None:
+    pieces = []
+    rest = stream
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    # Times differ by how long a FETCH waited, which depends on nothing else.
+    whole, closed = converse([stream])
+    cut, cut_closed = converse(pieces)
+    assert (_timeless(cut), cut_closed) == (_timeless(whole), closed)
+    if not closed:
+        assert replies_in(whole) == stream.count(b"\n")
+
+
+def _timeless(heard: bytes) -> bytes:
+    return re.sub(rb"\d{4}-\d\d-\d\dT[0-9:.]+Z|[0-9:]{8} UTC", b"T", heard)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=8), st.booleans())
+def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
+    world = World(limits=Limits(frame_bytes_max=100))
+    client = world.client("w1") if known else world.connect()
+    for piece in pieces:
+        client.send(piece)
+    world.pass_time(3_000, 500)
+    witness = world.client()
+    assert witness.push("jid-0001").kind == "+"
+    assert witness.fetch() is not None
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [b"[" * 100_000, b'{"a":' * 100_000, b'"' + b"\\" * 100_001, b'{"jid":"' + b"\\ud800" * 1_000 + b'"}',
+     b"9" * 100_000, b'{"jid":' + b"9" * 100_000 + b"}", b'{"v":' + b"[" * 60_000, b"\0" * 10_000,
+     b'{"args":' + b"[" * 990 + b" " + b"]" * 990 + b',"jid":"jid-0001","jobtype":"t"}',
+     b'{"custom":' + b'{"a":' * 990 + b" 1" + b"}" * 990 + b',"args":[],"jid":"jid-0001","jobtype":"t"}'],
+)  # fmt: skip
+@pytest.mark.parametrize("verb", [b"PUSH", b"PUSHB", b"ACK", b"FAIL", b"BEAT", b"MUTATE", b"HELLO", b"QUEUE", b"FETCH"])  # fmt: skip
+def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, known: bool) -> None:
+    world = World()
+    client = world.client() if known else world.connect()
+    client.heard()
+    client.send(verb + b" " + line + b"\r\n")
+    world.pass_time(2_000)
+    heard = client.heard()
+    if known:
+        assert replies_in(heard) == 1
+        assert heard.startswith((b"-ERR ", b"$-1"))
+        assert len(heard) < 5_000
+    else:
+        assert heard == b""
+        assert client.is_hung_up
+    assert not world.jobs()
+
+
+def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
+    world = World()
+    flooder, other = world.client(), world.client()
+    world.engine.received(flooder.link, b"TRACK x\r\n" * 1_000)
+    world.engine.received(other.link, b"TRACK y\r\n")
+    world.engine.turn(world.now)
+    assert len(flooder.link.out) == world.limits.turn_messages
+    assert len(other.link.out) == 1
+    assert world.engine.has_input()
+    world.run()
+    assert replies_in(flooder.heard()) == 1_000
+
+
+@given(st.recursive(st.just("[]"), lambda inner: st.lists(inner, min_size=1, max_size=3).map(lambda parts: "[" + ",".join(parts) + "]")))  # fmt: skip
+def test_depth_is_counted_outside_of_strings(text: str) -> None:
+    value = json.loads(text)
+
+    def levels(value: list[object]) -> int:
+        return 1 + max((levels(each) for each in value if isinstance(each, list)), default=0)
+
+    assert depth(text.encode()) == levels(value)
+    noisy = json.dumps([value, '[[[{"\\[['], separators=(",", ":"))
+    assert depth(noisy.encode()) == levels(value) + 1
+    assert is_deeper(b"[" * 300 + b"]" * 300, 128)
+    assert not is_deeper(b"[" + b"[]," * 300 + b"[]]", 128)

@@ -1,0 +1,7 @@
+"""Failing assertions of the shared contract say what they compared, as those of tests do."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("tests.store.contract", "tests.store.kit")
