@@ -52,14 +52,18 @@ queues = st.sampled_from(("a", "b"))
 class BrokerMachine(RuleBasedStateMachine):
     """Every rule is: one verb of the broker, the same in the model; then all is compared."""
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(backlog=st.sampled_from((0, 3, 7, 12)), delay=st.sampled_from((0, 0, 2_000)))
+    def begin(self, backlog: int, delay: int) -> None:
         self.now = 1_000_000
         self.broker = Broker(LIMITS, Random(7))
         self.disk = Disk()
         self.model = Model()
         self.sessions: list[Session] = []
         self._connect()
+        for number in range(backlog):
+            new = NewJob("a", "k", b"x", POLICIES[number % 3], key=f"b{number}", priority=number % 2)
+            new.run_at = self.now + delay + number if delay else NEVER
+            self._submit(new, None)
 
     def _connect(self) -> None:
         kinds = (OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL, OnHangUp.RETURN)
@@ -74,10 +78,10 @@ class BrokerMachine(RuleBasedStateMachine):
         policy=st.sampled_from(POLICIES),
         priority=st.integers(0, 2),
         delay=st.sampled_from((0, 0, 0, 40, 3_000)),
-        key=st.sampled_from(("", "", "", "k", "l")),
+        key=st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
         on_conflict=st.sampled_from(list(OnConflict)),
         watcher=st.sampled_from((None, None, 2, 3)),
-        times=st.integers(1, 3),
+        times=st.integers(1, 6),
     )
     def submit(
         self, queue: str, policy: Policy, priority: int, delay: int, key: str, on_conflict: OnConflict,
@@ -194,6 +198,11 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.model.demands[id(demand)] = demand
         self.model.hear(self.broker, self.now)
 
+    @rule(who=st.integers(0, 3), names=st.sampled_from(QUEUES))
+    def take(self, who: int, names: tuple[str, ...]) -> None:
+        """The usual demand, so that jobs run as often as all the rest happens."""
+        self.demand(who, names, 2_000, Choice.LISTED, only_wake=False)
+
     @rule(pick=PICK)
     @precondition(lambda self: self.model.demands)
     def withdraw(self, pick: int) -> None:
@@ -307,8 +316,21 @@ class BrokerMachine(RuleBasedStateMachine):
 
     # -- steering -------------------------------------------------------------------------------------
 
-    @rule(queue=queues, paused=st.booleans())
-    def pause(self, queue: str, paused: bool) -> None:
+    @rule(
+        queue=queues,
+        what=st.sampled_from(("pause", "resume", "resume", "resume", "purge", "remove", "flush")),
+        sure=st.integers(0, 2),
+    )
+    def operate(self, queue: str, what: str, sure: int) -> None:
+        """What ends many jobs at once must not happen so often that there never are many."""
+        if what in ("pause", "resume"):
+            self._pause(queue, what == "pause")
+        elif sure == 0 and what == "flush":
+            self._flush()
+        elif sure == 0:
+            self._purge(queue, what == "remove")
+
+    def _pause(self, queue: str, paused: bool) -> None:
         listed = queue in {count.queue for count in self.broker.counts()}
         if paused:
             self.broker.pause(queue)
@@ -326,8 +348,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if waits:
             self.model.ready(waits[0], self.now, self.broker)
 
-    @rule(queue=queues, forget=st.booleans())
-    def purge(self, queue: str, forget: bool) -> None:
+    def _purge(self, queue: str, forget: bool) -> None:
         ready = [j for j in self.model.jobs.values() if j.queue == queue and j.state is READY]
         if forget:
             self.broker.remove_queue(queue, self.now)
@@ -338,17 +359,12 @@ class BrokerMachine(RuleBasedStateMachine):
             self.model.end(entry)
         self.model.hear(self.broker, self.now)
 
-    @rule(sure=st.sampled_from((False, False, False, True)))
-    def flush(self, sure: bool) -> None:
-        if sure:
-            self.broker.flush(self.now)
-            for entry in list(self.model.jobs.values()):
-                if entry.state is DEAD:
-                    del self.model.jobs[entry.id]
-                else:
-                    self.model.end(entry)
-            self.model.paused.clear()
-            self.model.hear(self.broker, self.now)
+    def _flush(self) -> None:
+        self.broker.flush(self.now)
+        for entry in list(self.model.jobs.values()):
+            self.model.end(entry)
+        self.model.paused.clear()
+        self.model.hear(self.broker, self.now)
 
     @rule(verb=st.sampled_from(("cancel", "kill", "retry")), pick=PICK, dead=st.booleans())
     def steer(self, verb: str, pick: int, dead: bool) -> None:
@@ -399,8 +415,11 @@ class BrokerMachine(RuleBasedStateMachine):
         if not self.broker.has_changes():
             self.disk.verify(self.broker)
 
-    @rule()
-    def crash(self) -> None:
+    @rule(sure=st.booleans())
+    def crash(self, sure: bool) -> None:
+        if not sure:
+            self.write()
+            return
         self.broker = Broker(LIMITS, Random(7))
         self.broker.restore_at(self.disk.snapshot(), self.now)
         self.model.crash(self.now, self.broker)

@@ -260,3 +260,15 @@ def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it() -> No
     supplied = bench.broker.jobs[jobs[5].id]
     assert supplied.shelf is Shelf.TAIL
     assert supplied is not jobs[5]
+
+
+def test_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
+    # They lie behind the mark, in memory: a cut must not take the last of them for the mark.
+    bench = Bench(**SMALL)
+    durable = bench.submit_many(7)
+    volatile = bench.submit_many(7, durable=False)
+    last = bench.submit_many(3)
+    bench.write()
+    jobs = ids(bench.take_all())
+    assert sorted(jobs) == ids(durable) + ids(volatile) + ids(last)
+    assert [job for job in jobs if job not in ids(volatile)] == ids(durable) + ids(last)

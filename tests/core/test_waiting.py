@@ -142,3 +142,13 @@ def test_a_waiting_job_of_the_tail_can_be_retried_and_cancelled() -> None:
     assert (bench.count().ready, bench.count().scheduled) == (1, 10)
     bench.ripen(SOON)
     assert sorted(ids(bench.take_all(now=SOON)))[-1] == jobs[10].id
+
+
+def test_waiting_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
+    bench = Bench(**SMALL)
+    jobs = bench.submit_many(12, run_at=SOON)
+    jobs += bench.submit_many(12, run_at=SOON + 100, durable=False)
+    jobs += bench.submit_many(3, run_at=SOON + 50)
+    bench.write()
+    bench.ripen(SOON + 100)
+    assert sorted(ids(bench.take_all(now=SOON + 100))) == ids(jobs)

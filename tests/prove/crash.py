@@ -207,9 +207,11 @@ def _apply_names(names: dict[str, int], change: NameChange) -> None:
             names[name] = file
 
 
-def materialise(files: Mapping[str, bytes], into: Path) -> None:
-    """Write a directory out, so that a program can open it."""
+def materialise(files: Mapping[str, bytes], into: Path) -> Path:
+    """Write a directory out, so that a program can open it; the directory."""
+    into.mkdir(mode=0o700, exist_ok=True)
     for name, data in files.items():
         path = into / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    return into

@@ -22,10 +22,10 @@ from pathlib import Path
 from random import Random
 
 from tests.prove import shim, trace
+from tests.prove.aftermath import Command, Dialogue, Tally, fates, look_into
 from tests.prove.crash import Disk, materialise
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
-from tests.prove.powerloss import Command, Dialogue, Tally, fates, look_into
 from tests.support.faktory import Faktory, FaktoryError, ack_line, job, job_in, push_line
 from tests.support.server import Server, ServerFailed
 
@@ -116,8 +116,7 @@ class Point:
         tally = Tally()
         for cut, disk in self._moments(records):
             with tempfile.TemporaryDirectory(dir=self.home) as state:
-                materialise(disk.surely(), Path(state))
-                tally.judge(cut, look_into(Path(state)), jobs)
+                tally.judge(cut, look_into(materialise(disk.surely(), Path(state))), jobs)
         self.complaints += tally.examples[:1]
         return not tally.ok
 

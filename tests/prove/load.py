@@ -288,7 +288,6 @@ class Consumer(Actor):
         super().__init__(load, name, rng)
         self.wid = f"worker-{name}"
         self._held: list[str] = []
-        self._eager = 1
 
     def step(self, client: Faktory) -> bool:
         if self._held:
@@ -304,14 +303,14 @@ class Consumer(Actor):
 
     def _fetch(self, client: Faktory) -> None:
         queue = self.load.plan.queue
-        # A FETCH may block, and those behind it wait: many at once only while there is work.
+        # A FETCH may block, and those behind it wait: many at once only where there is plenty.
+        plenty = self.load.backlog > 200 and not self.load.draining.is_set()
+        eager = self.rng.choice((1, 4, 16)) if plenty else 1
         self.ask(
-            client, [(f"FETCH {queue}", [self.event("fetch", queue=queue)]) for _ in range(self._eager)]
-        )  # fmt: skip
-        got = 0
-        for _ in range(self._eager):
-            got += self.hear(client, self._delivered).body is not None
-        self._eager = self.rng.choice((1, 4, 16)) if got == self._eager else 1
+            client, [(f"FETCH {queue}", [self.event("fetch", queue=queue)]) for _ in range(eager)]
+        )
+        for _ in range(eager):
+            self.hear(client, self._delivered)
 
     def _delivered(self, reply: Reply, event: Event) -> Out:
         if reply.is_error:

@@ -60,8 +60,12 @@ class _NormalConnection(sqlite3.Connection):
 
 def ack_before_commit() -> None:
     """Every reply leaves at once, whatever it depends on."""
-
     swap(_LINK, "write_after_commit", lambda _: importlib.import_module(_PROTOCOLS).Link.write)
+
+
+def all_wait() -> None:
+    """Every reply waits for the disk, whether it needs it or not."""
+    swap(_LINK, "write", lambda _: importlib.import_module(_PROTOCOLS).Link.write_after_commit)
 
 
 def ignore_eio() -> None:
@@ -79,10 +83,28 @@ def ignore_eio() -> None:
     swap("franca.store.sqlite:SqliteStore", "commit", deaf)
 
 
+def heal_unsynced() -> None:
+    """A suspect store is replaced by a copy that was never synced."""
+
+    def hasty(_: Any) -> Any:
+        def copy(source: sqlite3.Connection, path: str) -> None:
+            target = sqlite3.connect(path)
+            target.execute("PRAGMA synchronous = OFF")
+            source.backup(target)
+            target.close()
+            source.close()
+
+        return copy
+
+    swap("franca.node.datadir", "copy_into", hasty)
+
+
 MUTANTS: dict[str, Patch] = {
     "sync-normal": sync_normal,
     "ack-before-commit": ack_before_commit,
+    "all-wait": all_wait,
     "ignore-eio": ignore_eio,
+    "heal-unsynced": heal_unsynced,
 }
 
 

@@ -10,7 +10,9 @@ from tests.prove.options import Options
 MODULES: dict[str, str] = {
     "history-selftest": "tests.prove.history_selftest",
     "powerloss": "tests.prove.powerloss",
+    "powerloss-heal": "tests.prove.powerloss_heal",
     "fsync-eio": "tests.prove.fsync_eio",
+    "slow-disk": "tests.prove.slow_disk",
     "kill9": "tests.prove.kill9",
 }
 

@@ -20,6 +20,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
+from franca.store.ended import Ended
 from tests.store.kit import (
     BEGIN,
     BIG,
@@ -52,7 +53,12 @@ class StoreContract:
 
     def test_a_new_store_holds_nothing(self, desk: Desk) -> None:
         snapshot = desk.snapshot
-        assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == ([], [], [], [])
+        assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == (
+            [],
+            [],
+            [],
+            [],
+        )
         assert (snapshot.first_waiting, snapshot.known, snapshot.totals) == (None, [], Totals())
 
     def test_held_jobs_are_found_again_with_every_field(self, desk: Desk) -> None:
@@ -92,7 +98,9 @@ class StoreContract:
 
     def test_a_supply_goes_by_priority_and_place_from_behind_its_mark(self, desk: Desk) -> None:
         order = [(-5, 9), (-5, 11), (0, 2), (0, 3), (0, 10), (7, 1)]
-        jobs = [tailed(n, priority=p, place=at) for n, (p, at) in enumerate(sorted(order, key=hash), 1)]
+        jobs = [
+            tailed(n, priority=p, place=at) for n, (p, at) in enumerate(sorted(order, key=hash), 1)
+        ]
         desk.write(added=[*jobs, tailed(99, queue="other", place=4)])
 
         def supplied(mark: tuple[int, int], limit: int) -> list[tuple[int, int]]:
@@ -201,7 +209,11 @@ class StoreContract:
         failed = [copy(job, state=State.WAITING, run_at=9, failures=1) for job in jobs[2:4]]
         gone = [copy(job, shelf=Shelf.NOWHERE) for job in jobs[4:6]]
         desk.write(
-            emptied_tails=["q"], spared=[1, 2, 3, 4, 5, 6], moved=leased, updated=failed, gone_tail=gone
+            emptied_tails=["q"],
+            spared=[1, 2, 3, 4, 5, 6],
+            moved=leased,
+            updated=failed,
+            gone_tail=gone,
         )
         desk.reopen()
         assert desk.live() == all_fields([*leased, *failed])
@@ -365,7 +377,9 @@ class StoreContract:
             ({"names": ("nobody",)}, []),
         ],
     )
-    def test_find_finds_what_fits(self, stocked: Desk, query: dict[str, object], ids: list[int]) -> None:
+    def test_find_finds_what_fits(
+        self, stocked: Desk, query: dict[str, object], ids: list[int]
+    ) -> None:
         assert stocked.find(**query) == ids
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 9])
@@ -388,9 +402,9 @@ class StoreContract:
         assert stocked.find(states=timed, by_time=True, limit=1, after=5) == [5]
 
     def test_many_names_and_ids_may_be_asked_for_at_once(self, stocked: Desk) -> None:
-        names = tuple(f"nobody-{n}" for n in range(40_000))
+        names = tuple(f"nobody-{n}" for n in range(10_000))
         assert stocked.find(names=(*names, "twin")) == [1, 2, 8]
-        assert stocked.find(ids=tuple(range(3, 40_000))) == [3, 4, 5, 6, 7, 8, 9]
+        assert stocked.find(ids=tuple(range(3, 10_000))) == [3, 4, 5, 6, 7, 8, 9]
 
     def test_find_finds_what_reopening_finds(self, stocked: Desk) -> None:
         before = all_fields(stocked.store.find(JobQuery(limit=99)))
@@ -405,11 +419,15 @@ class StoreContract:
             started_at=8, ready_at=7, priority=-4, media="json", story=odd_jobs()[6].story, body=b"b" * 100,
         )  # fmt: skip
         desk.write(added=[job])
-        desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE)], ended=[copy(job, shelf=Shelf.NOWHERE)])
+        desk.write(
+            gone_held=[copy(job, shelf=Shelf.NOWHERE)], ended=[copy(job, shelf=Shelf.NOWHERE)]
+        )
         desk.reopen()
         [found] = desk.store.find(JobQuery(states=(State.DONE,)))
-        shown = (found.ended_at, found.result, *fields_of(found, "policy", "shelf").values())
-        assert shown == (job.ended_at, job.result, *fields_of(job, "policy", "shelf").values())
+        kept = Ended.__struct_fields__
+        assert {name: getattr(found, name) for name in kept} == {
+            name: getattr(job, name) for name in kept
+        }
 
     def test_the_history_is_bounded_and_the_newest_stay(self, desk: Desk) -> None:
         for number in range(1, 36):

@@ -54,7 +54,10 @@ def tailed(job_id: int, **fields: Any) -> Job:
 def odd_jobs() -> list[Job]:
     """Jobs that a careless store would change."""
     policy = Policy(-1, 3, True, False, Backoff.POWER, BIG, 60_000, True, True, True)
-    story = [Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]), Attempt("", 0, 0, "")]
+    story = [
+        Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]),
+        Attempt("", 0, 0, ""),
+    ]
     return [
         a_job(1, body=b"", extra=b""),
         a_job(2, body=bytes(range(256)) * 8, extra=b"\0\xff\0"),

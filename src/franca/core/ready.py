@@ -122,7 +122,8 @@ class Queue:
     def cut(self, keep: int, keep_bytes: int) -> list[Job]:
         """Drop the window's last jobs beyond `keep` or `keep_bytes`; at least one stays.
 
-        Sets the mark to the new last job. The caller puts what is returned into the tail.
+        Sets the mark to the new last job, unless it lies further ahead: what may not go into
+        the tail stays in the window behind it. The caller puts what is returned into the tail.
         """
         dropped: list[Job] = []
         for priority in reversed(self._order):
@@ -133,7 +134,8 @@ class Queue:
                 self.bytes_held -= len(job.body)
                 dropped.append(job)
             if level:
-                self.mark = (priority, level[-1].place)
+                last = (priority, level[-1].place)
+                self.mark = last if self.mark is None else min(self.mark, last)
                 break
         return dropped
 

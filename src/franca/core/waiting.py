@@ -58,11 +58,12 @@ class Waiting:
         return found
 
     def cut(self, keep: int) -> list[Job]:
-        """Drop the latest jobs beyond `keep` from memory and set the mark."""
+        """Drop the latest jobs beyond `keep` from memory; the mark is set as for a queue."""
         ordered = sorted(self._jobs.values(), key=_key_of)
         dropped = ordered[keep:]
         if dropped:
-            self.mark = _key_of(ordered[keep - 1])
+            last = _key_of(ordered[keep - 1])
+            self.mark = last if self.mark is None else min(self.mark, last)
             for job in dropped:
                 del self._jobs[job.id]
             self._rebuild()

@@ -13,7 +13,7 @@ import sqlite3
 from pathlib import Path
 
 from franca.store.port import StoreBusy
-from franca.store.sqlite import copy_into
+from franca.store.files import copy_into
 
 STORE = "franca.db"
 LOCK = "lock"

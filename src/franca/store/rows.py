@@ -7,6 +7,7 @@ so that a damaged one is found before it is handed to anybody. What is not a job
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -44,7 +45,7 @@ class Traits(msgspec.Struct, frozen=True):
     policy: Policy
 
 
-def seal(row: Row) -> int:
+def seal(row: Sequence[object]) -> int:
     """The checksum of a row that is not a job's."""
     return crc32(_SEAL_ENCODER.encode(row))
 

@@ -12,24 +12,29 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
-import msgspec
-
-from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, Want
-from franca.core.model import Job, JobQuery, Policy, QueueCount, Schedule, Shelf, State, TailCount
+from franca.core.changes import Changes
+from franca.core.ledger import Recall, Snapshot, SupplyReady, Want
+from franca.core.model import Job, JobQuery, QueueCount, Shelf, State
 from franca.store import ended, search
+from franca.store.files import connect, copy_into, create_if_missing
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
-from franca.store.rows import Traits, job_of
+from franca.store.rows import Row, job_of, seal
+from franca.store.snapshot import read_snapshot
+from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000
 """Pages in the log before they are moved into the file: about 16 MiB."""
 LOG_FRAMES_AT = 16
 """Where the log's index file says how many pages the log holds (SQLite's "WAL-index format"). The
 log's own size does not tell: a log that was moved into the file is written over from its start."""
-RECENT_NAMES = 10_000
+PAGE_BYTES = 4_096
+UNREADABLE = "unreadable"
+DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
+"""How errors begin that a file gives rise to which is not what was written."""
 
 
 def nothing(step: str) -> None:
@@ -55,116 +60,43 @@ class SqliteStore(Store):
         self.path = path
         self._make_room = make_room
         self._step = step
-        self._db = self._connect(path)
+        self._ended_jobs = ended_jobs
         self._index = -1
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._group: list[Batch] = []
-        self._books = GroupWriter(self._db, ended_jobs)
 
-    @staticmethod
-    def _connect(path: str) -> sqlite3.Connection:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA wal_autocheckpoint = 0")
-        db.execute("PRAGMA cache_size = -65536")
-        db.execute("PRAGMA mmap_size = 0")
-        db.execute("PRAGMA temp_store = MEMORY")
-        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            raise StoreError(f"{path}: the file system does not support a write-ahead log")
-        return db
+    _db: sqlite3.Connection
+    _books: GroupWriter
 
     # -- birth ------------------------------------------------------------------------------
 
     def open(self) -> Snapshot:
         """Read what is held, count the tail, and check that no row is missing or damaged."""
         try:
+            create_if_missing(self.path, self._step)
+            # Before SQLite looks at the log: it would cut it off where it is damaged.
+            check_log(self.path)
+            self._db = connect(self.path)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error}") from error
+        try:
             migrate(self._db, self._step)
-            return self._snapshot()
-        except sqlite3.DatabaseError as error:
-            raise StoreDamaged(f"{self.path}: {error}") from error
-        except ValueError as error:
-            raise StoreDamaged(f"{self.path}: {error}") from error
-
-    def _snapshot(self) -> Snapshot:
-        db = self._db
-        for trait_id, media, origin, policy in db.execute("SELECT * FROM traits"):
-            shared = msgspec.msgpack.decode(policy, type=Policy)
-            self._books.learn(trait_id, Traits(media, origin, shared))
-        pushed, processed, failures, last_id, last_place, held, tail = db.execute(
-            "SELECT pushed, processed, failures, last_job_id, last_place, held_rows, tail_rows "
-            "FROM totals"
-        ).fetchone()
-        jobs = self._jobs(search.select("jobs"), (), Shelf.HELD)
-        tails = self._tail_counts()
-        tail_rows = sum(c.ready + c.scheduled + c.retrying + c.dead + c.leased for c in tails)
-        if len(jobs) != held or tail_rows != tail:
-            raise StoreDamaged(
-                f"{self.path}: {held} and {tail} jobs were written, "
-                f"{len(jobs)} and {tail_rows} are there"
-            )
-        self._books.held_rows, self._books.tail_rows = held, tail
-        for batch_id, count in db.execute("SELECT id, count FROM ended ORDER BY id"):
-            self._books.learn_ended(batch_id, count)
-        first = db.execute(
-            "SELECT run_at, id FROM tail WHERE state = 0 ORDER BY run_at, id LIMIT 1"
-        ).fetchone()
-        schedules = [
-            msgspec.msgpack.decode(piece, type=Schedule)
-            for (piece,) in db.execute("SELECT schedule FROM schedules")
-        ]
-        return Snapshot(
-            totals=Totals(pushed, processed, failures, last_id, last_place),
-            held=jobs,
-            tail=tails,
-            first_waiting=first,
-            queues=[
-                QueueSetting(queue, bool(paused))
-                for queue, paused in db.execute("SELECT queue, paused FROM queues ORDER BY queue")
-            ],
-            schedules=schedules,
-            known=self._known(),
-        )
-
-    def _tail_counts(self) -> list[TailCount]:
-        counts: dict[str, TailCount] = {}
-        for queue, ready in self._db.execute(
-            "SELECT queue, count(*) FROM tail WHERE state = 1 GROUP BY queue"
-        ):
-            first = self._db.execute(
-                "SELECT priority, place FROM tail WHERE state = 1 AND queue = ? "
-                "ORDER BY priority, place LIMIT 1",
-                (queue,),
-            ).fetchone()
-            counts[queue] = TailCount(queue, ready=ready, first=first)
-        for queue, state, failed, number in self._db.execute(
-            "SELECT queue, state, failures > 0, count(*) FROM tail WHERE state <> 1 "
-            "GROUP BY 1, 2, 3"
-        ):
-            count = counts.setdefault(queue, TailCount(queue))
-            if state == State.DEAD:
-                count.dead += number
-            elif state == State.LEASED:
-                count.leased += number
-            elif failed:
-                count.retrying += number
-            else:
-                count.scheduled += number
-        return list(counts.values())
-
-    def _known(self) -> list[Known]:
-        """Names and keys that a submit may repeat though their jobs are not in memory."""
-        columns = "id, queue, kind, digest, run_at, state, name, key"
-        recent = self._db.execute(
-            f"SELECT {columns} FROM tail ORDER BY id DESC LIMIT {RECENT_NAMES}"
-        ).fetchall()
-        keyed = self._db.execute(f"SELECT {columns} FROM tail WHERE key <> ''").fetchall()
-        rows = {row[0]: row for row in [*keyed, *reversed(recent)]}
-        return [
-            Known(job_id, queue, kind, digest, run_at, State(state), name, key)
-            for job_id, queue, kind, digest, run_at, state, name, key in rows.values()
-        ]
+            self._books = GroupWriter(self._db, self._ended_jobs)
+            snapshot = read_snapshot(self._db, self._books)
+            # The log begins anew with this server, or the remains of a torn end could pass for
+            # groups that were lost in its middle (see `wal.py`).
+            self._checkpoint()
+            return snapshot
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise self._failed(error) from error
+            if isinstance(error, ValueError):
+                raise StoreDamaged(f"{self.path}: {error}") from error
+            raise
 
     # -- a group ----------------------------------------------------------------------------
 
@@ -208,16 +140,39 @@ class SqliteStore(Store):
         try:
             act()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != "SQLITE_FULL" or not self._make_room():
+            if _name_of(error) != "SQLITE_FULL":
                 raise
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            made = self._make_room()
+            if not self._shrink_log() and not made:
+                raise
             act()
 
+    def _shrink_log(self) -> bool:
+        """Move the log into the file, so that it is written over; True if all of it went."""
+        # From now on a log that begins anew keeps no room that it does not need.
+        self._db.execute("PRAGMA journal_size_limit = 0")
+        return self._checkpoint()
+
+    def _checkpoint(self) -> bool:
+        """Move what can be moved from the log into the file; False if something stays."""
+        try:
+            busy, pages, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            failure = self._failed(error)
+            if isinstance(failure, StoreFull):
+                return False
+            raise failure from error
+        return not busy and bool(pages == moved)
+
     def _failed(self, error: sqlite3.Error) -> StoreError:
-        if error.sqlite_errorname == "SQLITE_FULL":
+        name = _name_of(error)
+        if name == "SQLITE_FULL":
             return StoreFull(f"{self.path}: no room on the disk")
-        return StoreError(f"{self.path}: {error.sqlite_errorname}: {error}")
+        if name.startswith(DAMAGE):
+            return StoreDamaged(f"{self.path}: {error}")
+        return StoreError(f"{self.path}: {name}: {error}")
 
     # -- reading behind a group ---------------------------------------------------------------
 
@@ -227,13 +182,17 @@ class SqliteStore(Store):
         if isinstance(want, SupplyReady):
             where = "state = 1 AND queue = ? AND (priority, place) > (?, ?)"
             sql = search.select("tail", where, "priority, place")
-            return self._jobs(sql, (want.queue, *want.mark, want.limit), Shelf.TAIL)
+            jobs = self._tail(sql, (want.queue, *want.mark, want.limit))
+            _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
+            return jobs
         sql = search.select("tail", "state = 0 AND (run_at, id) > (?, ?)", "run_at, id")
-        return self._jobs(sql, (*want.mark, want.limit), Shelf.TAIL)
+        jobs = self._tail(sql, (*want.mark, want.limit))
+        _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
+        return jobs
 
-    def _jobs(self, sql: str, values: Sequence[object], shelf: Shelf) -> list[Job]:
+    def _tail(self, sql: str, values: Sequence[object]) -> list[Job]:
         traits = self._books.traits
-        return [job_of(row, traits, shelf) for row in self._db.execute(sql, values)]
+        return [job_of(row, traits, Shelf.TAIL) for row in self._db.execute(sql, values)]
 
     def _search(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
         sql, values = search.both_shelves(query)
@@ -245,83 +204,111 @@ class SqliteStore(Store):
 
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
-        with self._reading:
-            db = self._reading_connection()
-            live = self._search(db, query)
-            if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
-                return live
-            pieces = db.execute("SELECT jobs FROM ended ORDER BY id DESC")
-            past = search.among_ended((ended.decode(piece) for (piece,) in pieces), query)
-            return search.merge(live, past, query)
+        try:
+            with self._reading:
+                db = self._reading_connection()
+                live = self._search(db, query)
+                if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
+                    return live
+                past = search.among_ended(map(_ended_in, db.execute("SELECT * FROM ended")), query)
+                return search.merge(live, past, query)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        except ValueError as error:
+            raise StoreDamaged(f"{self.path}: {error}") from error
 
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
-        with self._reading:
-            rows = self._reading_connection().execute(
-                "SELECT queue, state, failures > 0, count(*) FROM "
-                "(SELECT queue, state, failures FROM jobs UNION ALL "
-                "SELECT queue, state, failures FROM tail) GROUP BY 1, 2, 3"
-            )
-            return search.count_rows(rows)
+        try:
+            with self._reading:
+                rows = self._reading_connection().execute(
+                    "SELECT queue, state, failures > 0, count(*) FROM "
+                    "(SELECT queue, state, failures FROM jobs UNION ALL "
+                    "SELECT queue, state, failures FROM tail) GROUP BY 1, 2, 3"
+                )
+                return search.count_rows(rows)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
 
     def backup(self, path: str) -> None:
         """Copy the whole store into a new file, synced before this returns."""
         if os.path.exists(path):
             raise StoreError(f"{path} exists")
-        source = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
-        copy_into(source, path)
+        try:
+            copy_into(connect_to_read(self.path), path)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{path}: {error}") from error
 
     def _reading_connection(self) -> sqlite3.Connection:
         if self._reader is None:
-            self._reader = sqlite3.connect(
-                f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, timeout=5
-            )
-            self._reader.execute("PRAGMA query_only = ON")
+            self._reader = connect_to_read(self.path)
         return self._reader
 
     def wants_tidying(self) -> bool:
-        """Whether the log has grown enough to be moved into the file."""
+        """Whether the log has grown enough to be moved into the file, or the disk is short."""
         if self._index < 0:
             self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
         frames = os.pread(self._index, 4, LOG_FRAMES_AT)
-        return int.from_bytes(frames, sys.byteorder) > CHECKPOINT_PAGES
+        return int.from_bytes(frames, sys.byteorder) > CHECKPOINT_PAGES or self._is_bloated()
+
+    def _is_bloated(self) -> bool:
+        """Whether the file has more unused room in it than the disk has left."""
+        disk = os.statvfs(self.path)
+        room = disk.f_bavail * disk.f_frsize
+        if os.stat(self.path).st_size < room:
+            return False
+        [unused] = self._db.execute("PRAGMA freelist_count").fetchone()
+        [pages] = self._db.execute("PRAGMA page_count").fetchone()
+        # What is in use passes through the log and must find room there.
+        return bool(unused * PAGE_BYTES > room > 2 * (pages - unused) * PAGE_BYTES)
 
     def tidy(self) -> None:
-        """Move the log into the file. Without room it is left for later."""
+        """Move the log into the file, and give the disk back what it needs more than we do.
+
+        Without room for that it is left for later.
+        """
         self._step("before-checkpoint")
-        try:
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error as error:
-            failure = self._failed(error)
-            if not isinstance(failure, StoreFull):
-                raise failure from error
+        if self._checkpoint() and self._is_bloated():
+            try:
+                self._db.execute("VACUUM")
+            except sqlite3.Error as error:
+                failure = self._failed(error)
+                if not isinstance(failure, StoreFull):
+                    raise failure from error
+            self._shrink_log()
         self._step("after-checkpoint")
 
     def close(self) -> None:
-        """Move the log into the file and let both go."""
+        """Move the log into the file and let both go. Without room the log stays."""
         if self._index >= 0:
             os.close(self._index)
         if self._reader is not None:
             self._reader.close()
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
         try:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self._checkpoint()
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
         finally:
+            # SQLite removes a log that is empty. We never cut one to nothing before: `check_log`
+            # takes that for damage.
             self._db.close()
 
 
-def copy_into(source: sqlite3.Connection, path: str) -> None:
-    """Copy a database into a new file and make it durable, name and all; closes the source."""
-    target = sqlite3.connect(path)
-    try:
-        source.backup(target)
-    finally:
-        target.close()
-        source.close()
-    for name in (path, os.path.dirname(os.path.abspath(path))):
-        descriptor = os.open(name, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _name_of(error: sqlite3.Error) -> str:
+    """SQLite's name of an error; values that the driver cannot read have none."""
+    return getattr(error, "sqlite_errorname", None) or UNREADABLE
+
+
+def _check_order(keys: list[tuple[int, int]]) -> None:
+    """Each job comes once and in its turn; a damaged index may say otherwise."""
+    if any(first >= second for first, second in pairwise(keys)):
+        raise ValueError("an index of the tail is damaged: jobs come twice or in disorder")
+
+
+def _ended_in(row: Row) -> list[Job]:
+    *piece, crc = row
+    if seal(piece) != crc:
+        raise ValueError("the history of ended jobs is damaged")
+    return ended.decode(piece[2])

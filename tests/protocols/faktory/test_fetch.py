@@ -204,8 +204,9 @@ def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before() -> None:
 
 def test_a_name_may_be_asked_for_that_no_job_could_have() -> None:
     world = World()
-    client = world.client()
+    client, waiting = world.client(), world.client()
     assert client.fetch("ä!", "b") is None
+    waiting.send(encode_fetch("ä!"))
     assert client.push("jid-0001", queue="ä!").kind == "-"
 
 
@@ -235,7 +236,11 @@ def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
     world = World()
     worker = world.client("w1")
     policy = Policy(failures=2, lease_ms=5_000)
-    for body, media in ((b"plain text", "bytes"), (b"[1, 2]", "json-args"), (b"\xff\0", "bytes")):
+    for body, media in (
+        (b"plain text", "bytes"),
+        (b"[1, \r\n2]", "json-args"),
+        (b"\xff\0", "bytes"),
+    ):
         world.broker.submit(NewJob("q", "fn", body, policy, "H:x:1", media, "other"), world.now)
     assert worker.fetch("q") == {
         "enqueued_at": "2026-09-21T14:13:20.000Z",
@@ -247,11 +252,21 @@ def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
         "args": ["plain text"],
         "reserve_for": 5,
     }
-    units = [worker.fetch("q"), worker.fetch("q")]
-    assert [unit["args"] for unit in units if unit] == [[1, 2], [{"base64": "/wA="}]]
+    assert b'"args":[1,2]' in worker.fetch_raw("q")
+    assert b'"args":[{"base64":"/wA="}]' in worker.fetch_raw("q")
     for _ in range(3):
         assert worker.ack("H:x:1") == OK
     assert not world.jobs()
+
+
+def test_each_job_says_when_it_was_queued() -> None:
+    world = World()
+    client = world.client()
+    for i in range(3):
+        client.push(f"jid-000{i}")
+        world.pass_time(1_001)
+    units = [client.fetch() for _ in range(3)]
+    assert [unit["enqueued_at"][17:] for unit in units if unit] == ["20.000Z", "21.001Z", "22.002Z"]
 
 
 def test_times_are_those_on_the_wall() -> None:
@@ -284,6 +299,16 @@ def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more() -> N
     assert world.engine.consumers() == 0
     assert not producer.is_hung_up
     assert [job.state for job in world.jobs()] == [State.READY]
+
+
+@pytest.mark.parametrize("wid", ["", "w1"])
+def test_who_has_fetched_before_gets_nothing_more_when_the_server_stops(wid: str) -> None:
+    world = World()
+    worker = world.client(wid)
+    assert worker.fetch() is None
+    worker.push("jid-0001")
+    world.stop()
+    assert worker.ask(encode_fetch()) == NULL
 
 
 def test_a_worker_that_comes_when_the_server_stops_is_sent_away() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.faktory.wire import encode_push
+from franca.protocols.faktory.wire import encode_push, encode_push_many
 from tests.protocols.faktory.puppet import OK, START, World, err, job
 
 
@@ -241,6 +241,37 @@ def test_a_thousand_jobs_at_once() -> None:
     first = client.fetch()
     assert first is not None
     assert first["jid"] == "jid-00000"
+
+
+def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once() -> None:
+    world = World()
+    flooder, other = world.client(), world.client()
+    jobs = [job(f"jid-{i:05}", i) for i in range(1_999)] + [job("short")]
+    data = encode_push_many(jobs) + b"TRACK x\r\n"
+    world.engine.received(flooder.link, data[:50])
+    world.engine.received(flooder.link, data[50:])
+    world.engine.turn(world.now)
+    assert world.broker.totals.pushed == 500
+    assert other.push("jid-other") == OK
+    world.engine.received(flooder.link, b"TRACK y\r\n")
+    world.run()
+    replies = flooder.take_all()
+    assert json.loads(replies[0].body or b"") == {
+        "short": "jobs must have a reasonable jid parameter"
+    }
+    assert [reply.kind for reply in replies] == ["$", "-", "-"]
+    assert world.broker.totals.pushed == 2_000
+
+
+@pytest.mark.parametrize("tail", [b"", b"TRACK x\r\n", b"TRACK"])
+def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(tail: bytes) -> None:
+    world = World()
+    client = world.client()
+    jobs = [job(f"jid-{i:05}", i) for i in range(2_000)]
+    world.engine.received(client.link, encode_push_many(jobs) + tail)
+    world.engine.turn(world.now)
+    client.hang_up()
+    assert world.broker.totals.pushed == 2_000
 
 
 def test_nothing_of_many_is_pushed_if_one_has_no_shape() -> None:

@@ -10,7 +10,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-_SOURCE = Path(__file__).with_name("shim.c")
+_HERE = Path(__file__).parent
+_SOURCE = _HERE / "shim.c"
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-U_FORTIFY_SOURCE")
 
@@ -20,9 +21,10 @@ class NoCompiler(RuntimeError):
 
 
 def build(into: Path) -> Path:
-    """Compile the library into this directory, unless it is there and newer than its source."""
+    """Compile the library into this directory, unless it is there and newer than its sources."""
     library = into / "shim.so"
-    if library.exists() and library.stat().st_mtime > _SOURCE.stat().st_mtime:
+    changed = max(part.stat().st_mtime for part in _HERE.glob("*.[ch]"))
+    if library.exists() and library.stat().st_mtime > changed:
         return library
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:

@@ -1,20 +1,12 @@
 """One Faktory connection: lines in, verbs of the broker, replies out, strictly in order.
 
-While a FETCH waits for a job, or a MUTATE for the store, the conversation holds: nothing behind
-it is acted on. What steers the server as a whole is in `steering.py`.
-
-Who may settle a lease. A job is held by the `wid` of the connection that fetched it, or by the
-connection itself where it said none, and ACK and FAIL name only a jid. The holder's word counts.
-Another worker's word never does. Where one side has no `wid` there is nothing to compare, and
-the original takes anybody's word; then it counts while the job was delivered exactly once,
-because it cannot be the word of an earlier delivery. An ACK that comes after the lease ran out
-counts by the same rules as long as nobody was given the job since.
+While a FETCH waits for a job, a MUTATE for the store or a large PUSHB for its next turn, the
+conversation holds: nothing behind it is acted on. Whose ACK counts is decided in `claims.py`;
+what steers the server as a whole is in `steering.py`.
 """
 
 from __future__ import annotations
 
-import hmac
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -22,20 +14,21 @@ import msgspec
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted, Unmet
-from franca.core.model import NEVER, Demand, Failure, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Conversation, Link
-from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
-from franca.protocols.faktory.messages import Ack, Beat, Fail, Hello
-from franca.protocols.faktory.wire import (
-    EMPTY_MAP,
-    NULL,
-    OK,
-    bulk,
-    error,
-    greeting,
-    password_hash,
+from franca.protocols.faktory.claims import ANONYMOUS, expired_of, held_by
+from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
+from franca.protocols.faktory.job import Bulk
+from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
+from franca.protocols.faktory.reports import (
+    failure_in,
+    read_ack,
+    read_beat,
+    read_fail,
+    read_usual_ack,
 )
+from franca.protocols.faktory.wire import EMPTY_MAP, NULL, OK, bulk, error
 from franca.protocols.faktory.workers import Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -44,21 +37,9 @@ if TYPE_CHECKING:
 FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 FETCH_QUEUES_MAX: Final = 1_024
-HELLO_BYTES_MAX: Final = 64 * 1024
-"""A stranger's line; nobody needs more to say who it is."""
-ROUNDS_MIN: Final = 1_000
-ROUNDS_MAX: Final = 2_000
-"""Hashes that a password costs. Each of ours costs us as much as it costs a guesser."""
-ERROR_KIND_BYTES: Final = 100
-ANONYMOUS: Final = "link "
-"""What the holder's name of a connection without a `wid` begins with."""
 
-LEASED = State.LEASED
 _LF: Final = b"\n"
 _CR: Final = ord("\r")
-_PASSWORD_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_read_ack = msgspec.json.Decoder(Ack).decode
-_read_any_ack = msgspec.json.Decoder(dict[str, str | None]).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -66,6 +47,7 @@ class FaktoryConversation(Conversation):
     """The dialogue with one client, from its greeting on."""
 
     def __init__(self, service: FaktoryService, link: Link) -> None:
+        settings = service.settings
         self.link = link
         self.service = service
         self.broker = service.broker
@@ -79,17 +61,17 @@ class FaktoryConversation(Conversation):
         self._behind = False
         self._session: Session | None = None
         self._holder = ""
+        self._bulk: Bulk | None = None
         self._demand: Demand | None = None
-        self._asked = b""
-        self._queues: tuple[str, ...] = ("default",)
+        self._asked: bytes | None = None
+        self._queues: tuple[str, ...] = ()
+        self._wanted: tuple[str, ...] = ()
         self._last_grant: Job | None = None
         self._last_attempt = 0
-        self._rounds = 0
-        self._salt = ""
-        if service.settings.password:
-            self._rounds = service.rng.randrange(ROUNDS_MIN, ROUNDS_MAX + 1)
-            self._salt = f"{service.rng.getrandbits(128):032x}"
-        link.write(greeting(self._rounds, self._salt))
+        self._challenge = Challenge(
+            settings.password, service.rng, old_too=settings.allow_v1_passwords
+        )
+        link.write(self._challenge.greeting())
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -98,9 +80,10 @@ class FaktoryConversation(Conversation):
         if self._behind or self.holding:
             return self._catch_up(data, now)
         link = self.link
+        size = len(data)
         start = 0
         left = self._share
-        while left:
+        while True:
             end = data.find(_LF, start)
             if end < 0 or end - start > self._line_max + 1:
                 break
@@ -110,21 +93,19 @@ class FaktoryConversation(Conversation):
             left -= 1
             act = self._verbs.get(verb)
             if act is None:
-                self._on_unknown(verb, rest)
+                self._on_unknown(verb)
             else:
                 act(self, rest, now)
-            if self.holding or link.closing:
+            if start == size or not left or self.holding or link.closing:
                 break
         self.service.commands += self._share - left
-        if start == len(data) or link.closing:
-            return False
+        if start == size or link.closing:
+            return self._bulk is not None
         self._behind = True
-        self._buffer.feed(data[start:] if start else data)
-        if self.holding:
-            return False
-        if left:
+        self._buffer.feed(data[start:])
+        if left and not self.holding:
             return self._catch_up(b"", now)
-        return _LF in data[start:]
+        return not self.holding or self._bulk is not None
 
     def _catch_up(self, data: bytes, now: Millis) -> bool:
         """The same for what lies in the buffer: parts of lines, or lines that had to wait."""
@@ -132,9 +113,11 @@ class FaktoryConversation(Conversation):
         buffer.feed(data)
         self._behind = True
         link = self.link
+        if self._bulk is not None:
+            self._push_some(self._bulk, now)
         for _ in range(self._share):
             if self.holding:
-                return False
+                return self._bulk is not None
             try:
                 line = buffer.take_line(self._line_max)
             except WireError as refusal:
@@ -147,13 +130,13 @@ class FaktoryConversation(Conversation):
             verb, _, rest = line.partition(b" ")
             act = self._verbs.get(verb)
             if act is None:
-                self._on_unknown(verb, rest)
+                self._on_unknown(verb)
             else:
                 act(self, rest, now)
             if link.closing:
                 return False
         self._behind = len(buffer) > 0
-        return self._behind and not self.holding
+        return self._bulk is not None or (self._behind and not self.holding)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """The FETCH that is waited for is answered; nothing else concerns this protocol."""
@@ -185,6 +168,7 @@ class FaktoryConversation(Conversation):
 
     def stop(self, now: Millis) -> None:
         """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""
+        self._asked = None
         demand = self._demand
         if demand is not None:
             self.broker.withdraw(demand)
@@ -212,6 +196,7 @@ class FaktoryConversation(Conversation):
 
     def hush(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""
+        self._asked = None
         demand = self._demand
         if demand is not None and demand.queues:
             self.broker.withdraw(demand)
@@ -226,7 +211,7 @@ class FaktoryConversation(Conversation):
 
     def fetched_queues(self) -> tuple[str, ...]:
         """The queues of the last FETCH."""
-        return self._queues if self._asked else ()
+        return self._queues
 
     def _part(self, now: Millis) -> None:
         """Want nothing more and belong to no worker."""
@@ -241,11 +226,11 @@ class FaktoryConversation(Conversation):
 
     def _on_hello(self, rest: bytes, now: Millis) -> None:
         """HELLO, or the end: whatever else a stranger says is not worth an answer."""
-        hello = _read_hello(rest)
+        hello = read_hello(rest)
         if hello is None:
             self.link.close()
             return
-        if not self._knows_password(hello):
+        if not self._challenge.is_met_by(hello):
             self.link.write(error("Invalid password"))
             self.link.close()
             return
@@ -264,19 +249,7 @@ class FaktoryConversation(Conversation):
         self.link.known = True
         self.link.write(OK)
 
-    def _knows_password(self, hello: Hello) -> bool:
-        """Whether the salted hash is right. Clients before version 2 hash once."""
-        settings = self.service.settings
-        if not settings.password:
-            return True
-        said = hello.pwdhash or ""
-        is_old = (hello.v or 0) < 2
-        if not _PASSWORD_HASH.fullmatch(said) or (is_old and not settings.allow_v1_passwords):
-            return False
-        right = password_hash(settings.password, self._salt, 1 if is_old else self._rounds)
-        return hmac.compare_digest(said.encode(), right.encode())
-
-    def _on_unknown(self, verb: bytes, rest: bytes) -> None:
+    def _on_unknown(self, verb: bytes) -> None:
         if not self.link.known:
             self.link.close()
             return
@@ -307,29 +280,28 @@ class FaktoryConversation(Conversation):
     def on_push_many(self, rest: bytes, now: Millis) -> None:
         """PUSHB: many jobs; the answer names those that were not taken."""
         try:
-            refused = self.service.intake.push_many(rest, now)
+            self._bulk = self.service.intake.read_many(rest)
         except Unreadable as refusal:
             self.say(error(f"invalid JSON: {refusal.text}"))
-            return
-        self.say_after_commit(bulk(_encode(refused)) if refused else EMPTY_MAP)
+        else:
+            self._push_some(self._bulk, now)
+
+    def _push_some(self, bulk_push: Bulk, now: Millis) -> None:
+        """Take in a turn's share of a PUSHB, and answer it behind the last one."""
+        self.holding = not self.service.intake.push_some(bulk_push, now)
+        if not self.holding:
+            self._bulk = None
+            refused = bulk_push.refused
+            self.say_after_commit(bulk(_encode(refused)) if refused else EMPTY_MAP)
 
     # -- consumers --------------------------------------------------------------------------------
 
     def on_fetch(self, rest: bytes, now: Millis) -> None:
         """FETCH: a job now, or within two seconds, or none."""
-        if rest != self._asked and not self._take_queues(rest):
-            return
-        worker = self.worker
-        queues = self._queues
-        if worker is not None:
-            worker.works = True
-            if worker.state:
-                queues = ()
-        if self.service.stopping:
-            self.say(NULL)
+        if rest != self._asked and not self._may_ask(rest):
             return
         assert self._session is not None
-        demand = Demand(self._session, queues, now + FETCH_WAIT_MS)
+        demand = Demand(self._session, self._wanted, now + FETCH_WAIT_MS)
         answer = self.broker.demand(demand, now)
         if isinstance(answer, Granted):
             self._say_granted(answer.job)
@@ -337,8 +309,11 @@ class FaktoryConversation(Conversation):
             self._demand = demand
             self.holding = True
 
-    def _take_queues(self, rest: bytes) -> bool:
-        """Read the names after FETCH; False if they were refused."""
+    def _may_ask(self, rest: bytes) -> bool:
+        """Whether this connection may ask for jobs, and of which queues; if not, it is told.
+
+        As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again.
+        """
         try:
             names = tuple(dict.fromkeys(name for name in rest.decode().split(" ") if name))
         except UnicodeDecodeError:
@@ -351,8 +326,17 @@ class FaktoryConversation(Conversation):
         if any(len(name.encode()) > most for name in names):
             self.say(error(f"queue names cannot be longer than {most} bytes"))
             return False
-        self._asked = rest
-        self._queues = names or ("default",)
+        self._queues = self._wanted = names or ("default",)
+        worker = self.worker
+        if worker is not None:
+            worker.works = True
+        if self.service.stopping:
+            self.say(NULL)
+            return False
+        if worker is not None and worker.state is not WorkerState.RUNNING:
+            self._wanted = ()  # it waits as any other FETCH does, for nothing
+        else:
+            self._asked = rest
         return True
 
     def _say_granted(self, job: Job) -> None:
@@ -363,18 +347,18 @@ class FaktoryConversation(Conversation):
     def on_ack(self, rest: bytes, now: Millis) -> None:
         """ACK: done. A word that comes too late, or twice, is answered OK and changes nothing."""
         try:
-            jid = _read_ack(rest).jid
+            jid = read_usual_ack(rest).jid
         except BAD_JSON:
-            found = _jid_of(rest)
+            found = read_ack(rest)
             if found is None:
                 self.say(error(f"invalid ACK {rest.decode('utf-8', 'replace')}"))
                 return
             jid = found
-        job = self._settles(jid)
+        job = held_by(self.broker, self._holder, jid)
         if job is not None:
             self.broker.finish(job, job.holder, b"", now)
         else:
-            late = self._settles_late(jid)
+            late = expired_of(self.broker, self._holder, jid)
             if late is not None:
                 self.broker.finish_late(late, late.holder, b"", now)
         self._last_grant = None
@@ -383,62 +367,24 @@ class FaktoryConversation(Conversation):
     def on_fail(self, rest: bytes, now: Millis) -> None:
         """FAIL: not done, and why."""
         try:
-            fail = _FAIL.read(rest)
+            fail = read_fail(rest)
         except Unreadable:
             self.say(error(f"invalid FAIL {rest.decode('utf-8', 'replace')}"))
             return
         if not fail.jid:
             self.say(error("missing JID"))
             return
-        job = self._settles(fail.jid)
+        job = held_by(self.broker, self._holder, fail.jid)
         if job is None:
             self.say(error(f"Job not found {fail.jid}"))
             return
-        limits = self.service.limits
-        text_max = limits.error_text_chars
-        failure = Failure(
-            _trimmed(fail.errtype or "", ERROR_KIND_BYTES) or "unknown",
-            _trimmed(fail.message or "", text_max) or "unknown",
-            [_cut(line or "", text_max) for line in (fail.backtrace or ())[: limits.trace_lines]],
-        )
-        self.broker.fail(job, job.holder, failure, now)
+        self.broker.fail(job, job.holder, failure_in(fail, self.service.limits), now)
         self.say_after_commit(OK)
-
-    def _settles(self, jid: str) -> Job | None:
-        """The running job of that name that this connection may settle; its own comes first."""
-        by_trust = None
-        for job in self.broker.named(jid):
-            if job.state is LEASED:
-                if job.holder == self._holder:
-                    return job
-                if by_trust is None and self._is_trusted_with(job):
-                    by_trust = job
-        return by_trust
-
-    def _settles_late(self, jid: str) -> Job | None:
-        """The job of that name whose lease ran out, if nobody was given it since."""
-        for job in self.broker.named(jid):
-            if (
-                job.story
-                and job.story[-1].how == "expired"
-                and job.state is not LEASED
-                and (job.holder == self._holder or self._is_trusted_with(job))
-            ):
-                return job
-        return None
-
-    def _is_trusted_with(self, job: Job) -> bool:
-        """Whether this cannot be a word from an earlier delivery, as nobody can be told apart."""
-        return (
-            job.attempts == 1
-            and not job.bound
-            and (self._holder.startswith(ANONYMOUS) or job.holder.startswith(ANONYMOUS))
-        )
 
     def on_beat(self, rest: bytes, now: Millis) -> None:
         """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
         try:
-            beat = _BEAT.read(rest)
+            beat = read_beat(rest)
         except Unreadable:
             self.say(error(f"invalid BEAT {rest.decode('utf-8', 'replace')}"))
             return
@@ -462,36 +408,4 @@ class FaktoryConversation(Conversation):
 
 Verb = Callable[[FaktoryConversation, bytes, Millis], None]
 
-_HELLO: Final = Reader(Hello)
-_FAIL: Final = Reader(Fail)
-_BEAT: Final = Reader(Beat)
 _STRANGERS_VERBS: Final[Mapping[bytes, Verb]] = {b"HELLO": FaktoryConversation._on_hello}
-
-
-def _read_hello(rest: bytes) -> Hello | None:
-    if not rest.startswith(b"{"):
-        return None
-    try:
-        return _HELLO.read(rest)
-    except Unreadable:
-        return None
-
-
-def _jid_of(rest: bytes) -> str | None:
-    """The jid in an ACK that has other members too; all of them must be strings."""
-    try:
-        members = _read_any_ack(rest)
-    except BAD_JSON:
-        return None
-    return (members["jid"] or "") if "jid" in members else None
-
-
-def _trimmed(text: str, most: int) -> str:
-    return _cut(text.strip(), most)
-
-
-def _cut(text: str, most: int) -> str:
-    """The first `most` bytes of a text, and no half of a character."""
-    if len(text) * 4 <= most:
-        return text
-    return text.encode()[:most].decode("utf-8", "ignore")

@@ -7,11 +7,11 @@ with `retry`, `created_at` and `reserve_for`, without what only a delivery knows
 from __future__ import annotations
 
 import re
-import zlib
 from typing import Final
+from zlib import crc32
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct, field
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
@@ -27,6 +27,8 @@ RESERVE_S_DEFAULT: Final = 1800
 RESERVE_S_MIN: Final = 60
 RESERVE_S_MAX: Final = 86_400
 JID_BYTES_MIN: Final = 8
+BULK_JOBS: Final = 500
+"""Jobs of one PUSHB taken in during one turn: more would hold up everybody else's."""
 _POLICIES_MAX: Final = 1_000
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _NULL: Final = b"null"
@@ -43,6 +45,14 @@ class Unfit(Refused):
     code = "unfit"
 
 
+class Bulk(Struct):
+    """Jobs that came at once: how many were looked at, and why, by jid, which were refused."""
+
+    jobs: list[WireJob]
+    taken: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+
 class Intake:
     """Takes in pushed jobs. Keeps nothing but the policies that they share."""
 
@@ -50,8 +60,11 @@ class Intake:
         limits = broker.limits
         self._broker = broker
         self._stamps = Stamps()
+        self._now = NEVER
+        self._now_text = ""
         self._args_depth_max = limits.nesting_max - 1
         self._name_max = limits.name_bytes_max
+        self._name_chars = limits.name_bytes_max // 4
         self._body_max = limits.body_bytes_max
         missing = {"jid": Raw(b'""'), "jobtype": Raw(b'""'), "args": Raw(_NULL)}
         self._reader = Reader(WireJob, missing)
@@ -72,11 +85,8 @@ class Intake:
             job = self._reader.read_leniently(text)
         self._submit(job, now)
 
-    def push_many(self, text: bytes, now: Millis) -> dict[str, str]:
-        """Take in what can be taken of many jobs; returns why not, by jid, of the others.
-
-        `Unreadable`, and nothing happened, if any of them is not even the shape of a job.
-        """
+    def read_many(self, text: bytes) -> Bulk:
+        """Many jobs that are to be taken in. `Unreadable` if any has not even a job's shape."""
         check_utf8(text)
         try:
             jobs = self._decode_all(text)
@@ -84,13 +94,18 @@ class Intake:
             jobs = self._read_each(text)
         for job in jobs:
             _check_shape(job)
-        refused: dict[str, str] = {}
-        for job in jobs:
+        return Bulk(jobs)
+
+    def push_some(self, bulk: Bulk, now: Millis) -> bool:
+        """Take in a turn's share of many jobs; True when there are no more."""
+        taken = bulk.taken
+        bulk.taken += BULK_JOBS
+        for job in bulk.jobs[taken : bulk.taken]:
             try:
                 self._submit(job, now)
             except Refused as refusal:
-                refused[job.jid] = refusal.text
-        return refused
+                bulk.refused[job.jid] = refusal.text
+        return bulk.taken >= len(bulk.jobs)
 
     def _read_each(self, text: bytes) -> list[WireJob]:
         try:
@@ -108,13 +123,11 @@ class Intake:
         extra = b""
         if job.custom is not UNSET or job.failure is not UNSET:
             extra = self._set_apart(job)
-        most = self._name_max
+        most = self._name_chars
         if (
             args[0] != _BRACKET
             or not JID_BYTES_MIN <= len(jid) <= most
             or not 0 < len(kind) <= most
-            or not jid.isascii()
-            or not kind.isascii()
             or "\0" in jid
             or "\0" in kind
         ):
@@ -140,28 +153,23 @@ class Intake:
             args = _compact(args)
             job.args = Raw(args)
         if not job.created_at:
-            job.created_at = self._stamps.text(self._broker.wall(now))
+            if now != self._now:
+                self._now = now
+                self._now_text = self._stamps.text(self._broker.wall(now))
+            job.created_at = self._now_text
         job.enqueued_at = None
         job.priority = UNSET
         body = self._encode(job)
         if len(body) > self._body_max:
             raise Unfit(f"jobs cannot be larger than {self._body_max} bytes")
-        self._broker.submit(
-            NewJob(
-                queue,
-                kind,
-                body,
-                policy,
-                jid,
-                JSON_JOB,
-                ORIGIN,
-                run_at=run_at,
-                extra=extra,
-                digest=zlib.crc32(args),
-                once=True,
-            ),
-            now,
+        new = NewJob(
+            queue, kind, body, policy, jid, JSON_JOB, ORIGIN, digest=crc32(args), once=True
         )
+        if extra:
+            new.extra = extra
+        if run_at:
+            new.run_at = run_at
+        self._broker.submit(new, now)
 
     # -- checks, in the original's order ------------------------------------------------------
 

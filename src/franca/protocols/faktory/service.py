@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.core.model import Millis
+from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.info import FactsSource, info
@@ -18,6 +19,8 @@ from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
+
+REAP_MS: Final = 1_000
 
 
 class FaktorySettings(Struct, frozen=True):
@@ -53,6 +56,7 @@ class FaktoryService(Service):
         self.commands = 0
         self.stopping = False
         self._facts = facts
+        self._reap_at: Millis = NEVER
 
     def open(self, link: Link, now: Millis) -> FaktoryConversation:
         """Begin the dialogue on a new link; the greeting is written at once."""
@@ -69,7 +73,9 @@ class FaktoryService(Service):
 
     def tick(self, now: Millis) -> None:
         """Hang up on workers that fell silent."""
-        self.registry.reap(now)
+        if now >= self._reap_at:
+            self._reap_at = now + REAP_MS
+            self.registry.reap(now)
 
     def workers(self) -> list[WorkerView]:
         """The workers that said HELLO and still beat."""

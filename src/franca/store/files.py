@@ -1,0 +1,93 @@
+"""SQLite's files: made whole or not at all, connected to in the one right way, copied, synced."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+
+from franca.store.migrate import migrate
+from franca.store.port import StoreDamaged, StoreError
+
+LOG_BYTES_KEPT = 64 * 1024 * 1024
+"""A log that has grown beyond this in one go is cut when it begins anew."""
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite calls a file and those beside it."""
+
+
+def connect(path: str) -> sqlite3.Connection:
+    """The connection that writes. Every commit on it is on the disk when it returns."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
+    db.execute("PRAGMA cache_size = -65536")
+    db.execute("PRAGMA mmap_size = 0")
+    db.execute("PRAGMA temp_store = MEMORY")
+    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        raise StoreError(f"{path}: the file system does not support a write-ahead log")
+    if db.execute("PRAGMA synchronous").fetchone()[0] != 2:
+        raise StoreError(f"{path}: SQLite does not sync every commit")
+    return db
+
+
+def create_if_missing(path: str, step: Callable[[str], None]) -> None:
+    """Make an empty store under another name, and give it its own when it is whole.
+
+    So a file that is there was whole once, and an empty one is not taken for a new one.
+    """
+    if os.path.exists(path):
+        if os.path.getsize(path) == 0:
+            raise StoreDamaged(f"{path} is empty; remove it to begin with a new store")
+        return
+    if os.path.exists(f"{path}-wal"):
+        raise StoreDamaged(f"{path} is missing, but there is a log of it")
+    fresh = f"{path}.new"
+    remove(fresh)
+    db = connect(fresh)
+    try:
+        migrate(db, step)
+    finally:
+        db.close()
+    sync(fresh)
+    os.replace(fresh, path)
+    sync(os.path.dirname(os.path.abspath(path)))
+
+
+def copy_into(source: sqlite3.Connection, path: str) -> None:
+    """Copy a database into a new file and make it durable, name and all; closes the source.
+
+    A copy that could not be finished is removed.
+    """
+    try:
+        target = sqlite3.connect(path)
+        try:
+            source.backup(target)
+        finally:
+            target.close()
+        sync(path)
+        sync(os.path.dirname(os.path.abspath(path)))
+    except BaseException:
+        remove(path)
+        raise
+    finally:
+        source.close()
+
+
+def remove(path: str) -> None:
+    """Remove a database, if it is there, and all that SQLite put beside it."""
+    for suffix in BESIDE:
+        try:
+            os.unlink(path + suffix)
+        except FileNotFoundError:
+            pass
+
+
+def sync(path: str) -> None:
+    """Have a file's content, or a directory's names, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,122 @@
+"""What a broker must remember at birth, read from SQLite and checked as far as it is read.
+
+Every row that becomes part of it has a checksum, and of those that are only counted there must
+be as many as were written: a wrong memory is worse than none.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+
+from franca.core.changes import QueueSetting, Totals
+from franca.core.ledger import Known, Snapshot
+from franca.core.model import Policy, Schedule, Shelf, State, TailCount
+from franca.store import search
+from franca.store.group import GroupWriter
+from franca.store.rows import Row, Traits, job_of, seal
+
+RECENT_NAMES = 10_000
+
+
+def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
+    """Read what is held and count the tail; `books` learns of it too. ValueError on damage."""
+    for row in _sealed_rows(db, books, "traits"):
+        trait_id, media, origin, policy = row
+        shared = msgspec.msgpack.decode(policy, type=Policy)
+        books.learn(trait_id, Traits(media, origin, shared))
+    *totals, held, tail, sealed = _totals(db)
+    jobs = [job_of(row, books.traits, Shelf.HELD) for row in db.execute(search.select("jobs"))]
+    tails = _tail_counts(db)
+    tail_rows = sum(c.ready + c.scheduled + c.retrying + c.dead + c.leased for c in tails)
+    held_rows = len({job.id for job in jobs})
+    if (held_rows, tail_rows) != (held, tail):
+        raise ValueError(
+            f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
+        )
+    books.held_rows, books.tail_rows = held, tail
+    for batch_id, count in db.execute("SELECT id, count FROM ended ORDER BY id"):
+        books.learn_ended(batch_id, count)
+    settings = _sealed_rows(db, books, "queues")
+    schedules = _sealed_rows(db, books, "schedules")
+    if books.sealed != sealed:
+        raise ValueError("the settings of queues, the schedules or the policies are damaged")
+    return Snapshot(
+        totals=Totals(*totals),
+        held=jobs,
+        tail=tails,
+        first_waiting=db.execute(
+            "SELECT run_at, id FROM tail WHERE state = 0 ORDER BY run_at, id LIMIT 1"
+        ).fetchone(),
+        queues=[QueueSetting(queue, bool(paused)) for queue, paused in settings],
+        schedules=[msgspec.msgpack.decode(piece, type=Schedule) for _, piece in schedules],
+        known=_known(db),
+    )
+
+
+def _totals(db: sqlite3.Connection) -> list[int]:
+    """Counts of jobs, then how many rows there must be on each shelf, then `sealed`."""
+    row: list[int] = list(db.execute("SELECT * FROM totals").fetchone() or ())
+    if not row or seal(row[1:-1]) != row[-1]:
+        raise ValueError("the totals are damaged")
+    return row[1:-1]
+
+
+def _sealed_rows(db: sqlite3.Connection, books: GroupWriter, table: str) -> list[Row]:
+    rows = db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+    for row in rows:
+        books.seal(table, row)
+    return rows
+
+
+def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
+    counts: dict[str, TailCount] = {}
+    for queue, ready in db.execute(
+        "SELECT queue, count(*) FROM tail WHERE state = 1 GROUP BY queue"
+    ).fetchall():
+        first = db.execute(
+            "SELECT priority, place FROM tail WHERE state = 1 AND queue = ? "
+            "ORDER BY priority, place LIMIT 1",
+            (queue,),
+        ).fetchone()
+        counts[queue] = TailCount(queue, ready=ready, first=first)
+    for queue, state, failed, number in db.execute(
+        "SELECT queue, state, failures > 0, count(*) FROM tail WHERE state <> 1 GROUP BY 1, 2, 3"
+    ):
+        count = counts.setdefault(queue, TailCount(queue))
+        if state == State.DEAD:
+            count.dead += number
+        elif state == State.LEASED:
+            count.leased += number
+        elif failed:
+            count.retrying += number
+        else:
+            count.scheduled += number
+    return list(counts.values())
+
+
+def _known(db: sqlite3.Connection) -> list[Known]:
+    """Names and keys that a submit may repeat though their jobs are not in memory."""
+    columns = "id, queue, kind, digest, run_at, state, name, key, attempts, failures"
+    recent = db.execute(
+        f"SELECT * FROM (SELECT {columns} FROM tail ORDER BY id DESC LIMIT {RECENT_NAMES}) "
+        "WHERE state <= 1 AND name <> '' AND attempts = 0"
+    ).fetchall()
+    keyed = db.execute(f"SELECT {columns} FROM tail WHERE key <> '' AND state <= 1").fetchall()
+    rows = {row[0]: row for row in [*keyed, *reversed(recent)]}
+    return [
+        Known(job_id, queue, kind, digest, run_at, State(state), name, key, attempts, failures)
+        for (
+            job_id,
+            queue,
+            kind,
+            digest,
+            run_at,
+            state,
+            name,
+            key,
+            attempts,
+            failures,
+        ) in rows.values()
+    ]

@@ -1,0 +1,216 @@
+"""Planted bugs, each of which the model must catch. A proof that misses one of them has no teeth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from franca.core.broker import Broker
+from franca.core.changes import Changes
+from franca.core.ledger import Ledger, Snapshot
+from franca.core.life import Life
+from franca.core.lines import Lines
+from franca.core.model import Demand, Job, Millis, NewJob, OnConflict, Session, State
+from franca.core.ready import Queue
+from franca.core.waiting import Waiting
+from tests.core.machine import BrokerMachine
+
+Mutation = Callable[[Any], Any]
+MUTANTS: dict[str, tuple[type, str, Mutation]] = {}
+
+
+def mutant(owner: type, method: str) -> Callable[[Mutation], Mutation]:
+    """Plant: what is decorated is handed the method as it is and returns it as it should not be."""
+
+    def plant(change: Mutation) -> Mutation:
+        MUTANTS[change.__name__.replace("_", "-")] = (owner, method, change)
+        return change
+
+    return plant
+
+
+@mutant(Queue, "cut")
+def lose_a_job_at_the_cut(cut: Any) -> Any:
+    return lambda self, keep, keep_bytes: cut(self, keep, keep_bytes)[1:]
+
+
+@mutant(Life, "finish")
+def no_fence(finish: Any) -> Any:
+    return lambda self, job, holder, result, now: finish(self, job, job.holder, result, now)
+
+
+@mutant(Lines, "_shrink_tail")
+def tail_not_counted_down(shrink: Any) -> Any:
+    def keep(self: Lines, queue: Queue) -> None:
+        queue.tail += 1
+        shrink(self, queue)
+
+    return keep
+
+
+@mutant(Lines, "_choose")
+def deliver_from_a_paused_queue(choose: Any) -> Any:
+    def choose_anyway(self: Lines, demand: Demand) -> Queue | None:
+        paused = [q for q in self.queues.values() if q.paused]
+        for queue in paused:
+            queue.paused = False
+        chosen: Queue | None = choose(self, demand)
+        for queue in paused:
+            queue.paused = True
+        return chosen
+
+    return choose_anyway
+
+
+@mutant(Lines, "_enqueue")
+def a_retried_job_keeps_its_place(enqueue: Any) -> Any:
+    def keep(self: Lines, job: Job, queue: Queue, now: Millis) -> None:
+        if job.place:
+            self._offer(job, queue, now)
+        else:
+            enqueue(self, job, queue, now)
+
+    return keep
+
+
+@mutant(Life, "_unlease")
+def a_lost_lease_is_still_listed(unlease: Any) -> Any:
+    def keep(self: Life, job: Job) -> None:
+        session = self._holders.get(job.holder) if job.bound else None
+        unlease(self, job)
+        if session is not None and session.open:
+            session.leases[job.id] = job
+
+    return keep
+
+
+@mutant(Lines, "_lease")
+def a_second_lease_keeps_the_first_timer(lease: Any) -> Any:
+    def keep(self: Lines, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+        until = job.until
+        lease(self, job, demand, queue, now)
+        if until > now:
+            job.until = until
+
+    return keep
+
+
+@mutant(Life, "_tell_end")
+def only_one_watcher_hears_the_end(tell_end: Any) -> Any:
+    def tell(self: Life, job: Job, failure: Any) -> None:
+        watchers = self._watchers.get(job.id, {})
+        for session in list(watchers)[1:]:
+            del watchers[session]
+        tell_end(self, job, failure)
+
+    return tell
+
+
+@mutant(Waiting, "due")
+def due_too_early(due: Any) -> Any:
+    return lambda self, now, most: due(self, now + 50, most)
+
+
+@mutant(Ledger, "drain")
+def a_second_change_is_collapsed_away(drain: Any) -> Any:
+    def collapse(self: Ledger) -> Changes:
+        changes: Changes = drain(self)
+        changes.updated = [job for job in changes.updated if job.state is not State.READY]
+        return changes
+
+    return collapse
+
+
+@mutant(Broker, "submit")
+def join_across_queues(submit: Any) -> Any:
+    def join(self: Broker, new: NewJob, now: Millis, watcher: Session | None = None) -> Any:
+        elsewhere = [queue for queue, key in self._by_key if key == new.key]
+        if elsewhere and new.on_conflict is OnConflict.JOIN:
+            new.queue = elsewhere[0]
+        return submit(self, new, now, watcher)
+
+    return join
+
+
+@mutant(Broker, "restore_at")
+def bound_leases_survive_a_restart(restore_at: Any) -> Any:
+    def keep(self: Broker, snapshot: Snapshot, now: Millis) -> None:
+        for job in snapshot.held:
+            job.bound = False
+        restore_at(self, snapshot, now)
+
+    return keep
+
+
+@mutant(Ledger, "restore")
+def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
+    def forget(self: Ledger, snapshot: Snapshot) -> None:
+        snapshot.tail = []
+        restore(self, snapshot)
+
+    return forget
+
+
+@mutant(Ledger, "restore")
+def the_mark_hides_the_first_of_the_tail(restore: Any) -> Any:
+    def hide(self: Ledger, snapshot: Snapshot) -> None:
+        for count in snapshot.tail:
+            if count.first is not None:
+                count.first = (count.first[0], count.first[1] + 1)
+        restore(self, snapshot)
+
+    return hide
+
+
+@mutant(Ledger, "drain")
+def an_emptied_tail_spares_nobody(drain: Any) -> Any:
+    def spare_none(self: Ledger) -> Changes:
+        changes: Changes = drain(self)
+        changes.spared = []
+        return changes
+
+    return spare_none
+
+
+@mutant(Lines, "_wake_enough")
+def a_wake_up_is_lost(wake_enough: Any) -> Any:
+    def lose(self: Lines, queue: Queue) -> None:
+        if not queue.line:
+            queue.woken += 1
+            wake_enough(self, queue)
+            queue.woken -= 1
+
+    return lose
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The bug of that name, for as long as this lasts."""
+    owner, method, change = MUTANTS[name]
+    with patch.object(owner, method, change(getattr(owner, method))):
+        yield
+
+
+def is_caught(name: str, examples: int) -> bool:
+    """Whether the model finds the bug within so many examples."""
+    effort = settings(
+        max_examples=examples,
+        stateful_step_count=50,
+        phases=[Phase.generate],
+        derandomize=True,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    with planted(name):
+        try:
+            run_state_machine_as_test(BrokerMachine, settings=effort)
+        except Exception:
+            return True
+    return False

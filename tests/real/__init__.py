@@ -1,0 +1,1 @@
+"""The real client libraries, unmodified, against a real server."""

@@ -1,0 +1,51 @@
+"use strict";
+// What all programs here share: how they are told what to be, and how they tell what they do.
+
+const crypto = require("crypto");
+const fs = require("fs");
+const readline = require("readline");
+
+const spec = JSON.parse(process.argv[2]);
+
+function say(event, facts = {}) {
+  fs.writeSync(1, JSON.stringify({ event, ...facts }) + "\n");
+}
+
+// The jobs that workers run; the Python ones are in ../programs/jobs.py.
+const jobs = {
+  echo(jid, ...args) {
+    say("ran", { jid, args });
+  },
+  boom(jid, ...args) {
+    say("ran", { jid, args });
+    throw new Error("boom");
+  },
+  measure(jid, text) {
+    const digest = crypto.createHash("sha256").update(text).digest("hex");
+    say("ran", { jid, args: [text.length, digest] });
+  },
+  async wait(jid, path) {
+    say("started", { jid });
+    while (!fs.existsSync(path)) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    say("ran", { jid, args: [] });
+  },
+};
+
+// A client that does what it is told: a line `[verb, ...args]` in, an answer out.
+async function obey(verbs, close) {
+  say("ready");
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [verb, ...args] = JSON.parse(line);
+    try {
+      say("answer", { value: await verbs[verb](...args) });
+    } catch (error) {
+      say("answer", { error: String(error.message) });
+    }
+  }
+  await close();
+  process.exit(0);
+}
+
+module.exports = { jobs, obey, say, spec };

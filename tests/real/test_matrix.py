@@ -1,0 +1,24 @@
+"""Whoever pushes, whoever works: four libraries on each side, in every pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.kit import KINDS, Stage, until_counts, url
+from tests.real.producers import push
+
+# What JSON can say and both languages read alike.
+ARGS = [1, -2.5, "ü€😀 \u2028 </script>&", None, True, {"b": [1, {"a": []}], "": {}}, []]
+
+
+@pytest.mark.parametrize("worker_kind", KINDS)
+def test_a_worker_runs_the_jobs_of_every_producer(stage: Stage, worker_kind: str) -> None:
+    server = stage.server()
+    address = url(server.port)
+    worker = stage.worker(worker_kind, address)
+
+    for producer_kind in KINDS:
+        push(stage, producer_kind, address, f"from {producer_kind}", "echo", producer_kind, *ARGS)
+
+    assert worker.ran(len(KINDS)) == {f"from {kind}": [kind, *ARGS] for kind in KINDS}
+    until_counts(server.port, working=0, total_processed=len(KINDS), total_failures=0)
