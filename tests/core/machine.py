@@ -11,7 +11,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
@@ -61,7 +60,9 @@ class BrokerMachine(RuleBasedStateMachine):
         self.sessions: list[Session] = []
         self._connect()
         for number in range(backlog):
-            new = NewJob("a", "k", b"x", POLICIES[number % 3], key=f"b{number}", priority=number % 2)
+            new = NewJob(
+                "a", "k", b"x", POLICIES[number % 3], key=f"b{number}", priority=number % 2
+            )
             new.run_at = self.now + delay + number if delay else NEVER
             self._submit(new, None)
 
@@ -94,7 +95,9 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def _submit(self, new: NewJob, watcher: Session | None) -> None:
         model = self.model
-        alive = [j for j in model.jobs.values() if j.state is not DEAD and j.key and j.key == new.key]
+        alive = [
+            j for j in model.jobs.values() if j.state is not DEAD and j.key and j.key == new.key
+        ]
         taken = next((j for j in alive if j.queue == new.queue), None)
         try:
             job = self.broker.submit(new, self.now, watcher)
@@ -111,7 +114,9 @@ class BrokerMachine(RuleBasedStateMachine):
             assert job.id not in model.jobs, "an old id"
             if taken:
                 model.end(taken)
-            entry = Entry(job.id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
+            entry = Entry(
+                job.id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name
+            )
             entry.guest = not new.policy.durable
             model.jobs[job.id] = entry
         entry = model.jobs[job.id]
@@ -125,7 +130,9 @@ class BrokerMachine(RuleBasedStateMachine):
             else:
                 model.enqueue(entry, self.now, self.broker)
 
-    @rule(name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000)))
+    @rule(
+        name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000))
+    )
     def submit_once(self, name: str, queue: str, delay: int) -> None:
         new = NewJob(queue, "k", b"x", POLICIES[0], name=name, once=True, digest=1)
         new.run_at = 1_000_000 + 600_000 if delay else NEVER
@@ -167,7 +174,7 @@ class BrokerMachine(RuleBasedStateMachine):
         names=st.sampled_from(QUEUES),
         wait=st.sampled_from((-1, 0, 2_000)),
         choice=st.sampled_from(list(Choice)),
-        only_wake=st.sampled_from((False, False, False, True)),
+        only_wake=st.booleans(),
     )
     def demand(
         self, who: int, names: tuple[str, ...], wait: int, choice: Choice, only_wake: bool
@@ -213,7 +220,9 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- what a holder says -----------------------------------------------------------------------
 
     @rule(
-        verb=st.sampled_from(("finish", "finish", "fail", "release", "later", "give_back", "extend")),
+        verb=st.sampled_from(
+            ("finish", "finish", "fail", "release", "later", "give_back", "extend")
+        ),
         who=st.integers(0, 3),
         pick=PICK,
     )
@@ -291,10 +300,7 @@ class BrokerMachine(RuleBasedStateMachine):
         mine = list(session.leases.values())
         self.broker.close_session(session, self.now)
         for entry in list(model.jobs.values()):
-            if entry.watchers.pop(session.holder, 0) and not entry.watchers:
-                lives = entry.state is LEASED or not entry.policy.dies_unwatched
-                if not lives:
-                    model.end(entry)
+            model.unwatch(entry, session.holder)
         model.hear(self.broker, self.now)
         for job in mine:
             entry = model.jobs[job.id]
@@ -302,6 +308,22 @@ class BrokerMachine(RuleBasedStateMachine):
             as_failure = session.on_hang_up is OnHangUp.FAIL
             model.lose(entry, self.now, self.broker, as_failure=as_failure)
         self.sessions[who] = self.broker.open_session(session.holder, session.on_hang_up, None)
+
+    @rule(who=st.integers(0, 3), pick=PICK, stop=st.sampled_from((False, False, False, True)))
+    def watch(self, who: int, pick: int, stop: bool) -> None:
+        """Watch a job that is in memory, once more if it was watched before; or watch no more."""
+        if not self.broker.jobs:
+            return
+        job_id = sorted(self.broker.jobs)[pick % len(self.broker.jobs)]
+        session, entry = self.sessions[who], self.model.jobs[job_id]
+        if not stop:
+            self.broker.watch(job_id, session)
+            entry.watchers[session.holder] += 1
+            entry.guest = True
+            return
+        self.broker.unwatch(job_id, session, self.now)
+        self.model.unwatch(entry, session.holder)
+        self.model.hear(self.broker, self.now)
 
     # -- time ---------------------------------------------------------------------------------------
 
@@ -429,8 +451,6 @@ class BrokerMachine(RuleBasedStateMachine):
     def everything_agrees(self) -> None:
         if hasattr(self, "broker"):
             self.model.check(self.broker, truth(self.broker, self.disk))
-            wake = self.broker.next_wake()
-            assert wake is None or wake + 1 > 0
 
 
 class _Noting(Disk):

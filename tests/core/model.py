@@ -99,6 +99,13 @@ class Model:
         self.ends.update(job.watchers)
         del self.jobs[job.id]
 
+    def unwatch(self, job: Entry, holder: str) -> None:
+        """Not watched by this session any more, however often it was."""
+        watched = job.watchers.pop(holder, 0)
+        alone = watched and not job.watchers
+        if alone and job.policy.dies_unwatched and job.state is not LEASED:
+            self.end(job)
+
     def bury(self, job: Entry, now: int) -> None:
         """Dead, or gone where its policy says so."""
         if not (job.policy.bury and job.policy.durable):

@@ -5,6 +5,7 @@ imported product before it starts; `+` joins several. Tweaks change no promise: 
 frequent, so that a short proof meets them.
 
 A mutant that does not find what it means to break must fail loudly: it changes things through `swap`.
+Those about peers, time and settings are in `bugs.py`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-Patch = Callable[[], None]
+from tests.prove import bugs
+from tests.prove.swap import Patch, swap
 
 _PROTOCOLS = "franca.protocols.conversation"
 _LINK = f"{_PROTOCOLS}:Link"
-
-
-def swap(path: str, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace an attribute of `module` or `module:Class` by `make(original)`; it must exist."""
-    module, _, holder_name = path.partition(":")
-    holder: Any = importlib.import_module(module)
-    if holder_name:
-        holder = getattr(holder, holder_name)
-    setattr(holder, name, make(getattr(holder, name)))
 
 
 # -- bugs --------------------------------------------------------------------------------------
@@ -105,6 +98,7 @@ MUTANTS: dict[str, Patch] = {
     "all-wait": all_wait,
     "ignore-eio": ignore_eio,
     "heal-unsynced": heal_unsynced,
+    **bugs.MUTANTS,
 }
 
 
@@ -136,6 +130,7 @@ TWEAKS: dict[str, Patch] = {
     "small-log": small_log,
     "tiny-log": tiny_log,
     "quick-time": quick_time,
+    **bugs.TWEAKS,
 }
 
 

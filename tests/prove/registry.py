@@ -14,6 +14,9 @@ MODULES: dict[str, str] = {
     "fsync-eio": "tests.prove.fsync_eio",
     "slow-disk": "tests.prove.slow_disk",
     "kill9": "tests.prove.kill9",
+    "fence": "tests.prove.fence",
+    "clock": "tests.prove.clock",
+    "poison": "tests.prove.poison",
 }
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -210,10 +211,12 @@ class TlsServer(Server):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         try:
-            with Faktory(self.port, timeout=1.0) as peer:
-                peer._socket = context.wrap_socket(peer._socket)
-                return peer.read_reply().text.startswith("HI ")
-        except (OSError, ValueError):
+            with (
+                socket.create_connection((HOST, self.port), timeout=1.0) as raw,
+                context.wrap_socket(raw) as peer,
+            ):
+                return peer.recv(3) == b"+HI"
+        except OSError:
             return False
 
 

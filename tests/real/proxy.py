@@ -85,14 +85,16 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection((HOST, self._server_port))
+            try:
+                server = socket.create_connection((HOST, self._server_port))
+            except OSError:
+                client.close()
+                continue
             tape = Tape()
             self.tapes.append(tape)
             for side, source, sink in ((CLIENT, client, server), (SERVER, server, client)):
                 source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                pump = threading.Thread(
-                    target=_pump, args=(tape, side, source, sink), daemon=True
-                )
+                pump = threading.Thread(target=_pump, args=(tape, side, source, sink), daemon=True)
                 pump.start()
 
 

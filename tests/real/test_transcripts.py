@@ -6,6 +6,7 @@ committed.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,10 @@ from pathlib import Path
 import faktory
 import pytest
 from faktory.exceptions import FaktoryAuthenticationError
-from franca.control import client as control
 from pyfaktory import Client, Job, JobFilter, MutateOperation, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
+from franca.control import client as control
 from tests.real.kit import PYTHON_KINDS, CallRefused, Program, Stage, eventually, url
 from tests.real.proxy import SERVER, Proxy
 from tests.real.transcript import Transcript
@@ -56,6 +57,7 @@ def test_pyfaktory(stage: Stage) -> None:
         client.queue_unpause(all_queues=True)
         wanted = JobFilter(jids=None, regexp=None, jobtype="boom")
         client.mutate(MutateOperation(cmd="kill", target="retries", filter=wanted))
+        client.mutate(MutateOperation(cmd="discard", target="dead"))
         client.mutate(MutateOperation(cmd="clear", target="scheduled"))
         client.queue_remove(queues=["default"])
         client.info()
@@ -238,4 +240,8 @@ def _compare(name: str, record: Transcript) -> None:
     if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
         path.write_text(found, encoding="utf-8")
     kept = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert found.splitlines() == kept.splitlines(), f"{path.name} differs"
+    if found != kept:
+        changes = difflib.unified_diff(
+            kept.splitlines(), found.splitlines(), "as kept", "as heard now", lineterm=""
+        )
+        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)

@@ -1,8 +1,8 @@
 """Conversations between a client and the server as text that people can read and diff.
 
-`C:` is a command and `S:` its answer, as they were sent, but for two liberties. What differs from
-run to run stands as `<...>`. And a worker that has nothing to do asks again and again: of the
-FETCHes in a row that brought nothing, one is shown.
+`C:` is a command and `S:` its answer, as they were sent, but for three liberties. What differs from
+run to run stands as `<...>`. A worker that has nothing to do asks again and again: of the FETCHes
+in a row that brought nothing, one is shown. And long lines are wrapped.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _DIFFERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _FIXED_TIME = "2099-01-01T00:00:00Z"
 """The one moment that clients name themselves, so it is shown."""
 _IDLE = "S: $-1"
+_WIDTH = 100
 
 
 class Transcript:
@@ -46,7 +47,7 @@ class Transcript:
         self._blocks.append(f"== {title}")
         for number, tape in enumerate(proxy.tapes, 1):
             label = f"-- connection {number}\n" if len(proxy.tapes) > 1 else ""
-            self._blocks.append(label + "\n".join(shown(tape)))
+            self._blocks.append(label + "\n".join(wrapped(line) for line in shown(tape)))
 
     def text(self) -> str:
         return "\n\n".join(self._blocks) + "\n"
@@ -55,12 +56,23 @@ class Transcript:
 _INTRODUCTION = """\
 # C: is what the client sent, S: what the server answered; a bulk answer is one line, its size
 # and its text. <...> stands for what differs from run to run. Of the FETCHes that bring nothing
-# in a row, one is shown. Recorded by tests/real/test_transcripts.py (UPDATE_TRANSCRIPTS=1)."""
+# in a row, one is shown. A long line goes on in the next one, behind three spaces.
+# Recorded by tests/real/test_transcripts.py; UPDATE_TRANSCRIPTS=1 writes it anew."""
 
 
 def shown(tape: Tape) -> list[str]:
     """The lines of one connection."""
     return [normal(line) for line in _without_idling(list(_lines(tape.pieces)))]
+
+
+def wrapped(line: str) -> str:
+    """A long line in pieces, cut behind commas where there are some."""
+    pieces = []
+    while len(line) > _WIDTH:
+        cut = line.rfind(",", _WIDTH // 2, _WIDTH) + 1 or _WIDTH
+        pieces.append(line[:cut])
+        line = "   " + line[cut:]
+    return "\n".join([*pieces, line])
 
 
 def normal(line: str) -> str:
@@ -113,7 +125,7 @@ def _without_idling(lines: list[str]) -> list[str]:
         answer = lines[index + 1] if index + 1 < len(lines) else "C:"
         if after_idle and (answer == _IDLE or answer.startswith("C:")):
             continue
-        if line == _IDLE and kept and kept[-1] == _IDLE:
+        if line == _IDLE and kept and kept[-1] in (_IDLE, "C: END"):
             continue
         kept.append(line)
     return kept

@@ -47,7 +47,7 @@ class StoreContract:
     def desk(self, tmp_path: Path) -> Iterator[Desk]:
         desk = self.desk_in(tmp_path)
         yield desk
-        desk.store.close()
+        desk.close()
 
     # -- jobs on the shelf of those held ------------------------------------------------------
 
@@ -144,6 +144,14 @@ class StoreContract:
         assert [job.id for job in desk.ready()] == [1, 2]
         assert fields_of(desk.ready()[0]) == fields_of(ready)
 
+    def test_a_job_that_is_killed_in_the_tail_keeps_its_new_policy(self, desk: Desk) -> None:
+        job = tailed(1, policy=Policy(bury=False), body=b"b" * LARGE)
+        desk.write(added=[job, tailed(2)])
+        dead = copy(job, state=State.DEAD, run_at=7, policy=Policy(bury=True))
+        desk.write(updated=[dead])
+        desk.reopen()
+        assert desk.live() == all_fields([dead, tailed(2)])
+
     def test_jobs_of_the_tail_that_are_gone_are_not_supplied(self, desk: Desk) -> None:
         jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 7)]
         desk.write(added=jobs)
@@ -191,7 +199,7 @@ class StoreContract:
             a_job(7, body=b"b" * LARGE),
         ]
         desk.write(added=[tailed(1), tailed(2, body=b"b" * LARGE), *staying])
-        desk.write(emptied_tails=["q", "unknown"])
+        desk.write(emptied_tails=["q", "unknown", "q"])
         desk.reopen()
         assert desk.live() == all_fields(staying)
 

@@ -109,6 +109,13 @@ class Desk:
         self._opened_anew = opened_anew
         self.totals = Totals()
         self.snapshot: Snapshot = store.open()
+        self.is_open = True
+
+    @property
+    def sqlite(self) -> SqliteStore:
+        """The store, where it is one of SQLite."""
+        assert isinstance(self.store, SqliteStore)
+        return self.store
 
     def write(self, *wants: Want, **changes: Any) -> list[list[Job]]:
         """One group; what was wanted behind it."""
@@ -119,9 +126,18 @@ class Desk:
 
     def reopen(self) -> Snapshot:
         """Close the store, open it again, and remember what it says."""
-        self.store = self._opened_anew(self.store)
+        if self.is_open:
+            self.is_open = False
+            self.store = self._opened_anew(self.store)
         self.snapshot = self.store.open()
+        self.is_open = True
         return self.snapshot
+
+    def close(self) -> None:
+        """Close the store, unless it could not be opened in the first place."""
+        if self.is_open:
+            self.is_open = False
+            self.store.close()
 
     # -- what is there ------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ class Stores(RuleBasedStateMachine):
         changes, wants = broker.drain(), broker.take_wants()
         answers = [store.write(changes, wants) for store in (self.disk, self.memory, self.sqlite)]
         self.sqlite.commit()
-        expected, in_memory, found = (list(map(_content, answer)) for answer in answers)
+        expected, in_memory, found = (list(map(all_fields, answer)) for answer in answers)
         assert found == expected
         assert in_memory == expected
         self._supply(wants, answers[2])
@@ -240,9 +240,9 @@ class Stores(RuleBasedStateMachine):
         self._settle()
         self.disk.verify(self.broker)
         everything = JobQuery(states=LIVE, limit=10_000)
-        expected = _content(self.disk.find(everything))
-        assert _content(self.sqlite.find(everything)) == expected
-        assert _content(self.memory.find(everything)) == expected
+        expected = all_fields(self.disk.find(everything))
+        assert all_fields(self.sqlite.find(everything)) == expected
+        assert all_fields(self.memory.find(everything)) == expected
         counts = {c.queue: c for c in self.sqlite.counts()}
         assert counts == {c.queue: c for c in self.memory.counts()}
         empty = {c.queue for c in self.broker.counts()} - counts.keys()
@@ -272,21 +272,11 @@ class Stores(RuleBasedStateMachine):
         self.begin(found)
 
 
-def _content(jobs: Sequence[Job]) -> dict[int, dict[str, Any]]:
-    """Jobs in their order, with all that is stored of them."""
-    content = all_fields(jobs)
-    for job in jobs:
-        if job.state is State.DEAD:
-            # An operator's kill makes a job one that is kept; its row need not say so any more.
-            del content[job.id]["policy"]
-    return content
-
-
 def _shown(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot with everything in one order."""
     return {
         "totals": snapshot.totals,
-        "held": _content(sorted(snapshot.held, key=lambda job: job.id)),
+        "held": all_fields(sorted(snapshot.held, key=lambda job: job.id)),
         "tail": sorted(snapshot.tail, key=lambda count: count.queue),
         "first_waiting": snapshot.first_waiting,
         "queues": sorted(snapshot.queues, key=lambda setting: setting.queue),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections import deque
 
-SAMPLES = 1_200
+SAMPLES = 6_000
 
 
 class Gauges:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -25,6 +26,7 @@ T = TypeVar("T")
 Waiter = Callable[[], None]
 
 TICK_S = 0.05
+SAMPLE_S = 0.01
 PATIENCE_S = 0.005
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
@@ -75,6 +77,7 @@ class Node:
         if not store.instant:
             self._writer.start()
         self._ticker = self._loop.call_later(TICK_S, self._tick)
+        self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
 
     def next_link_id(self) -> str:
         """A name for a link that no other link has, in this run or another."""
@@ -117,9 +120,12 @@ class Node:
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
-        self.gauges.sample(self._loop.time(), TICK_S)
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
         self.soon()
+
+    def _sample(self) -> None:
+        self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
+        self.gauges.sample(time.monotonic(), SAMPLE_S)
 
     # -- speaking -----------------------------------------------------------------------------
 
@@ -333,6 +339,7 @@ class Node:
     def close(self) -> None:
         """Stop turning. The store is the caller's to close, after this."""
         self._ticker.cancel()
+        self._sampler.cancel()
         self._failed = True
         if self._writer.is_alive():
             self._commits.put(False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from franca.core.changes import Changes
-from franca.core.model import Job, Policy, Shelf
+from franca.core.model import Job, Policy, Shelf, State
 from franca.store import ended
 from franca.store.rows import (
     BODY_APART_BYTES,
@@ -32,12 +32,14 @@ _OTHER = {Shelf.HELD: Shelf.TAIL, Shelf.TAIL: Shelf.HELD}
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
 _INSERT = {s: f"INSERT INTO {t} ({COLUMNS}) VALUES ({_MARKS})" for s, t in _TABLES.items()}
+_REPLACE = {s: sql.replace("INSERT", "INSERT OR REPLACE", 1) for s, sql in _INSERT.items()}
 _UPDATE = {s: f"UPDATE {t} SET {_SET_LIFE} WHERE id = ?" for s, t in _TABLES.items()}
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
 _SET_TOTALS = (
     "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, last_place = ?, "
     "held_rows = ?, tail_rows = ?, sealed = ?, crc = ?"
 )
+_INSERT_BODY = "INSERT INTO bodies (id, body) VALUES (?, ?)"
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
 Batch = tuple[str, Sequence[Row]]
@@ -78,19 +80,18 @@ class GroupWriter:
             self._flush(group)
         if changes.emptied_tails:
             spared = json.dumps(changes.spared)
-            for queue in changes.emptied_tails:
+            for queue in set(changes.emptied_tails):
                 self._empty_tail(queue, spared, group)
         if changes.moved:
             self._move(changes.moved, group)
         if changes.added:
-            self._insert(changes.added, group)
+            self._insert(changes.added, _INSERT, group)
+            self._insert_bodies(changes.added, group)
             added_held = sum(job.shelf is Shelf.HELD for job in changes.added)
             self.held_rows += added_held
             self.tail_rows += len(changes.added) - added_held
-        for shelf in _TABLES:
-            rows = [(*life_values(j), j.id) for j in changes.updated if j.shelf is shelf]
-            if rows:
-                group.append((_UPDATE[shelf], rows))
+        if changes.updated:
+            self._update(changes.updated, group)
         if changes.gone_held:
             self._delete(changes.gone_held, Shelf.HELD, group)
             self.held_rows -= len(changes.gone_held)
@@ -114,25 +115,40 @@ class GroupWriter:
         group.append((_SET_TOTALS, ((*books, seal(books)),)))
         return group
 
-    def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+    def _insert(self, jobs: Sequence[Job], how: Mapping[Shelf, str], group: list[Batch]) -> None:
         rows: dict[Shelf, list[Row]] = {Shelf.HELD: [], Shelf.TAIL: []}
-        apart: list[Row] = []
         for job in jobs:
             rows[job.shelf].append(row_of(job, self._trait_id(job, group)))
-            if len(job.body) > BODY_APART_BYTES:
-                apart.append((job.id, job.body))
         for shelf, shelf_rows in rows.items():
             if shelf_rows:
-                group.append((_INSERT[shelf], shelf_rows))
+                group.append((how[shelf], shelf_rows))
+
+    def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        apart = [(job.id, job.body) for job in jobs if len(job.body) > BODY_APART_BYTES]
         if apart:
-            group.append(("INSERT OR REPLACE INTO bodies (id, body) VALUES (?, ?)", apart))
+            group.append((_INSERT_BODY, apart))
+
+    def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        held = [(*life_values(job), job.id) for job in jobs if job.shelf is Shelf.HELD]
+        if held:
+            group.append((_UPDATE[Shelf.HELD], held))
+        if len(held) == len(jobs):
+            return
+        tail = [job for job in jobs if job.shelf is Shelf.TAIL]
+        # A kill changes more than a job's life: from then on its policy says that it is kept.
+        dead = [job for job in tail if job.state is State.DEAD]
+        living = [(*life_values(job), job.id) for job in tail if job.state is not State.DEAD]
+        if living:
+            group.append((_UPDATE[Shelf.TAIL], living))
+        if dead:
+            self._insert(dead, _REPLACE, group)
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:
             leaving = [(job.id,) for job in jobs if _OTHER[shelf] is job.shelf]
             if leaving:
                 group.append((_DELETE[shelf], leaving))
-        self._insert(jobs, group)
+        self._insert(jobs, _INSERT, group)
         to_held = sum(job.shelf is Shelf.HELD for job in jobs)
         self.held_rows += 2 * to_held - len(jobs)
         self.tail_rows -= 2 * to_held - len(jobs)

@@ -280,6 +280,31 @@ def test_times_are_those_on_the_wall() -> None:
     assert client.info()["server_utc_time"] == "15:13:20 UTC"
 
 
+def test_a_job_that_comes_together_with_the_word_to_be_quiet_goes_to_another() -> None:
+    world = World()
+    one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
+    one.send(encode_fetch())
+    push = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n'
+    two.send(push + encode_beat("w1", current_state="quiet"))
+    assert one.take() is None
+    unit = other.fetch()
+    assert unit is not None
+    assert "failure" not in unit
+    world.pass_time(2_000)
+    assert one.take_all() == [NULL]
+
+
+def test_a_job_that_comes_together_with_the_stop_stays() -> None:
+    world = World()
+    first, second = world.client(), world.client()
+    first.send(encode_fetch("x") + b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
+    second.send(encode_fetch())
+    world.stop()
+    assert first.take_all() == [NULL, OK]
+    assert second.take_all() == [NULL]
+    assert [job.state for job in world.jobs()] == [State.READY]
+
+
 # -- the server stops ----------------------------------------------------------------------------
 
 

@@ -199,6 +199,23 @@ def test_jobs_in_the_tail_are_meant_too() -> None:
     assert sum(client.fetch() is not None for _ in range(900)) == 900
 
 
+def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end() -> None:
+    world = World()
+    client = world.client()
+    client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(250))
+    world.engine.received(client.link, encode_mutate("discard", "scheduled"))
+    world.engine.turn(world.now)
+    (want,) = world.broker.take_wants()
+    (page,) = world.store.write(world.broker.drain(), [want])
+    for early in page:
+        world.broker.retry(early, world.now)
+    world.engine.supplied(want, page, world.now)
+    world.run()
+    assert client.take() == OK
+    assert {left.state for left in world.jobs()} == {State.READY}
+    assert len(world.jobs()) == len(page) == 200
+
+
 def test_what_lies_behind_a_mutation_waits_for_it() -> None:
     _world, client = populated()
     client.send(encode_mutate("requeue", "dead") + b"FETCH\r\n" + b"TRACK x\r\n" * 200)

@@ -139,15 +139,18 @@ class FaktoryConversation(Conversation):
         return self._bulk is not None or (self._behind and not self.holding)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
-        """The FETCH that is waited for is answered; nothing else concerns this protocol."""
+        """The FETCH that is waited for is answered; nothing else concerns this protocol.
+
+        A job may come for a FETCH that was answered otherwise in the same turn: it goes back.
+        """
         if isinstance(event, Granted):
+            if event.demand is not self._demand or self.link.closing:
+                self.broker.give_back(event.job, session.holder, now)
+                return
             self.holding = False
             self._demand = None
-            if self.link.closing:
-                self.broker.give_back(event.job, session.holder, now)
-            else:
-                self._say_granted(event.job)
-        elif isinstance(event, Unmet):
+            self._say_granted(event.job)
+        elif isinstance(event, Unmet) and event.demand is self._demand:
             self.holding = False
             self._demand = None
             self.say(NULL)

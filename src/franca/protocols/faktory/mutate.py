@@ -142,8 +142,6 @@ class Mutation:
         order = self._order
         if not order.target.holds(job):
             return False
-        if order.jids:
-            return job.name in order.jids
         if order.jobtype and job.kind != order.jobtype:
             return False
         return order.pattern is None or bool(order.pattern.fullmatch(self._renderer.stored(job)))

@@ -1,0 +1,63 @@
+"""What can be seen of a running server from outside: its operations, its memory, its clock's lag."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from franca.control.client import call
+from tests.support.server import Server
+
+MIB_KIB = 1_024
+_EVERY_S = 0.01
+
+
+def ask(server: Server, op: str, **params: object) -> dict[str, Any]:
+    """The result of one operation, over the control socket."""
+    result: dict[str, Any] = json.loads(call(str(server.data), op, params))
+    return result
+
+
+def show(server: Server, jid: str) -> dict[str, Any]:
+    """Everything the server knows of the newest job of that name."""
+    job: dict[str, Any] = ask(server, "jobs.show", job=jid)["jobs"][0]
+    return job
+
+
+class Memory:
+    """Watches how much more memory the server takes than at the beginning, in MiB."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.base_mib = server.rss_kib() / MIB_KIB
+        self.peak_mib = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def growth_mib(self) -> float:
+        """How much more it takes now."""
+        return self._server.rss_kib() / MIB_KIB - self.base_mib
+
+    def _look(self) -> None:
+        while not self._stopping.is_set() and self._server.running:
+            try:
+                self.peak_mib = max(self.peak_mib, self.growth_mib())
+            except (OSError, RuntimeError):
+                return  # it ended in this moment
+            time.sleep(_EVERY_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()

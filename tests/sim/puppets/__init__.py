@@ -1,0 +1,1 @@
+"""Clients that speak real bytes through the real conversations, one file for each protocol."""

@@ -1,0 +1,264 @@
+"""One seeded world: a server, its disk, its peers, and everything that can go wrong between them.
+
+It is a `for` loop. Each step goes to the next moment at which anything happens, lets it happen,
+perhaps breaks something, and looks whether what must hold still holds. Every choice is drawn from
+one generator, so that a seed is a whole story and can be told again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from franca.core.limits import Limits
+from franca.core.model import Millis
+from franca.protocols.conversation import Link
+from tests.prove.events import Event
+from tests.sim.disk import Disk
+from tests.sim.server import Server, Services
+
+START: Millis = 1_790_000_000_000
+HOUR = 3_600_000
+JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
+
+
+class Puppet(Protocol):
+    """A peer: it acts when its time comes and hears what arrives."""
+
+    next_at: Millis
+
+    def act(self, now: Millis) -> None:
+        """Do what one does at this moment, and say when to be asked again."""
+
+    def heard(self, data: bytes, now: Millis) -> None:
+        """Bytes from the server."""
+
+    def cut_off(self, now: Millis) -> None:
+        """The connection is gone."""
+
+    def go_home(self) -> None:
+        """The chaos is over: from now on only finish what there is."""
+
+
+class Wire:
+    """A connection: bytes on their way in both directions, in order, each piece with its moment."""
+
+    def __init__(self, world: World, puppet: Puppet, name: str) -> None:
+        self.world = world
+        self.puppet = puppet
+        self.name = name
+        self.link: Link
+        self.waits_for = 0
+        self.open = True
+        self.hanging_up = False
+        self.to_server: deque[tuple[Millis, bytes]] = deque()
+        self.to_client: deque[tuple[Millis, bytes]] = deque()
+
+    def send(self, data: bytes) -> None:
+        """The server says something."""
+        self.world.put(self.to_client, data)
+
+    def say(self, data: bytes) -> None:
+        """The puppet says something."""
+        if self.open:
+            self.world.put(self.to_server, data)
+
+    def hang_up(self) -> None:
+        """The server closes it: what it said before arrives first."""
+        self.hanging_up = True
+
+    def next_at(self) -> Millis | None:
+        """When the next piece arrives, either way."""
+        moments = [pieces[0][0] for pieces in (self.to_server, self.to_client) if pieces]
+        if self.hanging_up and not self.to_client:
+            moments.append(self.world.now)
+        return min(moments, default=None)
+
+
+@dataclass(slots=True)
+class Faults:
+    """How often things break: chances in each step."""
+
+    crash: float = 0.004
+    drop: float = 0.008
+    jump: float = 0.0
+    slow_disk: float = 0.02
+    cut: float = 0.3
+    delay_ms: int = 40
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a world has lived through."""
+
+    steps: int = 0
+    crashes: int = 0
+    drops: int = 0
+    jumps: int = 0
+    commits: int = 0
+    accepted: dict[str, Millis] = field(default_factory=dict)
+
+
+class World:
+    """Everything there is. `now` is the true time; the server has its own, and the wall a third."""
+
+    def __init__(self, seed: int, services: Services, limits: Limits, faults: Faults) -> None:
+        self.rng = Random(seed)
+        self.now: Millis = START
+        self.faults = faults
+        self.limits = limits
+        self.disk = Disk()
+        self.history: list[Event] = []
+        self.puppets: list[Puppet] = []
+        self.wires: list[Wire] = []
+        self.tally = Tally()
+        self.chaos = True
+        self._services = services
+        self._wires = 0
+        self._commit_at: Millis = 0
+        self._wall_ahead = 0
+        self.server = self._boot()
+
+    # -- for puppets ------------------------------------------------------------------------
+
+    def connect(self, puppet: Puppet, service: str) -> Wire:
+        """A new connection."""
+        self._wires += 1
+        wire = Wire(self, puppet, f"c{self._wires}")
+        wire.link = self.server.open(service, wire, self.now)
+        self.wires.append(wire)
+        return wire
+
+    def put(self, pieces: deque[tuple[Millis, bytes]], data: bytes) -> None:
+        """Send bytes, in one piece or cut anywhere, each piece some time after the one before."""
+        rng = self.rng
+        at = max(self.now, pieces[-1][0] if pieces else 0)
+        while data:
+            cut = len(data)
+            if self.chaos and rng.random() < self.faults.cut:
+                cut = rng.randrange(1, cut + 1)
+            at += rng.randrange(self.faults.delay_ms) if self.chaos else 1
+            pieces.append((at, data[:cut]))
+            data = data[cut:]
+
+    def hang_up(self, wire: Wire) -> None:
+        """The puppet closes its end: what it said last may still arrive, or not."""
+        self._lose(wire, heard=self.rng.random() < 0.5)
+
+    def wall(self) -> Millis:
+        """What the wall clock shows."""
+        return self.now + self._wall_ahead
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Go to the next moment and let it happen."""
+        self.tally.steps += 1
+        self.now = self._next_moment()
+        for wire in self.wires[:]:
+            self._move(wire)
+        if self.server.busy and self.now >= self._commit_at:
+            self.tally.commits += 1
+            self.server.committed(self.now)
+            self._begin_commit()
+        for puppet in self.puppets:
+            if puppet.next_at <= self.now:
+                puppet.act(self.now)
+        if self.chaos:
+            self._break_something()
+        was_busy = self.server.busy
+        self.server.turn(self.now)
+        if not was_busy:
+            self._begin_commit()
+
+    def _next_moment(self) -> Millis:
+        moments = [puppet.next_at for puppet in self.puppets]
+        moments += [at for wire in self.wires if (at := wire.next_at()) is not None]
+        if self.server.busy:
+            moments.append(self._commit_at)
+        if self.server.engine.has_input():
+            moments.append(self.now + 1)
+        wake = self.server.broker.next_wake()
+        if wake is not None:
+            moments.append(max(wake, self.server.engine.next_wake()))
+        return max(self.now, min(moments, default=self.now + 1_000))
+
+    def _begin_commit(self) -> None:
+        if self.server.busy:
+            slow = self.chaos and self.rng.random() < self.faults.slow_disk
+            self._commit_at = self.now + self.rng.randrange(1, 3_000 if slow else 8)
+
+    def _move(self, wire: Wire) -> None:
+        """Let arrive what is due on a wire, the server's words first."""
+        while wire.open and wire.to_client and wire.to_client[0][0] <= self.now:
+            wire.puppet.heard(wire.to_client.popleft()[1], self.now)
+        while wire.open and wire.to_server and wire.to_server[0][0] <= self.now:
+            self.server.engine.received(wire.link, wire.to_server.popleft()[1])
+        if wire.open and wire.hanging_up and not wire.to_client:
+            self._lose(wire, heard=False)
+
+    # -- what goes wrong ----------------------------------------------------------------------
+
+    def _break_something(self) -> None:
+        rng, faults = self.rng, self.faults
+        if rng.random() < faults.drop and self.wires:
+            self.tally.drops += 1
+            self._lose(rng.choice(self.wires), heard=rng.random() < 0.5)
+        if rng.random() < faults.jump:
+            self.tally.jumps += 1
+            self.set_wall(self._wall_ahead + rng.choice(JUMPS))
+        if rng.random() < faults.crash:
+            self.crash()
+
+    def set_wall(self, ahead: int) -> None:
+        """Somebody sets the machine's clock."""
+        self._wall_ahead = ahead
+        self.server.broker.wall_ahead_ms = ahead
+
+    def _lose(self, wire: Wire, *, heard: bool) -> None:
+        """A connection ends; if `heard`, what its puppet said last still arrives."""
+        wire.open = False
+        self.wires.remove(wire)
+        if heard:
+            for _, data in wire.to_server:
+                self.server.engine.received(wire.link, data)
+        wire.puppet.cut_off(self.now)
+        self.server.close(wire, self.now)
+
+    def crash(self) -> None:
+        """The server dies, before or after the group in flight is durable, and is born again.
+
+        What a clock showed wrongly is set right before that: how long a lease was on while nobody
+        counted is something that only the wall can tell.
+        """
+        self.tally.crashes += 1
+        self.set_wall(0)
+        if self.server.busy:
+            if self.rng.random() < 0.5:
+                self.disk.commit()
+            else:
+                self.disk.revert()
+        wires, self.wires = self.wires, []
+        for wire in wires:
+            wire.open = False
+            wire.puppet.cut_off(self.now)
+        before = self.now
+        self.now += self.rng.randrange(1, 5_000)
+        self.server = self._boot()
+        self.history.append(Event("restart", t0=before / 1000, t1=self.now / 1000))
+
+    def _boot(self) -> Server:
+        seed = self.rng.getrandbits(32)
+        return Server(self.disk, self._services, self.limits, seed, self.now)
+
+
+def fingerprint(history: Sequence[Event]) -> str:
+    """A history in sixteen letters: two that differ anywhere have different ones."""
+    encoded = msgspec.json.encode(list(history))
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()

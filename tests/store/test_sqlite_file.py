@@ -1,0 +1,478 @@
+"""What only SQLite promises: synced commits, one shape of file, nothing left lying about."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from franca.core.changes import Changes, QueueSetting
+from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, Shelf, State
+from franca.store import files, migrate, sqlite
+from franca.store.port import StoreDamaged, StoreError
+from franca.store.sqlite import SqliteStore
+from tests.store.kit import (
+    LARGE,
+    Desk,
+    a_job,
+    all_fields,
+    closed_and_opened,
+    copy,
+    killed_and_copied,
+    odd_jobs,
+    tailed,
+)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_at(wanted: str) -> Callable[[str], None]:
+    def step(name: str) -> None:
+        if name == wanted:
+            raise Killed
+
+    return step
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store.db")
+
+
+@pytest.fixture
+def desk(path: str) -> Iterator[Desk]:
+    desk = Desk(SqliteStore(path, ended_jobs=10), closed_and_opened)
+    yield desk
+    desk.close()
+
+
+# -- durability ---------------------------------------------------------------------------------
+
+
+def test_the_log_is_written_ahead_and_every_commit_is_synced(desk: Desk) -> None:
+    db = desk.sqlite._db
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    assert db.execute("PRAGMA mmap_size").fetchone() == (0,)
+
+
+def test_a_connection_that_would_not_sync_is_not_used(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Careless(sqlite3.Connection):
+        def execute(self, sql: str, *_: object) -> sqlite3.Cursor:
+            return super().execute(
+                sql.replace("synchronous = FULL", "synchronous = NORMAL"), *values
+            )
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, **o, factory=Careless))
+    with pytest.raises(StoreError, match="sync"):
+        SqliteStore(path).open()
+
+
+def test_a_group_that_was_written_and_not_committed_is_not_there(
+    desk: Desk, tmp_path: Path
+) -> None:
+    desk.write(added=[a_job(1)])
+    desk.store.write(Changes(added=[a_job(2)]), [])
+    heir = killed_and_copied(desk.sqlite, tmp_path / "heir")
+    assert [job.id for job in heir.open().held] == [1]
+    heir.close()
+
+
+@pytest.mark.parametrize("name", ["50% full", "what?mode=memory", "a#b", "ü €", "-wal"])
+def test_any_name_of_a_directory_will_do(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    desk = Desk(SqliteStore(str(tmp_path / name / "store.db")), closed_and_opened)
+    desk.write(added=[a_job(1)])
+    assert desk.find() == [1]
+    desk.store.backup(str(tmp_path / name / "copy"))
+    assert list(desk.held()) == [1]
+    desk.close()
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+
+def test_a_file_of_a_newer_release_is_refused(desk: Desk, path: str) -> None:
+    desk.sqlite._db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreDamaged, match="newer release"):
+        desk.reopen()
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {len(migrate.migrations())}")
+    connection.close()
+    assert desk.reopen().held == []
+
+
+def test_a_server_killed_while_it_makes_its_store_leaves_nothing_behind(path: str) -> None:
+    with pytest.raises(Killed):
+        SqliteStore(path, step=kill_at("migrate")).open()
+    assert not os.path.exists(path)
+    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk.write(added=[a_job(1)])
+    assert list(desk.held()) == [1]
+    desk.close()
+    assert os.listdir(os.path.dirname(path)) == ["store.db"]
+
+
+def test_a_migration_that_was_killed_before_its_commit_has_not_happened(
+    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs = odd_jobs()
+    desk.write(added=jobs)
+    desk.close()
+    known = migrate.migrations()
+    newer = "ALTER TABLE ended ADD COLUMN mood TEXT NOT NULL DEFAULT 'good';\nDELETE FROM jobs;\n"
+    monkeypatch.setattr(migrate, "migrations", lambda: [*known, newer])
+    store = SqliteStore(path, step=kill_at("migrate"))
+    with pytest.raises(Killed):
+        store.open()
+    monkeypatch.setattr(migrate, "migrations", lambda: known)
+    desk.store = SqliteStore(path)
+    assert all_fields(desk.store.open().held) == all_fields(jobs)
+
+
+def test_migrations_that_are_due_are_made_once_and_in_order(
+    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write(added=[a_job(1)])
+    known = migrate.migrations()
+    more = ["CREATE TABLE first (a);\n", "INSERT INTO first VALUES (1);\n"]
+    monkeypatch.setattr(migrate, "migrations", lambda: [*known, *more])
+    for _ in range(2):
+        assert list(desk.held()) == [1]
+        assert desk.sqlite._db.execute("SELECT a FROM first").fetchall() == [(1,)]
+
+
+# -- bodies that lie apart ----------------------------------------------------------------------------
+
+
+def bodies_in(desk: Desk) -> list[int]:
+    rows = desk.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
+    return [job_id for (job_id,) in rows]
+
+
+def large(job_id: int, shelf: Shelf) -> Job:
+    return a_job(job_id, shelf=shelf, body=b"b" * LARGE)
+
+
+def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
+    held, tail = (
+        [large(n + base, shelf) for n in range(5)]
+        for base, shelf in ((1, Shelf.HELD), (11, Shelf.TAIL))
+    )
+    desk.write(added=[*held, *tail, large(21, Shelf.HELD)])
+    assert bodies_in(desk) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
+    desk.write(gone_held=[held[0]], gone_tail=[tail[0]])
+    desk.write(gone_tail=[a_job(12, body=b"")])
+    desk.write(moved=[copy(held[1], shelf=Shelf.TAIL), copy(tail[2], shelf=Shelf.HELD)])
+    desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
+    assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
+    desk.write(emptied_tails=["q"])
+    assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
+    desk.write(gone_tail=[tail[3]], gone_held=[tail[2]], ended=[tail[2]])
+    assert bodies_in(desk) == [3, 4, 5, 21]
+    desk.write(flushed=True, added=[large(31, Shelf.TAIL)])
+    assert bodies_in(desk) == [31]
+
+
+def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: Desk) -> None:
+    job = a_job(1, body=b"b" * (1 << 20))
+    desk.write(added=[job])
+    log = Path(f"{desk.sqlite.path}-wal")
+    before = log.stat().st_size
+    for shelf in (Shelf.TAIL, Shelf.HELD):
+        desk.write(moved=[copy(job, shelf=shelf)])
+    assert log.stat().st_size - before < len(job.body) // 4
+    assert desk.held() == all_fields([job])
+
+
+# -- damage -----------------------------------------------------------------------------------------
+
+
+def stocked(desk: Desk) -> None:
+    """Something in every table."""
+    desk.write(
+        added=[
+            a_job(1),
+            a_job(2, body=b"h" * LARGE, story=odd_jobs()[6].story),
+            *(tailed(n, priority=n % 3, place=n) for n in range(11, 19)),
+            tailed(19, body=b"t" * LARGE),
+            tailed(20, state=State.WAITING, run_at=5),
+            tailed(21, state=State.DEAD, run_at=5, policy=Policy(failures=3)),
+        ],
+        ended=[a_job(3, state=State.DONE)],
+        queues_saved=[QueueSetting("q", False), QueueSetting("paused", True)],
+        schedules_saved=[Schedule("s", NewJob("q", "k", b"", Policy()), every_ms=5)],
+    )
+
+
+def walk(desk: Desk) -> None:
+    """Read everything that a server reads in its life."""
+    desk.reopen()
+    desk.ready()
+    desk.waiting()
+    desk.recall(states=(State.DEAD,))
+    desk.store.find(JobQuery())
+
+
+DAMAGES = [
+    *(f"UPDATE {table} SET body = x'00' WHERE id = {n}" for table, n in (("jobs", 1), ("tail", 11))),
+    "UPDATE bodies SET body = replace(body, 'h', 'H') WHERE id = 2",
+    "UPDATE bodies SET body = replace(body, 't', 'T') WHERE id = 19",
+    "DELETE FROM bodies WHERE id = 2",
+    "DELETE FROM bodies WHERE id = 19",
+    "DELETE FROM jobs WHERE id = 1",
+    "DELETE FROM tail WHERE id = 11",
+    "DELETE FROM tail WHERE id = 20",
+    "INSERT INTO tail SELECT * FROM jobs WHERE id = 1",
+    *(
+        f"UPDATE {table} SET {column} = {value} WHERE id IN (1, 11)"
+        for table in ("jobs", "tail")
+        for column, value in [
+            ("queue", "'Q'"), ("kind", "'K'"), ("name", "'N'"), ("key", "'Y'"), ("traits", 2), ("traits", 99),
+            ("priority", 77), ("created_at", 77), ("digest", 77), ("extra", "x'77'"), ("body_crc", 77),
+            ("state", 2), ("state", 99), ("place", 77), ("run_at", 77), ("ready_at", 77), ("started_at", 77),
+            ("until", 77), ("holder", "'H'"), ("bound", 1), ("attempts", 77), ("failures", 77), ("losses", 77),
+            ("failed_at", 77), ("story", "x'9077'"), ("life_crc", 77), ("holder", "CAST(x'ff' AS TEXT)"),
+            ("priority", "'text'"), ("place", "x'00'"),
+        ]
+    ),
+    "UPDATE jobs SET id = 99 WHERE id = 1",
+    "UPDATE tail SET id = 99 WHERE id = 11",
+    "UPDATE tail SET state = 4 WHERE id = 20",
+    "UPDATE tail SET run_at = 6 WHERE id = 20",
+    *(
+        f"UPDATE totals SET {column} = {column} + 1"
+        for column in ("pushed", "processed", "failures", "last_job_id", "last_place", "sealed", "crc",
+                       "held_rows", "tail_rows")
+    ),
+    "DELETE FROM totals",
+    "UPDATE queues SET paused = 1 WHERE queue = 'q'",
+    "UPDATE queues SET queue = 'p' WHERE queue = 'q'",
+    "DELETE FROM queues WHERE queue = 'paused'",
+    "INSERT INTO queues VALUES ('more', 0)",
+    "DELETE FROM schedules",
+    "UPDATE schedules SET id = 'S'",
+    "UPDATE schedules SET schedule = x'00'",
+    "DELETE FROM traits WHERE id = 2",
+    "UPDATE traits SET media = 'm' WHERE id = 1",
+    "UPDATE traits SET origin = 'm' WHERE id = 1",
+    "UPDATE traits SET policy = (SELECT policy FROM traits WHERE id = 2) WHERE id = 1",
+    "UPDATE traits SET policy = x'00'",
+    "UPDATE ended SET jobs = replace(jobs, 'body', 'BODY')",
+    "UPDATE ended SET jobs = x'ff'",
+    "UPDATE ended SET count = 7",
+    "DROP TABLE bodies",
+    "DROP TABLE queues",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
+    desk = Desk(SqliteStore(path), closed_and_opened)
+    stocked(desk)
+    walk(desk)
+    desk.sqlite._db.execute(damage)
+    with pytest.raises(StoreDamaged, match=r"store\.db"):
+        walk(desk)
+
+
+def test_jobs_that_an_index_gives_twice_are_refused(desk: Desk, path: str) -> None:
+    """An entry of an index that leads to another row: right row, right checksum, wrong place."""
+    desk.write(added=[tailed(n) for n in (1, 2, 3)])
+    db = desk.sqlite._db
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    [(root,)] = db.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = 'tail_ready'"
+    ).fetchall()
+    desk.close()
+    with open(path, "r+b") as file:
+        start = (root - 1) * 4096
+        file.seek(start + 8)
+        pointers = file.read(6)
+        file.seek(start + 8)
+        file.write(pointers[:2] + pointers[:2] + pointers[4:])
+    desk.store = SqliteStore(path)
+    desk.reopen()
+    with pytest.raises(StoreDamaged, match="twice"):
+        desk.ready()
+
+
+def test_a_row_that_its_table_gives_twice_is_refused(desk: Desk, path: str) -> None:
+    desk.write(added=[a_job(n) for n in (1, 2, 3)])
+    db = desk.sqlite._db
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    [(root,)] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'").fetchall()
+    desk.close()
+    with open(path, "r+b") as file:
+        start = (root - 1) * 4096
+        file.seek(start + 8)
+        pointers = file.read(6)
+        file.seek(start + 8)
+        file.write(pointers[:2] + pointers[:2] + pointers[4:])
+    with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
+        SqliteStore(path).open()
+
+
+def test_a_file_that_is_no_store_is_refused(path: str) -> None:
+    Path(path).write_bytes(b"no database" * 1_000)
+    with pytest.raises(StoreDamaged, match="not a database"):
+        SqliteStore(path).open()
+
+
+def test_an_empty_file_is_not_taken_for_a_new_store(desk: Desk, path: str) -> None:
+    desk.close()
+    os.truncate(path, 0)
+    with pytest.raises(StoreDamaged, match="empty"):
+        SqliteStore(path).open()
+
+
+def test_a_log_without_its_file_is_refused(desk: Desk, tmp_path: Path) -> None:
+    desk.write(added=[a_job(1)])
+    heir = killed_and_copied(desk.sqlite, tmp_path / "heir")
+    os.unlink(heir.path)
+    with pytest.raises(StoreDamaged, match="missing"):
+        heir.open()
+
+
+# -- the history --------------------------------------------------------------------------------------
+
+
+def test_no_history_may_be_kept(path: str) -> None:
+    desk = Desk(SqliteStore(path, ended_jobs=0), closed_and_opened)
+    desk.write(ended=[a_job(1, state=State.DONE)])
+    assert desk.find() == []
+    assert desk.held() == {}
+    desk.close()
+
+
+# -- the log ------------------------------------------------------------------------------------------
+
+
+def churn(desk: Desk, groups: int, size: int = 1_000, jobs: int = 20) -> int:
+    """Jobs that come and go; the size that the log had at most."""
+    log, largest = f"{desk.sqlite.path}-wal", 0
+    for number in range(groups):
+        ids = range(number * jobs + 1, (number + 1) * jobs + 1)
+        batch = [a_job(job_id, body=b"b" * size) for job_id in ids]
+        desk.write(added=batch)
+        desk.write(gone_held=batch, ended=batch)
+        if desk.store.wants_tidying():
+            desk.store.tidy()
+        largest = max(largest, os.path.getsize(log))
+    return largest
+
+
+def test_the_log_stays_small_however_much_passes_through_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
+    assert churn(desk, 60) < 300 * 4_096
+    assert desk.held() == {}
+
+
+def test_the_file_does_not_grow_with_what_has_passed_through_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
+    churn(desk, 20)
+    size = os.path.getsize(desk.sqlite.path)
+    churn(desk, 60)
+    assert os.path.getsize(desk.sqlite.path) <= size * 1.2
+
+
+def test_a_log_that_was_moved_is_not_moved_again_after_each_group(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
+    churn(desk, 60)
+    tidied = 0
+    for number in range(20):
+        desk.write(added=[a_job(10_000 + number)])
+        if desk.store.wants_tidying():
+            desk.store.tidy()
+            tidied += 1
+    assert tidied <= 2
+
+
+def test_a_log_that_grew_in_one_go_is_cut_when_it_begins_anew(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOG_BYTES_KEPT", 200_000)
+    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk.write(added=[a_job(1, body=b"b" * 2_000_000)])
+    assert os.path.getsize(f"{path}-wal") > 2_000_000
+    desk.store.tidy()
+    desk.write(added=[a_job(2)])
+    assert os.path.getsize(f"{path}-wal") <= 200_000
+    assert list(desk.held()) == [1, 2]
+    desk.close()
+
+
+def test_an_orderly_stop_leaves_one_file(desk: Desk, path: str) -> None:
+    desk.write(added=odd_jobs())
+    desk.find()
+    desk.close()
+    assert os.listdir(os.path.dirname(path)) == ["store.db"]
+
+
+# -- backup -------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_whole_and_opens(desk: Desk, tmp_path: Path) -> None:
+    stocked(desk)
+    desk.write(added=[a_job(99)])
+    target = str(tmp_path / "copy.db")
+    desk.store.backup(target)
+    desk.write(added=[a_job(100)])
+    restored = Desk(SqliteStore(target), closed_and_opened)
+    expected = desk.live()
+    del expected[100]
+    assert restored.live() == expected
+    assert restored.find(limit=99) == desk.find(limit=99)[:-1]
+    assert restored.snapshot.queues == desk.reopen().queues
+    restored.write(added=[a_job(101)])
+    walk(restored)
+    restored.close()
+
+
+def test_a_backup_is_of_what_is_committed_and_hinders_nobody(desk: Desk, tmp_path: Path) -> None:
+    desk.write(added=[a_job(1)])
+    desk.store.write(Changes(added=[a_job(2)]), [])
+    desk.store.backup(str(tmp_path / "copy.db"))
+    desk.store.commit()
+    copied = SqliteStore(str(tmp_path / "copy.db"))
+    assert [job.id for job in copied.open().held] == [1]
+    copied.close()
+    assert list(desk.held()) == [1, 2]
+
+
+def test_a_backup_takes_the_place_of_nothing(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "copy.db").write_text("mine")
+    with pytest.raises(StoreError, match="exists"):
+        desk.store.backup(str(tmp_path / "copy.db"))
+    assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+def test_a_backup_that_fails_leaves_no_half_of_one(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stocked(desk)
+
+    def failing(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(files, "sync", failing)
+    with pytest.raises(StoreError, match="Input/output"):
+        desk.store.backup(str(tmp_path / "copy.db"))
+    assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db-shm", "store.db-wal"]
+    with pytest.raises(StoreError, match="nowhere"):
+        desk.store.backup(str(tmp_path / "nowhere" / "copy.db"))
