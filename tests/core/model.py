@@ -127,12 +127,14 @@ class Model:
 
     def lose(self, job: Entry, now: int, broker: Broker, *, as_failure: bool) -> None:
         """A run that ended without a word."""
+        counts = as_failure or job.policy.loss_is_failure
         job.losses += 1
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job)
         elif job.losses >= broker.limits.losses_max or 0 <= job.policy.losses < job.losses:
+            job.failures += counts
             self.bury(job, now)
-        elif as_failure or job.policy.loss_is_failure:
+        elif counts:
             self.fail(job, now)
         else:
             self.ready(job, now, broker)

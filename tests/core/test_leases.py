@@ -225,6 +225,7 @@ def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     owner.session = bench.broker.open_session("holder", RETURN, owner)
     bench.ask(owner.session, "q", until=T + 2_000)
     bench.broker.close_session(owner.session, T)
+    bench.broker.tick(T)
     gone = weakref.ref(owner)
     del owner
     gc.collect()

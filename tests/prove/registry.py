@@ -17,6 +17,9 @@ MODULES: dict[str, str] = {
     "fence": "tests.prove.fence",
     "clock": "tests.prove.clock",
     "poison": "tests.prove.poison",
+    "faktory-auth": "tests.prove.faktory_auth",
+    "bind-policy": "tests.prove.bind_policy",
+    "log-canary": "tests.prove.log_canary",
 }
 
 

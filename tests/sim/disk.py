@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.model import NEVER, Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
@@ -27,9 +27,9 @@ FIELDS = (
 
 
 def copied(job: Job) -> Job:
-    """The same job, sharing nothing that anybody changes."""
+    """What a row keeps of a job, sharing nothing that anybody changes."""
     story = None if job.story is None else [replace(attempt) for attempt in job.story]
-    return replace(job, story=story)
+    return replace(job, story=story, timed=False, progress=b"", result=b"", start_by=NEVER)
 
 
 class Disk:
@@ -40,8 +40,7 @@ class Disk:
         self.settings: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
         self.totals = Totals()
-        self.ended: list[Job] = []
-        self.written = 0
+        self.settled: set[str] = set()
         self._undo: Callable[[], None] = lambda: None
 
     # -- what a store does ------------------------------------------------------------------
@@ -50,12 +49,14 @@ class Disk:
         """Take a group in, and answer what is wanted as it is behind that group."""
         self._keep_undo()
         if changes.flushed:
-            self.rows, self.settings, self.schedules, self.ended = {}, {}, {}, []
+            self._settle(self.rows.values())
+            self.rows, self.settings, self.schedules = {}, {}, {}
         for queue in changes.emptied_tails:
-            emptied = [j for j in self._on(TAIL) if j.queue == queue and j.state is READY]
+            ready = [j for j in self._on(TAIL) if j.queue == queue and j.state is READY]
+            emptied = [job for job in ready if job.id not in changes.spared]
+            self._settle(emptied)
             for job in emptied:
-                if job.id not in changes.spared:
-                    del self.rows[job.id]
+                del self.rows[job.id]
         for job in changes.added:
             assert job.id not in self.rows, f"job {job.id} is added twice"
             self.rows[job.id] = copied(job)
@@ -68,7 +69,7 @@ class Disk:
             for job in gone:
                 assert self.rows[job.id].shelf is shelf, f"job {job.id} goes from the wrong shelf"
                 del self.rows[job.id]
-        self.ended += [copied(job) for job in changes.ended]
+        self._settle([*changes.gone_held, *changes.gone_tail, *changes.ended])
         self.settings.update((setting.queue, setting) for setting in changes.queues_saved)
         self.schedules.update((s.id, replace(s)) for s in changes.schedules_saved)
         for name in changes.queues_gone:
@@ -76,7 +77,6 @@ class Disk:
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
         self.totals = replace(changes.totals)
-        self.written += 1
         return [self._answer(want) for want in wants]
 
     def commit(self) -> None:
@@ -124,13 +124,21 @@ class Disk:
     def _on(self, shelf: Shelf) -> Iterable[Job]:
         return (job for job in self.rows.values() if job.shelf is shelf)
 
+    def _settle(self, jobs: Iterable[Job]) -> None:
+        """Names of jobs that have ended: what a producer was promised is kept."""
+        names = {job.name for job in jobs} - self.settled
+        self.settled |= names
+        self._newly_settled |= names
+
     def _keep_undo(self) -> None:
-        before = (
-            dict(self.rows), dict(self.settings), dict(self.schedules), self.totals, self.ended[:]
-        )  # fmt: skip
+        rows, settings = dict(self.rows), dict(self.settings)
+        schedules, totals = dict(self.schedules), self.totals
+        self._newly_settled: set[str] = set()
 
         def undo() -> None:
-            self.rows, self.settings, self.schedules, self.totals, self.ended = before
+            self.rows, self.settings, self.schedules = rows, settings, schedules
+            self.totals = totals
+            self.settled -= self._newly_settled
 
         self._undo = undo
 

@@ -242,6 +242,12 @@ class StoreContract:
         assert desk.find(limit=100) == [21]
         assert snapshot.totals == desk.totals
 
+    def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(self, desk: Desk) -> None:
+        desk.write(added=[tailed(1), tailed(2, body=b"b" * LARGE)])
+        desk.write(flushed=True, emptied_tails=["q"], added=[tailed(3)])
+        desk.reopen()
+        assert list(desk.live()) == [3]
+
     # -- settings and counts ----------------------------------------------------------------------
 
     def test_queue_settings_are_found_again(self, desk: Desk) -> None:

@@ -67,9 +67,7 @@ def test_a_connection_that_would_not_sync_is_not_used(
 ) -> None:
     class Careless(sqlite3.Connection):
         def execute(self, sql: str, *_: object) -> sqlite3.Cursor:
-            return super().execute(
-                sql.replace("synchronous = FULL", "synchronous = NORMAL"), *values
-            )
+            return super().execute(sql.replace("= FULL", "= NORMAL"))
 
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, **o, factory=Careless))

@@ -41,6 +41,7 @@ from franca.core.model import (
     State,
 )
 from franca.store.memory import MemoryStore
+from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import Disk
 from tests.store.kit import LARGE, LIVE, all_fields, killed_and_copied
@@ -243,6 +244,10 @@ class Stores(RuleBasedStateMachine):
         expected = all_fields(self.disk.find(everything))
         assert all_fields(self.sqlite.find(everything)) == expected
         assert all_fields(self.memory.find(everything)) == expected
+        large = {
+            job_id for job_id, fields in expected.items() if len(fields["body"]) > BODY_APART_BYTES
+        }
+        assert {row[0] for row in self.sqlite._db.execute("SELECT id FROM bodies")} == large
         counts = {c.queue: c for c in self.sqlite.counts()}
         assert counts == {c.queue: c for c in self.memory.counts()}
         empty = {c.queue for c in self.broker.counts()} - counts.keys()

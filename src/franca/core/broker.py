@@ -71,7 +71,7 @@ class Broker(Life):
                 queue.leased += 1
                 if job.until:
                     job.until = min(job.until, now + max(job.until - job.started_at, 0))
-                    self._lease_ends.add(job, job.until)
+                    self._new_leases.append(job)
             elif job.state is WAITING:
                 self._count_waiting(queue, job, +1)
                 if self.waiting.belongs_to_tail(job):
@@ -351,6 +351,7 @@ class Broker(Life):
         self.waiting.clear()
         self.schedules = Schedules()
         self._lease_ends.clear()
+        self._new_leases.clear()
         self._start_ends.clear()
         self._flushed = True
         totals = self.totals
@@ -380,11 +381,13 @@ class Broker(Life):
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come."""
+        self._put_on_the_clock()
         for demand in self._demand_ends.due(now):
             demand.bucket = -1
             self._close_demand(demand)
             self.events.append((demand.session, Unmet(demand)))
         for job in self._lease_ends.due(now):
+            job.timed = False
             if job.state is LEASED:
                 # Said first: the same session may be given the job again at once.
                 session = self._holders.get(job.holder)
@@ -421,6 +424,7 @@ class Broker(Life):
 
     def next_wake(self) -> Millis | None:
         """The moment by which `tick` should be called again, or None."""
+        self._put_on_the_clock()
         spans = (
             self._demand_ends.next_at(),
             self._lease_ends.next_at(),

@@ -153,6 +153,11 @@ class Ledger:
             self._settings[name] = QueueSetting(name, queue.paused)
         return queue
 
+    def sole(self, name: str) -> Job | None:
+        """The one job in memory that goes by this public name; None if none or several do."""
+        found = self._by_name.get(name)
+        return None if isinstance(found, list) else found
+
     def named(self, name: str) -> list[Job]:
         """Every job in memory that goes by this public name, oldest first."""
         found = self._by_name.get(name)

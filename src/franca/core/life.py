@@ -54,7 +54,8 @@ class Life(Lines):
     def _unlease(self, job: Job) -> None:
         queue = self.queues[job.queue]
         queue.leased -= 1
-        if job.until:
+        if job.timed:
+            job.timed = False
             self._lease_ends.discard(job, job.until // LEASE_TICK_MS)
         if job.bound:
             job.bound = False
@@ -116,9 +117,10 @@ class Life(Lines):
         """Let a lease end later; it never ends earlier by this."""
         self._check_held(job, holder)
         if job.until and until > job.until:
-            self._lease_ends.discard(job, job.until // LEASE_TICK_MS)
+            if job.timed:
+                self._lease_ends.discard(job, job.until // LEASE_TICK_MS)
+                self._lease_ends.add(job, until)
             job.until = until
-            self._lease_ends.add(job, until)
             self._touch(job)
 
     def report(self, job: Job, holder: str, kind: str, data: bytes) -> None:
@@ -141,6 +143,8 @@ class Life(Lines):
         elif spent:
             self.totals.processed += 1
             self.totals.failures += 1
+            if as_failure or policy.loss_is_failure:
+                self._count_failure(job, now)
             self._note_attempt(job, how, failure, now)
             self._bury(job, failure, now)
         elif as_failure or policy.loss_is_failure:
@@ -152,9 +156,7 @@ class Life(Lines):
             self._offer(job, self.queues[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, how: str, now: Millis) -> None:
-        job.failures += 1
-        if not job.failed_at:
-            job.failed_at = now
+        self._count_failure(job, now)
         self._note_attempt(job, how, failure, now)
         policy = job.policy
         if policy.fails_watched and job.id in self._watchers:
@@ -165,6 +167,11 @@ class Life(Lines):
             self._park(job, self.queues[job.queue])
         else:
             self._bury(job, failure, now)
+
+    def _count_failure(self, job: Job, now: Millis) -> None:
+        job.failures += 1
+        if not job.failed_at:
+            job.failed_at = now
 
     def _forget_run(self, job: Job) -> None:
         job.until = NEVER

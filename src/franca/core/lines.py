@@ -47,6 +47,8 @@ class Lines(Ledger):
         self.events: list[tuple[Session, Event]] = []
         self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
+        self._new_demands: list[Demand] = []
+        self._new_leases: list[Job] = []
 
     # -- where jobs wait ------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class Lines(Ledger):
             (line.sleepers if demand.only_wake else line.line)[demand] = None
         session.demands[demand] = None
         if demand.until:
-            demand.bucket = self._demand_ends.add(demand, demand.until)
+            self._new_demands.append(demand)
         return None
 
     def withdraw(self, demand: Demand) -> None:
@@ -275,7 +277,7 @@ class Lines(Ledger):
             lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
         if lease_ms:
             job.until = now + lease_ms
-            self._lease_ends.add(job, job.until)
+            self._new_leases.append(job)
         else:
             job.until = NEVER
         if session.on_hang_up is not KEEP:
@@ -287,6 +289,18 @@ class Lines(Ledger):
         self._touch(job)
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
+
+    def _put_on_the_clock(self) -> None:
+        """Time the demands and leases that have lasted until a tick: most do not."""
+        for demand in self._new_demands:
+            if demand.bucket < 0 and demand in demand.session.demands:
+                demand.bucket = self._demand_ends.add(demand, demand.until)
+        self._new_demands.clear()
+        for job in self._new_leases:
+            if job.state is LEASED and job.until and not job.timed:
+                job.timed = True
+                self._lease_ends.add(job, job.until)
+        self._new_leases.clear()
 
     # -- what the store brought -----------------------------------------------------------
 

@@ -132,7 +132,7 @@ class Job(Struct, gc=False, eq=False):
     repeat. `place` orders jobs of one queue and priority; it is kept when a job is returned and
     renewed when it is queued again. `run_at` is when a WAITING job becomes ready and when a
     DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
-    `shelf` says where the store has its row.
+    `timed` leases are on the clock. `shelf` says where the store has its row.
     """
 
     id: JobId
@@ -156,6 +156,7 @@ class Job(Struct, gc=False, eq=False):
     until: Millis = NEVER
     holder: str = ""
     bound: bool = False
+    timed: bool = False
     attempts: int = 0
     failures: int = 0
     losses: int = 0

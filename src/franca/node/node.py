@@ -35,10 +35,11 @@ INSTANT_EVERY_MS = 20
 class Group:
     """What is said when one commit has made it true."""
 
-    __slots__ = ("number", "said", "waiters")
+    __slots__ = ("number", "released", "said", "waiters")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.released = False
         self.said: list[tuple[Connection, bytes]] = []
         self.waiters: list[Waiter] = []
 
@@ -161,7 +162,9 @@ class Node:
             return None
         if self.engine.broker.has_changes():
             return self._forming
-        return self._in_flight if self.busy else None
+        if self.busy and not self._in_flight.released:
+            return self._in_flight
+        return None
 
     def _waiting_group(self, connection: Connection) -> Group:
         """The group behind which a connection's words queue."""
@@ -169,6 +172,7 @@ class Node:
 
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
+        group.released = True
         number = group.number
         for connection, data in group.said:
             if connection.waits_for == number:

@@ -35,12 +35,11 @@ def as_json_args(media: str, body: bytes) -> bytes:
     if media == JSON_JOB:
         return bytes(_JOB.decode(body).args)
     try:
-        _ARRAY.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass
-    else:
-        return body
-    try:
-        return msgspec.json.encode([body.decode()])
+        text = body.decode()
     except UnicodeDecodeError:
         return msgspec.json.encode([{"base64": b64encode(body).decode("ascii")}])
+    try:
+        _ARRAY.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return msgspec.json.encode([text])
+    return body

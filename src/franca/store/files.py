@@ -18,7 +18,8 @@ BESIDE = ("", "-wal", "-shm", "-journal")
 def connect(path: str) -> sqlite3.Connection:
     """The connection that writes. Every commit on it is on the disk when it returns."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
-    db.execute("PRAGMA journal_mode = WAL")
+    # Fetched to the end: a failure of the last step would otherwise go unseen.
+    db.execute("PRAGMA journal_mode = WAL").fetchall()
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA wal_autocheckpoint = 0")
     db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
@@ -48,8 +49,11 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
     db = connect(fresh)
     try:
         migrate(db, step)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         db.close()
+    if os.path.exists(f"{fresh}-wal"):
+        raise StoreError(f"{fresh}: the new store could not be written whole")
     sync(fresh)
     os.replace(fresh, path)
     sync(os.path.dirname(os.path.abspath(path)))

@@ -78,7 +78,7 @@ class GroupWriter:
         group: list[Batch] = []
         if changes.flushed:
             self._flush(group)
-        if changes.emptied_tails:
+        elif changes.emptied_tails:
             spared = json.dumps(changes.spared)
             for queue in set(changes.emptied_tails):
                 self._empty_tail(queue, spared, group)

@@ -317,7 +317,7 @@ def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more() -> N
     assert replies[0] == NULL
     assert len(replies) == 201
     producer.push("jid-0001")
-    assert worker.ask(encode_fetch()) == NULL
+    assert worker.fetch() is None
     assert worker.beat("w1").body == b'{"state":"terminate"}'
     assert world.engine.consumers() == 1
     worker.send(b"END\r\n")
@@ -333,7 +333,7 @@ def test_who_has_fetched_before_gets_nothing_more_when_the_server_stops(wid: str
     assert worker.fetch() is None
     worker.push("jid-0001")
     world.stop()
-    assert worker.ask(encode_fetch()) == NULL
+    assert worker.fetch() is None
 
 
 def test_a_worker_that_comes_when_the_server_stops_is_sent_away() -> None:

@@ -23,6 +23,9 @@ LEASED = State.LEASED
 
 def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
     """The running job of that name that `holder` may settle; its own comes first."""
+    sole = broker.sole(jid)
+    if sole is not None and sole.state is LEASED and sole.holder == holder:
+        return sole
     by_trust = None
     for job in broker.named(jid):
         if job.state is LEASED:

@@ -79,6 +79,21 @@ class FaktoryConversation(Conversation):
         """Act on the whole lines among `data`, at most a turn's share of them."""
         if self._behind or self.holding:
             return self._catch_up(data, now)
+        size = len(data)
+        if data.find(_LF) == size - 1 and 1 < size <= self._line_max:
+            # One whole line, as nearly always.
+            verb, _, rest = data[: -2 if data[-2] == _CR else -1].partition(b" ")
+            self.service.commands += 1
+            act = self._verbs.get(verb)
+            if act is None:
+                self._on_unknown(verb)
+            else:
+                act(self, rest, now)
+            return self._bulk is not None
+        return self._receive_several(data, now)
+
+    def _receive_several(self, data: bytes, now: Millis) -> bool:
+        """Act on several lines that came together, or on parts of lines."""
         link = self.link
         size = len(data)
         start = 0
@@ -333,11 +348,11 @@ class FaktoryConversation(Conversation):
         worker = self.worker
         if worker is not None:
             worker.works = True
-        if self.service.stopping:
-            self.say(NULL)
-            return False
-        if worker is not None and worker.state is not WorkerState.RUNNING:
-            self._wanted = ()  # it waits as any other FETCH does, for nothing
+        is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
+        if is_quiet or self.service.stopping:
+            # It waits as any other FETCH does, for nothing: two client libraries ask again at
+            # once when they are answered at once.
+            self._wanted = ()
         else:
             self._asked = rest
         return True

@@ -158,6 +158,8 @@ class Intake:
                 self._now_text = self._stamps.text(self._broker.wall(now))
             job.created_at = self._now_text
         job.enqueued_at = None
+        if not job.backtrace:
+            job.backtrace = None
         job.priority = UNSET
         body = self._encode(job)
         if len(body) > self._body_max:

@@ -1,0 +1,83 @@
+"""What must hold after every step, whatever went wrong in it.
+
+The numbers are those of the design's list. What only clients can tell (no job lost, none run twice
+without a cause, none after its end) is judged at the end, from their history.
+"""
+
+from __future__ import annotations
+
+from franca.core.broker import Broker
+from franca.core.model import NEVER, Millis, State
+from tests.sim.disk import Disk
+from tests.sim.server import Server
+
+READY, LEASED = State.READY, State.LEASED
+
+
+def after_step(server: Server, now: Millis) -> None:
+    """All that can be seen from inside at any moment."""
+    broker = server.broker
+    leases_are_sound(broker, now)
+    nobody_waits_in_vain(broker)
+    timers_belong_to_something(broker)
+    settled_jobs_are_gone(broker)
+    if server.engine.next_wake() > now:
+        not_asleep(server, now)
+    if not broker.has_changes():
+        server.disk.verify(broker)
+
+
+def leases_are_sound(broker: Broker, now: Millis) -> None:
+    """2: a lease has one holder and an end, and the counts know of it. No job is ready early."""
+    leased = [job for job in broker.jobs.values() if job.state is LEASED]
+    assert all(job.holder for job in leased), "a lease without a holder"
+    endless = [job.id for job in leased if job.until == NEVER and job.policy.lease_ms]
+    assert not endless, f"leases without an end: {endless}"
+    assert len(leased) == sum(q.leased for q in broker.queues.values()), "leases are miscounted"
+    early = [
+        job.id
+        for job in broker.jobs.values()
+        if job.state is READY and job.ready_at == now and job.run_at > broker.wall(now)
+    ]
+    assert not early, f"ready before their time: {early}"
+
+
+def nobody_waits_in_vain(broker: Broker) -> None:
+    """4: nothing stays ready while a demand for its queue stands, but for what the store brings."""
+    for queue in broker.queues.values():
+        if queue.line and not queue.paused:
+            assert not queue.ready or queue.supplying, f"{queue.name}: ready, and a demand waits"
+
+
+def timers_belong_to_something(broker: Broker) -> None:
+    """5: a timer that rings has something to ring for."""
+    for members in broker._lease_ends._buckets.values():
+        assert all(job.state is LEASED for job in members), "a timer of a lease that is over"
+    for waiting in broker._demand_ends._buckets.values():
+        assert all(d in d.session.demands for d in waiting), "a timer of a demand that is over"
+
+
+def not_asleep(server: Server, now: Millis) -> None:
+    """5: what is due has been looked at by the last tick, or is more than one tick may take."""
+    wake = server.broker.next_wake()
+    ticked_at = server.engine.next_wake() - 50
+    late = wake is not None and wake <= ticked_at
+    assert not late or server.broker.waiting.size, f"nobody woke at {wake}; it is {now}"
+
+
+def settled_jobs_are_gone(broker: Broker) -> None:
+    """6: memory holds nothing of a job that has ended."""
+    assert all(job.state <= LEASED for job in broker.jobs.values()), "an ended job is in memory"
+    for found in broker._by_name.values():
+        jobs = found if isinstance(found, list) else [found]
+        assert all(job.id in broker.jobs for job in jobs), "a name of a job that is gone"
+    held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
+    assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
+    assert broker._watchers.keys() <= broker.jobs.keys(), "a job that is gone is watched"
+
+
+def accepted_is_kept(accepted: dict[str, Millis], disk: Disk) -> None:
+    """1: a job that its producer was told is accepted is on the disk, or has ended there."""
+    kept = {row.name for row in disk.rows.values()} | disk.settled
+    lost = [jid for jid in accepted if jid not in kept]
+    assert not lost, f"accepted, and not on the disk: {lost[:5]}"

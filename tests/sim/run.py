@@ -1,0 +1,130 @@
+"""One seed, from the first connection to an empty server, and the verdict on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from franca.core.limits import Limits
+from tests.prove import history
+from tests.prove.events import Event, Rules
+from tests.sim import checks
+from tests.sim.puppets import faktory
+from tests.sim.world import START, Faults, World, fingerprint
+
+STEPS = 1_200
+DRAIN_STEPS = 20_000
+CHECK_EVERY = 7
+"""Steps between two looks at everything; a prime, so that no rhythm hides from it."""
+DRAINED_QUIETLY_MS = 200_000
+"""Longer than any lease of a puppet that went away with a job."""
+BY_THE_CLOCK = ("late", "early", "fifo", "priority")
+"""Verdicts that compare `at` with true time; `checks.py` looks after it where the wall jumps."""
+FAR_AHEAD_MS = 60 * 24 * 3_600_000
+"""A wall clock on which everything is due that was put off while it went wrong."""
+
+
+@dataclass(slots=True)
+class Life:
+    """What came of a seed."""
+
+    seed: int
+    fingerprint: str
+    jobs: int
+    deliveries: int
+    hours: float
+    crashes: int
+    jumps: int
+    violations: list[str]
+
+
+def live(seed: int, steps: int = STEPS) -> Life:
+    """Live through a seed. Whatever does not hold is among the violations."""
+    rng = Random(seed)
+    jumps = rng.random() < 0.25
+    faults = Faults(
+        crash=rng.choice((0.0, 0.002, 0.006)),
+        drop=rng.choice((0.0, 0.005, 0.02)),
+        jump=0.01 if jumps else 0.0,
+        slow_disk=rng.choice((0.0, 0.02, 0.3)),
+        cut=rng.choice((0.0, 0.3, 0.9)),
+        delay_ms=rng.choice((2, 40, 400)),
+    )
+    small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
+    world = World(rng.getrandbits(64), faktory.services, Limits(**small), faults)
+    faktory.populate(world, exact_times=not jumps)
+    broken: list[str] = []
+    try:
+        _storm(world, steps)
+        _calm(world)
+    except AssertionError as error:
+        broken.append(f"after {world.tally.steps} steps: {error}")
+    else:
+        broken += _judge(world, exact_times=not jumps)
+    return Life(
+        seed,
+        fingerprint(world.history),
+        len(world.tally.accepted),
+        sum(e.op == "fetch" and e.out == "ok" for e in world.history),
+        (world.now - START) / 3_600_000,
+        world.tally.crashes,
+        world.tally.jumps,
+        broken,
+    )
+
+
+def _storm(world: World, steps: int) -> None:
+    for number in range(steps):
+        crashes = world.tally.crashes
+        world.step()
+        if world.tally.crashes != crashes:
+            checks.accepted_is_kept(world.tally.accepted, world.disk)
+        if number % CHECK_EVERY == 0:
+            checks.after_step(world.server, world.now)
+
+
+def _calm(world: World) -> None:
+    """No more faults: let everybody finish, until the server has nothing left to give."""
+    world.chaos = False
+    if world.tally.jumps:
+        world.set_wall(FAR_AHEAD_MS)
+    for puppet in world.puppets:
+        puppet.go_home()
+        puppet.next_at = min(puppet.next_at, world.now + 1)
+    quiet_since = world.now
+    for _ in range(DRAIN_STEPS):
+        world.step()
+        counts = world.server.broker.counts()
+        if any(c.ready or c.leased or c.scheduled or c.retrying for c in counts):
+            quiet_since = world.now
+        elif world.now - quiet_since > DRAINED_QUIETLY_MS:
+            checks.after_step(world.server, world.now)
+            checks.accepted_is_kept(world.tally.accepted, world.disk)
+            return
+    raise AssertionError(f"not drained: {world.server.broker.counts()}")
+
+
+def _judge(world: World, *, exact_times: bool) -> list[str]:
+    totals = world.server.broker.totals
+    tally = {"pushed": totals.pushed}
+    moment = world.now / 1000
+    world.history.append(Event("count", t0=moment, t1=moment, tally=tally))
+    # Puppets are cut off in an order of their own, not in that of time.
+    events = sorted(world.history, key=lambda event: (event.t1, event.t0))
+    verdict = history.check(events, drained=True, rules=Rules(epsilon=0.0))
+    broken = [kind for kind in verdict.broken if exact_times or kind not in BY_THE_CLOCK]
+    # A run that nobody heard of may have been a job's last; here we can look where it lies.
+    dead = {f"lost: {row.name}" for row in world.disk.rows.values() if row.losses}
+    samples = [sample for kind in broken for sample in verdict.samples.get(kind, [kind])]
+    return [sample for sample in samples if sample.rpartition(":")[0] not in dead]
+
+
+def hunt(seeds: range, say: Callable[[Life], None]) -> list[Life]:
+    """One life after the other."""
+    lives = []
+    for seed in seeds:
+        life = live(seed)
+        say(life)
+        lives.append(life)
+    return lives
