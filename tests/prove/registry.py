@@ -20,6 +20,7 @@ MODULES: dict[str, str] = {
     "faktory-auth": "tests.prove.faktory_auth",
     "bind-policy": "tests.prove.bind_policy",
     "log-canary": "tests.prove.log_canary",
+    "slow": "tests.prove.slow",
 }
 
 

@@ -23,6 +23,7 @@ from tests.support.server import ROOT
 _PAUSE_S = 0.002
 _PATIENCE_S = 20.0
 _FAULTS_KEPT = 5
+_FOR_EVER = 1e9
 
 T = TypeVar("T")
 
@@ -42,9 +43,9 @@ class Figures(msgspec.Struct):
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which this share of them lies; infinite if there are none."""
+    """The value below which this share of them lies; for ever if there are none."""
     ordered = sorted(values)
-    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else float("inf")
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else _FOR_EVER
 
 
 class Witness:

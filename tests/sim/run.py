@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -65,7 +66,7 @@ def live(seed: int, steps: int = STEPS) -> Life:
     return Life(
         seed,
         fingerprint(world.history),
-        len(world.tally.accepted),
+        world.tally.jobs,
         sum(e.op == "fetch" and e.out == "ok" for e in world.history),
         (world.now - START) / 3_600_000,
         world.tally.crashes,
@@ -112,12 +113,21 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
     world.history.append(Event("count", t0=moment, t1=moment, tally=tally))
     # Puppets are cut off in an order of their own, not in that of time.
     events = sorted(world.history, key=lambda event: (event.t1, event.t0))
-    verdict = history.check(events, drained=True, rules=Rules(epsilon=0.0))
+    # When an answer was decided is known no better than the wires and the disk are quick.
+    quick = world.faults.delay_ms <= 40 and not world.faults.slow_disk
+    rules = Rules(epsilon=0.0, slack=1.0 if quick else 15.0)
+    verdict = history.check(events, drained=True, rules=rules)
     broken = [kind for kind in verdict.broken if exact_times or kind not in BY_THE_CLOCK]
     # A run that nobody heard of may have been a job's last; here we can look where it lies.
     dead = {f"lost: {row.name}" for row in world.disk.rows.values() if row.losses}
     samples = [sample for kind in broken for sample in verdict.samples.get(kind, [kind])]
-    return [sample for sample in samples if sample.rpartition(":")[0] not in dead]
+    # Of a jid that was pushed twice, two jobs may run, and whose run is whose nobody can tell.
+    pushes = Counter(event.jid for event in events if event.op == "push")
+    return [
+        sample
+        for sample in samples
+        if ": ".join(sample.split(": ")[:2]) not in dead and pushes[sample.split(": ")[1]] < 2
+    ]
 
 
 def hunt(seeds: range, say: Callable[[Life], None]) -> list[Life]:

@@ -102,7 +102,20 @@ class Tally:
     drops: int = 0
     jumps: int = 0
     commits: int = 0
-    accepted: dict[str, Millis] = field(default_factory=dict)
+    jobs: int = 0
+    accepted: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+
+    def accept(self, jid: str, queue: str) -> None:
+        """A producer was told that its job is taken."""
+        self.jobs += 1
+        if queue not in self.removed:
+            self.accepted[jid] = queue
+
+    def remove(self, queue: str) -> None:
+        """Somebody is about to remove a queue: from now on nobody can say what is in it."""
+        self.removed.add(queue)
+        self.accepted = {jid: q for jid, q in self.accepted.items() if q != queue}
 
 
 class World:

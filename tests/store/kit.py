@@ -18,8 +18,8 @@ from franca.store.sqlite import SqliteStore
 BIG = 2**63 - 1
 LARGE = 5_000
 """Bytes of a body that lies apart."""
-UNSTORED = frozenset({"start_by", "ended_at", "result", "progress", "timed"})
-"""What no row of a live job keeps: ended jobs have the last three, memory alone the first."""
+UNSTORED = frozenset({"ended_at", "result", "progress", "start_by", "timed"})
+"""What no row of a live job keeps: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
 LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 

@@ -12,8 +12,9 @@ import os
 import sqlite3
 from pathlib import Path
 
-from franca.store.port import StoreBusy
-from franca.store.files import copy_into
+from franca.store.files import copy_into, remove, sync
+from franca.store.port import StoreBusy, StoreDamaged, StoreError
+from franca.store.wal import check_log
 
 STORE = "franca.db"
 LOCK = "lock"
@@ -51,25 +52,29 @@ class DataDir:
         mark = self.path / SUSPECT
         if not mark.exists():
             return False
-        store = Path(self.store_path)
-        if store.exists():
-            fresh = self.path / (STORE + ".fresh")
-            fresh.unlink(missing_ok=True)
-            copy_into(sqlite3.connect(store), str(fresh))
-            for suffix in ("-wal", "-shm"):
-                Path(str(store) + suffix).unlink(missing_ok=True)
-            os.replace(fresh, store)
-            self._sync()
-        mark.unlink()
-        self._sync()
+        try:
+            if os.path.exists(self.store_path):
+                self._copy_store()
+            mark.unlink()
+            sync(str(self.path))
+        except sqlite3.Error as error:
+            raise StoreDamaged(f"{self.store_path}: {error}") from error
+        except OSError as error:
+            raise StoreError(f"{self.store_path} could not be copied: {error}") from error
         return True
 
-    def _sync(self) -> None:
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _copy_store(self) -> None:
+        store = self.store_path
+        fresh = f"{store}.fresh"
+        remove(fresh)
+        check_log(store)
+        copy_into(sqlite3.connect(store), fresh)
+        # The log goes last: until then the old file needs it, and to the new one, which has the
+        # same pages, it says nothing new.
+        os.replace(fresh, store)
+        sync(str(self.path))
+        for suffix in ("-wal", "-shm"):
+            Path(store + suffix).unlink(missing_ok=True)
 
     # -- room on the disk ---------------------------------------------------------------------
 

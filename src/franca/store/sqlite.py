@@ -248,13 +248,17 @@ class SqliteStore(Store):
         """Whether the log has grown enough to be moved into the file, or the disk is short."""
         if self._index < 0:
             self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
-        frames = os.pread(self._index, 4, LOG_FRAMES_AT)
-        return int.from_bytes(frames, sys.byteorder) > CHECKPOINT_PAGES or self._is_bloated()
+        pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
+        room = self._room()
+        # To be moved, the log may need as much room as it has pages: it must not come too late.
+        return pages > CHECKPOINT_PAGES or pages * PAGE_BYTES > room // 8 or self._is_bloated(room)
 
-    def _is_bloated(self) -> bool:
-        """Whether the file has more unused room in it than the disk has left."""
+    def _room(self) -> int:
         disk = os.statvfs(self.path)
-        room = disk.f_bavail * disk.f_frsize
+        return disk.f_bavail * disk.f_frsize
+
+    def _is_bloated(self, room: int) -> bool:
+        """Whether the file has more unused room in it than the disk has left."""
         if os.stat(self.path).st_size < room:
             return False
         [unused] = self._db.execute("PRAGMA freelist_count").fetchone()
@@ -268,7 +272,7 @@ class SqliteStore(Store):
         Without room for that it is left for later.
         """
         self._step("before-checkpoint")
-        if self._checkpoint() and self._is_bloated():
+        if self._checkpoint() and self._is_bloated(self._room()):
             try:
                 self._db.execute("VACUUM")
             except sqlite3.Error as error:

@@ -46,7 +46,7 @@ class Reach(NamedTuple):
 def check_log(path: str) -> None:
     """Raise `StoreDamaged` if more than a torn last group is missing from the log of this file.
 
-    To be called before anything else opens the file. Leaves file and log as they are.
+    To be called before anything else opens the file. Leaves the file and its log as they are.
     """
     log = f"{path}-wal"
     known = reach_in_index(path)
@@ -66,7 +66,8 @@ def check_log(path: str) -> None:
             if _ends_behind(file, header, reached) > 1:
                 raise StoreDamaged(f"{log} is damaged behind page {reached.frames}")
     except FileNotFoundError:
-        return
+        # An index without a log is of one that was removed; the next is not to be held against it.
+        Path(f"{path}-shm").unlink(missing_ok=True)
     except sqlite3.Error as error:
         raise StoreDamaged(f"{path}: {error}") from error
 

@@ -178,7 +178,7 @@ class Producer(Client):
     def _push(self, job: dict[str, object], event: Event) -> None:
         def hear(reply: Reply) -> None:
             assert reply == OK, reply
-            self.world.tally.accepted[event.jid] = self.world.now
+            self.world.tally.accept(event.jid, event.queue)
 
         self._jobs[event.jid] = job
         self.say(words.encode_push(job), event, hear)
@@ -240,7 +240,11 @@ class Worker(Client):
         """How long a run takes; now and then longer than it may."""
         if self.retiring:
             return 1
-        return self.rng.randrange(60_000, 130_000) if self.rng.random() < 0.03 else self.rng.randrange(1, 4_000)
+        return (
+            self.rng.randrange(60_000, 130_000)
+            if self.rng.random() < 0.03
+            else self.rng.randrange(1, 4_000)
+        )
 
     def _word(self) -> str:
         if self.retiring:
@@ -257,7 +261,11 @@ class Worker(Client):
             self.world.hang_up(self.wire)
         elif word == "fail":
             event = Event("fail", jid=jid)
-            self.say(words.encode_fail(jid, "it broke", "Oops"), event, lambda r: self._on_report(event, r))
+            self.say(
+                words.encode_fail(jid, "it broke", "Oops"),
+                event,
+                lambda r: self._on_report(event, r),
+            )
         else:
             event = Event("ack", jid=jid)
             self.say(words.encode_ack(jid), event, lambda r: self._on_report(event, r))
@@ -303,6 +311,8 @@ class Operator(Client):
     def _steer(self, what: str, queue: str) -> None:
         assert what in ("pause", "resume", "remove")
         event = Event(what, queue=queue)  # type: ignore[arg-type]
+        if what == "remove":
+            self.world.tally.remove(queue)
         self.say(words.encode_line("QUEUE", what.upper(), queue), event, self._on_done)
 
     def _mutate(self) -> None:
@@ -317,7 +327,9 @@ class Operator(Client):
             return  # it would run before its time, and rightly so
         event = Event("release" if cmd == "requeue" else "remove", jid=jid)
         self.say(
-            words.encode_mutate(cmd, target, jids=[jid]), event, lambda r: self._on_mutated(event, r)
+            words.encode_mutate(cmd, target, jids=[jid]),
+            event,
+            lambda r: self._on_mutated(event, r),
         )
 
     def _on_mutated(self, event: Event, reply: Reply) -> None:

@@ -1,0 +1,306 @@
+"""A full disk: room is made once, the group is tried again, and the books stay right."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from franca.core.changes import Changes
+from franca.core.model import Job, JobQuery
+from franca.store.port import Store, StoreError, StoreFull
+from franca.store.sqlite import SqliteStore
+from tests.store.kit import Desk, a_job, all_fields
+
+MIB = 1 << 20
+
+
+class Reserve:
+    """Room that can be given up once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.give_up: Callable[[], bool] = lambda: True
+
+    def __call__(self) -> bool:
+        self.asked += 1
+        return self.give_up()
+
+
+@pytest.fixture
+def reserve() -> Reserve:
+    return Reserve()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, reserve: Reserve) -> Iterator[Desk]:
+    def opened_anew(store: Store) -> Store:
+        store.close()
+        return SqliteStore(str(tmp_path / "store.db"), make_room=reserve)
+
+    desk = Desk(SqliteStore(str(tmp_path / "store.db"), make_room=reserve), opened_anew)
+    yield desk
+    desk.close()
+
+
+def many(first: int, count: int = 50) -> list[Job]:
+    return [a_job(n, body=b"b" * 1_500) for n in range(first, first + count)]
+
+
+# -- in the middle of a group -----------------------------------------------------------------------
+
+
+def fill(desk: Desk) -> None:
+    """Let the file grow no more."""
+    [pages] = desk.sqlite._db.execute("PRAGMA page_count").fetchone()
+    desk.sqlite._db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_no_room_for_a_row_is_made_good_and_the_group_written_again(
+    desk: Desk, reserve: Reserve
+) -> None:
+    first, second = many(1), many(101)
+    desk.write(added=first)
+    fill(desk)
+
+    def more() -> bool:
+        desk.sqlite._db.execute("PRAGMA max_page_count = 100000")
+        return True
+
+    reserve.give_up = more
+    desk.write(added=second, gone_held=first[:10])
+    assert reserve.asked == 1
+    assert desk.held() == all_fields([*first[10:], *second])
+
+
+def test_without_room_the_group_is_not_there_and_the_store_is_full(
+    desk: Desk, reserve: Reserve
+) -> None:
+    desk.write(added=many(1))
+    fill(desk)
+    reserve.give_up = lambda: False
+    with pytest.raises(StoreFull, match="no room"):
+        desk.write(added=many(101))
+    assert reserve.asked == 1
+    assert list(desk.held()) == list(range(1, 51))
+
+
+# -- when it is made durable ------------------------------------------------------------------------
+
+
+class FullAtCommit:
+    """A connection that finds no room so many times when it commits, as SQLite would."""
+
+    def __init__(self, db: sqlite3.Connection, times: int) -> None:
+        self._db = db
+        self._times = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and self._times:
+            self._times -= 1
+            self._db.execute("ROLLBACK")
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorname = "SQLITE_FULL"
+            raise error
+        return self._db.execute(sql, *values)
+
+
+def full_at_commit(desk: Desk, times: int) -> None:
+    desk.sqlite._db = FullAtCommit(desk.sqlite._db, times)  # type: ignore[assignment]
+
+
+def test_no_room_at_the_commit_is_made_good_and_the_group_written_again(
+    desk: Desk, reserve: Reserve
+) -> None:
+    first, second = many(1), many(101)
+    desk.write(added=first)
+    full_at_commit(desk, 1)
+    desk.write(added=second, gone_held=first[:10])
+    assert reserve.asked == 1
+    assert desk.held() == all_fields([*first[10:], *second])
+
+
+def test_moving_the_log_into_the_file_may_be_room_enough(desk: Desk, reserve: Reserve) -> None:
+    reserve.give_up = lambda: False
+    full_at_commit(desk, 1)
+    desk.write(added=many(1))
+    assert reserve.asked == 1
+    assert list(desk.held()) == list(range(1, 51))
+
+
+def test_a_disk_that_stays_full_ends_it(desk: Desk, reserve: Reserve) -> None:
+    desk.write(added=many(1))
+    full_at_commit(desk, 2)
+    with pytest.raises(StoreFull):
+        desk.write(added=many(101))
+    assert reserve.asked == 1
+    assert list(desk.held()) == list(range(1, 51))
+
+
+@pytest.mark.parametrize("name", ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"])
+def test_no_other_failure_is_tried_again(desk: Desk, reserve: Reserve, name: str) -> None:
+    class Failing(FullAtCommit):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            try:
+                return super().execute(sql, *values)
+            except sqlite3.OperationalError as error:
+                error.sqlite_errorname = name
+                raise
+
+    desk.sqlite._db = Failing(desk.sqlite._db, 1)  # type: ignore[assignment]
+    with pytest.raises(StoreError, match=name):
+        desk.write(added=many(1))
+    assert reserve.asked == 0
+
+
+def test_a_checkpoint_without_room_is_left_for_later(desk: Desk) -> None:
+    class NoCheckpoint(FullAtCommit):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            return super().execute("COMMIT" if "checkpoint" in sql else sql, *values)
+
+    desk.write(added=many(1))
+    db = desk.sqlite._db
+    desk.sqlite._db = NoCheckpoint(db, 1)  # type: ignore[assignment]
+    db.execute("BEGIN")
+    desk.store.tidy()
+    desk.sqlite._db = db
+    assert list(desk.held()) == list(range(1, 51))
+
+
+# -- a file that has more unused room than the disk ---------------------------------------------------
+
+
+def disk_with(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=room, f_frsize=1))
+
+
+def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = many(1, 2_000)
+    desk.write(added=jobs)
+    desk.store.tidy()
+    large = os.path.getsize(desk.sqlite.path)
+    assert large > 3 * MIB
+    disk_with(monkeypatch, 1 * MIB)
+    desk.write(gone_held=jobs[:-1])
+    assert desk.store.wants_tidying()
+    desk.store.tidy()
+    assert os.path.getsize(desk.sqlite.path) < large // 10
+    assert not desk.store.wants_tidying()
+    assert desk.held() == all_fields(jobs[-1:])
+
+
+@pytest.mark.parametrize(
+    ("kept", "room"),
+    [
+        pytest.param(1, 10_000 * MIB, id="the disk has room"),
+        pytest.param(1_900, 1 * MIB, id="the file is in use"),
+        pytest.param(200, 200_000, id="what is in use would not fit into the log"),
+    ],
+)
+def test_a_file_is_not_made_smaller_without_need(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, kept: int, room: int
+) -> None:
+    jobs = many(1, 2_000)
+    desk.write(added=jobs)
+    desk.write(gone_held=jobs[kept:])
+    desk.store.tidy()
+    size = os.path.getsize(desk.sqlite.path)
+    disk_with(monkeypatch, room)
+    desk.store.tidy()
+    assert os.path.getsize(desk.sqlite.path) == size
+
+
+def test_on_a_short_disk_the_log_is_moved_while_there_is_room_for_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write(added=many(1))
+    log = os.path.getsize(f"{desk.sqlite.path}-wal")
+    disk_with(monkeypatch, 9 * log)
+    assert not desk.store.wants_tidying()
+    disk_with(monkeypatch, 7 * log)
+    assert desk.store.wants_tidying()
+    desk.store.tidy()
+    desk.write(added=[a_job(99)])
+    assert not desk.store.wants_tidying()
+
+
+# -- a real one -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two megabytes."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_on_a_full_disk_jobs_can_still_end_and_their_room_is_used_again(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(300_000))
+
+    def drop() -> bool:
+        if not ballast.exists():
+            return False
+        ballast.unlink()
+        return True
+
+    def opened_anew(store: Store) -> Store:
+        store.close()
+        return SqliteStore(str(small_disk / "store.db"), make_room=drop)
+
+    desk = Desk(SqliteStore(str(small_disk / "store.db"), make_room=drop), opened_anew)
+    jobs: list[Job] = []
+    while ballast.exists():
+        batch = many(len(jobs) + 1, 5)
+        write_and_tidy(desk, added=batch)
+        jobs += batch
+    assert len(jobs) > 400
+    for job in jobs[:200]:
+        write_and_tidy(desk, gone_held=[job])
+    assert desk.held() == all_fields(jobs[200:])
+    for job in jobs[200:]:
+        write_and_tidy(desk, gone_held=[job])
+    disk = os.statvfs(small_disk)
+    assert disk.f_bavail * disk.f_frsize > 1.5 * MIB
+    write_and_tidy(desk, added=jobs[:400])
+    assert desk.held() == all_fields(jobs[:400])
+    desk.close()
+
+
+def write_and_tidy(desk: Desk, **changes: Any) -> None:
+    """As the node does it."""
+    desk.write(**changes)
+    if desk.store.wants_tidying():
+        desk.store.tidy()
+
+
+def test_what_does_not_fit_on_the_disk_leaves_what_was_there(small_disk: Path) -> None:
+    path = str(small_disk / "store.db")
+    store = SqliteStore(path)
+    store.open()
+    store.write(Changes(added=many(1)), [])
+    store.commit()
+    with pytest.raises(StoreFull):
+        store.write(Changes(added=[a_job(99, body=b"b" * 3 * MIB)]), [])
+        store.commit()
+    store.close()
+    heir = SqliteStore(path)
+    assert len(heir.open().held) == 50
+    assert len(heir.find(JobQuery())) == 50
+    heir.close()
