@@ -51,7 +51,7 @@ queues = st.sampled_from(("a", "b"))
 class BrokerMachine(RuleBasedStateMachine):
     """Every rule is: one verb of the broker, the same in the model; then all is compared."""
 
-    @initialize(backlog=st.sampled_from((0, 3, 7, 12)), delay=st.sampled_from((0, 0, 2_000)))
+    @initialize(backlog=st.sampled_from((0, 7, 12, 18)), delay=st.sampled_from((0, 0, 2_000)))
     def begin(self, backlog: int, delay: int) -> None:
         self.now = 1_000_000
         self.broker = Broker(LIMITS, Random(7))
@@ -210,6 +210,15 @@ class BrokerMachine(RuleBasedStateMachine):
         """The usual demand, so that jobs run as often as all the rest happens."""
         self.demand(who, names, 2_000, Choice.LISTED, only_wake=False)
 
+    @rule(who=st.integers(0, 3), more=st.integers(0, 2))
+    def run_low(self, who: int, more: int) -> None:
+        """Take so many that the store is asked for the next, and some of these at once."""
+        for _ in range(3):
+            self.demand(who, ("a",), 0, Choice.LISTED, only_wake=False)
+        self.write()
+        for _ in range(more):
+            self.demand(who, ("a",), 0, Choice.LISTED, only_wake=False)
+
     @rule(pick=PICK)
     @precondition(lambda self: self.model.demands)
     def withdraw(self, pick: int) -> None:
@@ -340,8 +349,8 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(
         queue=queues,
-        what=st.sampled_from(("pause", "resume", "resume", "resume", "purge", "remove", "flush")),
-        sure=st.integers(0, 2),
+        what=st.sampled_from(("pause", "resume", "resume", "purge", "purge", "remove", "flush")),
+        sure=st.integers(0, 1),
     )
     def operate(self, queue: str, what: str, sure: int) -> None:
         """What ends many jobs at once must not happen so often that there never are many."""

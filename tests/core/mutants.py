@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -19,19 +16,10 @@ from franca.core.model import Demand, Job, Millis, NewJob, OnConflict, Session, 
 from franca.core.ready import Queue
 from franca.core.waiting import Waiting
 from tests.core.machine import BrokerMachine
+from tests.sim.planting import Mutants
 
-Mutation = Callable[[Any], Any]
-MUTANTS: dict[str, tuple[type, str, Mutation]] = {}
-
-
-def mutant(owner: type, method: str) -> Callable[[Mutation], Mutation]:
-    """Plant: what is decorated is handed the method as it is and returns it as it should not be."""
-
-    def plant(change: Mutation) -> Mutation:
-        MUTANTS[change.__name__.replace("_", "-")] = (owner, method, change)
-        return change
-
-    return plant
+MUTANTS = Mutants()
+mutant = MUTANTS.of
 
 
 @mutant(Queue, "cut")
@@ -188,14 +176,6 @@ def a_wake_up_is_lost(wake_enough: Any) -> Any:
     return lose
 
 
-@contextmanager
-def planted(name: str) -> Iterator[None]:
-    """The bug of that name, for as long as this lasts."""
-    owner, method, change = MUTANTS[name]
-    with patch.object(owner, method, change(getattr(owner, method))):
-        yield
-
-
 def is_caught(name: str, examples: int) -> bool:
     """Whether the model finds the bug within so many examples."""
     effort = settings(
@@ -208,7 +188,7 @@ def is_caught(name: str, examples: int) -> bool:
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    with planted(name):
+    with MUTANTS.planted(name):
         try:
             run_state_machine_as_test(BrokerMachine, settings=effort)
         except Exception:

@@ -220,6 +220,18 @@ def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on() -> None:
     assert [session for session, _ in bench.events()] == [second]
 
 
+def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on() -> None:
+    bench = Bench()
+    first, second = bench.worker(), bench.worker()
+    bench.submit("b")
+    bench.ask(first, "a", only_wake=True)
+    bench.ask(second, "a", only_wake=True)
+    bench.submit("a")
+    bench.events()
+    assert isinstance(bench.ask(first, "b", only_wake=True), Woken)
+    assert [session for session, _ in bench.events()] == [second]
+
+
 def test_resuming_wakes_as_many_as_there_are_jobs() -> None:
     bench = Bench()
     bench.submit_many(3)

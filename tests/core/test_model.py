@@ -14,6 +14,6 @@ TestBroker.settings = settings(
 )
 
 
-@pytest.mark.parametrize("name", list(MUTANTS))
+@pytest.mark.parametrize("name", MUTANTS.names)
 def test_the_model_catches_a_planted_bug(name: str) -> None:
-    assert is_caught(name, examples=500)
+    assert is_caught(name, examples=1_500)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from franca.core.model import Failure, Job, Policy, Shelf, State
 from franca.core.ready import Queue
+from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids
 
 POLICY = Policy()
@@ -272,3 +275,21 @@ def test_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
     jobs = ids(bench.take_all())
     assert sorted(jobs) == ids(durable) + ids(volatile) + ids(last)
     assert [job for job in jobs if job not in ids(volatile)] == ids(durable) + ids(last)
+
+
+def test_a_crowd_that_cannot_leave_is_not_asked_to_for_every_job_that_comes() -> None:
+    bench = Bench(window_jobs=50, supply_jobs=20)
+    with (
+        patch.object(Queue, "cut", autospec=True, side_effect=Queue.cut) as cut,
+        patch.object(Waiting, "cut", autospec=True, side_effect=Waiting.cut) as cut_waiting,
+    ):
+        ready = bench.submit_many(3_000, durable=False)
+        waiting = bench.submit_many(3_000, durable=False, run_at=T + 1)
+    assert cut.call_count < 30
+    assert cut_waiting.call_count < 30
+    durable = bench.submit_many(2_000)
+    bench.write()
+    assert bench.broker.queues["q"].size < 4_000, "durable ones still leave"
+    bench.broker.tick(T + 1)
+    assert len(bench.take_all(now=T + 1)) == len(ready) + len(durable) + bench.limits.due_jobs
+    assert bench.count().scheduled == len(waiting) - bench.limits.due_jobs

@@ -5,7 +5,7 @@ imported product before it starts; `+` joins several. Tweaks change no promise: 
 frequent, so that a short proof meets them.
 
 A mutant that does not find what it means to break must fail loudly: it changes things through `swap`.
-Those about peers, time and settings are in `bugs.py`.
+Those about peers, time and settings are in `bugs.py`, more about the store in `store_bugs.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.prove import bugs
+from tests.prove import bugs, store_bugs
 from tests.prove.swap import Patch, swap
 
 _PROTOCOLS = "franca.protocols.conversation"
@@ -99,6 +99,7 @@ MUTANTS: dict[str, Patch] = {
     "ignore-eio": ignore_eio,
     "heal-unsynced": heal_unsynced,
     **bugs.MUTANTS,
+    **store_bugs.MUTANTS,
 }
 
 
@@ -131,6 +132,7 @@ TWEAKS: dict[str, Patch] = {
     "tiny-log": tiny_log,
     "quick-time": quick_time,
     **bugs.TWEAKS,
+    **store_bugs.TWEAKS,
 }
 
 

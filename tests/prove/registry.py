@@ -14,6 +14,7 @@ MODULES: dict[str, str] = {
     "fsync-eio": "tests.prove.fsync_eio",
     "slow-disk": "tests.prove.slow_disk",
     "kill9": "tests.prove.kill9",
+    "killpoints": "tests.prove.killpoints",
     "fence": "tests.prove.fence",
     "clock": "tests.prove.clock",
     "poison": "tests.prove.poison",
@@ -21,6 +22,8 @@ MODULES: dict[str, str] = {
     "bind-policy": "tests.prove.bind_policy",
     "log-canary": "tests.prove.log_canary",
     "slow": "tests.prove.slow",
+    "hostile-frames": "tests.prove.hostile_frames",
+    "herd": "tests.prove.herd",
 }
 
 

@@ -13,10 +13,11 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.prove import shim
 from tests.prove.looking import Memory
@@ -33,12 +34,28 @@ _GOOD_P99_MAX_MS = 100.0
 _BEAT_P99_MAX_MS = 50.0
 _NOISE = 3.0  # a figure that is this many times that of an idle server is no news of ours
 _SYNC_MS = 200
+_PRODUCERS, _MUCH_BYTES = 4, 16 << 10
 _READERS = 4
 _RESULTS, _RESULT_BYTES = 10_000, 8 << 10
 _TRICKLES = 500
 _HELLO = b'HELLO {"v":2}\r\n'
 # The window and the queue for the disk may hold less than by default, so that they can be told from leaks.
-_SMALL = {"FRANCA_LIMITS__WINDOW_BYTES": "8MiB", "FRANCA_LIMITS__PENDING_BYTES": "8MiB"}
+# Strangers are sent away sooner than by default, so that a short proof sees it.
+_SMALL = {
+    "FRANCA_LIMITS__WINDOW_BYTES": "8MiB",
+    "FRANCA_LIMITS__PENDING_BYTES": "8MiB",
+    "FRANCA_LIMITS__HANDSHAKE_MS": "1500",
+}
+
+
+Misbehaviour = Callable[[Server, float], None]
+
+
+class Act(NamedTuple):
+    """What is done to the server, and for how long."""
+
+    misbehave: Misbehaviour
+    seconds: float
 
 
 @dataclass
@@ -74,17 +91,18 @@ class Phase:
         )
 
 
-Misbehaviour = Callable[[Server, float], None]
-
-
-def _watched(name: str, server: Server, act: Misbehaviour, seconds: float) -> Phase:
-    """Let a good client work beside an idle server, then beside one that is misused."""
-    with Witness(server.port) as witness, Memory(server) as memory:
-        base = witness.over(max(1.0, seconds / 4))
-        memory.base_mib = server.rss_kib() / 1_024
-        memory.peak_mib = 0.0
-        act(server, seconds)
-        return Phase(name, memory.peak_mib, witness.figures(), base)
+def _watched(name: str, server: Server, witness: Witness, base: Figures, act: Act) -> Phase:
+    """What a good client sees while somebody misbehaves; if only the timing is bad, the better of two."""
+    tries: list[Phase] = []
+    for _ in range(2):
+        witness.figures()
+        with Memory(server) as memory:
+            act.misbehave(server, act.seconds)
+            good = witness.figures()
+        tries.append(Phase(name, memory.peak_mib, good, base, act.misbehave is _push_much))
+        if tries[-1].in_time or not tries[-1].held:
+            break
+    return min(tries, key=lambda phase: (not phase.in_time, phase.good.beat_p99_ms))
 
 
 # -- peers -------------------------------------------------------------------------------------
@@ -210,11 +228,11 @@ def _push_much(server: Server, seconds: float) -> None:
             count = 0
             while not stop.is_set():
                 count += 1
-                work = job(f"much-{number}-{count:06}", "x" * 16_384, queue=f"much-{number}")
+                work = job(f"much-{number}-{count:06}", "x" * _MUCH_BYTES, queue=f"much-{number}")
                 with suppress(TimeoutError):
                     client.send(push_line(work))
 
-    threads = [threading.Thread(target=produce, args=(n,), daemon=True) for n in range(4)]
+    threads = [threading.Thread(target=produce, args=(n,), daemon=True) for n in range(_PRODUCERS)]
     for thread in threads:
         thread.start()
     time.sleep(seconds)
@@ -232,53 +250,58 @@ class Trial:
     def __init__(self, options: Options, home: Path) -> None:
         self._options = options
         self._home = home
-        self._short = options.short
-        self._library = shim.build(home / "shim")
-        self._servers = 0
 
     def phases(self) -> list[Phase]:
-        short = self._short
-        return [
-            self._steady("never reads", _never_read, 2.5 if short else 8),
-            self._steady("a byte a second", _trickle, 2.5 if short else 15),
-            self._steady("connection flood", _flood, 1.5 if short else 5),
-            self._steady("128 files", _take_all_files, 1.5 if short else 5, "few-files"),
-            replace(self._steady("slow disk", _push_much, 3 if short else 10, slow=True), waits=True),
-        ]  # fmt: skip
+        short = self._options.short
+        peers = {
+            "never reads": Act(_never_read, 2.5 if short else 8),
+            "a byte a second": Act(_trickle, 2 if short else 15),
+            "connection flood": Act(_flood, 1 if short else 5),
+        }
+        files = {"128 files": Act(_take_all_files, 1 if short else 5)}
+        disk = {"slow disk": Act(_push_much, 2.5 if short else 10)}
+        return [*self._of_peers(peers), *self._of_peers(files, "few-files"), *self._of_disk(disk)]
 
-    def _steady(
-        self, name: str, act: Misbehaviour, seconds: float, *tweaks: str, slow: bool = False
-    ) -> Phase:
-        """One phase; if only its timing was bad, the better of two."""
-        first = self._phase(name, act, seconds, tweaks, slow)
-        if first.in_time or slow or not first.held:
-            return first
-        second = self._phase(name, act, seconds, tweaks, slow)
-        return min((first, second), key=lambda phase: phase.good_p99_ms + phase.good.beat_p99_ms)
+    def _of_peers(self, acts: dict[str, Act], *tweaks: str) -> list[Phase]:
+        with self._server("-".join(["peers", *tweaks]), tweaks) as server:
+            if not tweaks:
+                _push_all(server, "results", _RESULTS, _RESULT_BYTES)
+            return self._play(server, acts)
 
-    def _phase(
-        self, name: str, act: Misbehaviour, seconds: float, tweaks: tuple[str, ...], slow: bool
-    ) -> Phase:
-        self._servers += 1
-        data = self._home / f"data-{self._servers}"
+    def _of_disk(self, acts: dict[str, Act]) -> list[Phase]:
+        library = shim.build(self._home / "shim")
+        data = self._home / "disk"
+        slow = shim.Shim(library, data, slow_sync_ms=_SYNC_MS, switch=self._home / "slow")
+        with self._server(data.name, (), slow.environment()) as server:
+            # Windows and caches fill up on any disk; what is looked for is what comes on top.
+            _push_much(server, 1.5 if self._options.short else 3)
+            (self._home / "slow").touch()
+            return self._play(server, acts)
+
+    def _play(self, server: Server, acts: dict[str, Act]) -> list[Phase]:
+        with Witness(server.port) as witness:
+            base = witness.over(0.5 if self._options.short else 2)
+            return [_watched(name, server, witness, base, act) for name, act in acts.items()]
+
+    @contextmanager
+    def _server(
+        self, name: str, tweaks: tuple[str, ...], env: Mapping[str, str] | None = None
+    ) -> Iterator[Server]:
+        data = self._home / name
         data.mkdir(mode=0o700)
-        env = dict(_SMALL)
-        if slow:
-            env |= shim.Shim(self._library, data, slow_sync_ms=_SYNC_MS).environment()
-        server = Server(data, env=env, argv_prefix=self._options.variant(*tweaks))
-        with server:
-            if act is _never_read:
-                _push_results(server)
-            return _watched(name, server, act, seconds)
+        prefix = self._options.variant(*tweaks)
+        with Server(data, env=_SMALL | dict(env or {}), argv_prefix=prefix) as server:
+            yield server
 
 
-def _push_results(server: Server) -> None:
+def _push_all(server: Server, queue: str, count: int, size: int) -> None:
+    """Fill a queue with jobs of this size."""
     with Faktory(server.port, timeout=60.0) as client:
         client.hello()
-        for start in range(0, _RESULTS, 500):
+        for start in range(0, count, 250):
             client.push_many(
-                job(f"result-{number:06}", "x" * _RESULT_BYTES, queue="results")
-                for number in range(start, start + 500)
+                job(f"{queue}-{number:06}", "x" * size, queue=queue)
+                for number in range(start, start + 250)
             )
 
 

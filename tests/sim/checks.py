@@ -48,6 +48,13 @@ def leases_are_sound(broker: Broker, now: Millis) -> None:
     assert not early, f"ready before their time: {early}"
 
 
+def holders_hold(broker: Broker, claims: Iterable[tuple[str, str]]) -> None:
+    """2: a worker that was given a job has it until its time is over or it speaks of it."""
+    for jid, holder in claims:
+        held = [j for j in broker.named(jid) if j.state is LEASED and j.holder == holder]
+        assert held, f"{holder} was given {jid}, and no longer has it"
+
+
 def nobody_waits_in_vain(broker: Broker) -> None:
     """4: nothing stays ready while a demand for its queue stands, but for what the store brings."""
     for queue in broker.queues.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -59,8 +59,8 @@ def live(seed: int, steps: int = STEPS) -> Life:
     try:
         _storm(world, steps)
         _calm(world)
-    except AssertionError as error:
-        broken.append(f"after {world.tally.steps} steps: {error}")
+    except Exception as error:
+        broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
     else:
         broken += _judge(world, exact_times=not jumps)
     return Life(
@@ -83,6 +83,15 @@ def _storm(world: World, steps: int) -> None:
             checks.accepted_is_kept(world.tally.accepted, world.disk)
         if number % CHECK_EVERY == 0:
             checks.after_step(world.server, world.now)
+        checks.holders_hold(world.server.broker, _claims(world))
+
+
+def _claims(world: World) -> Iterator[tuple[str, str]]:
+    for puppet in world.puppets:
+        if isinstance(puppet, faktory.Worker):
+            claim = puppet.claim(world.now)
+            if claim is not None:
+                yield claim
 
 
 def _calm(world: World) -> None:
@@ -130,11 +139,10 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
     ]
 
 
-def hunt(seeds: range, say: Callable[[Life], None]) -> list[Life]:
-    """One life after the other."""
-    lives = []
+def hunt(seeds: Iterable[int], *, first_only: bool = False) -> Iterator[Life]:
+    """One life after the other; with `first_only`, no more after one in which something broke."""
     for seed in seeds:
         life = live(seed)
-        say(life)
-        lives.append(life)
-    return lives
+        yield life
+        if life.violations and first_only:
+            return

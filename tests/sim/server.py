@@ -111,8 +111,8 @@ class Server:
             if data and link.after_commit and needed is not None:
                 needed.said.append((carrier, data))
                 carrier.waits_for = needed.number
-            elif data and carrier.waits_for:
-                self._waiting_group(carrier).said.append((carrier, data))
+            elif data and (group := self.group_ahead(carrier)) is not None:
+                group.said.append((carrier, data))
             elif data:
                 carrier.send(data)
             link.after_commit = False
@@ -126,7 +126,10 @@ class Server:
             return self._forming
         return self._in_flight if self.busy else None
 
-    def _waiting_group(self, carrier: Carrier) -> Group:
+    def group_ahead(self, carrier: Carrier) -> Group | None:
+        """The group behind which a peer's words queue, if any."""
+        if not carrier.waits_for:
+            return None
         return self._in_flight if carrier.waits_for == self._in_flight.number else self._forming
 
     def _release(self, group: Group) -> None:

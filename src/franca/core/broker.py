@@ -26,6 +26,7 @@ from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, LOST, Life
 from franca.core.limits import Limits
 from franca.core.lines import DEMAND_TICK_MS, KEEP, unseen
 from franca.core.model import (
+    NEVER,
     Failure,
     Job,
     JobId,
@@ -52,6 +53,7 @@ class Broker(Life):
     def __init__(self, limits: Limits, rng: Random, totals: Totals | None = None) -> None:
         super().__init__(limits, rng, totals or Totals())
         self.refusing_new = False
+        self.fleeting_at: Millis = NEVER
         self.schedules = Schedules()
         self._sessions = 0
         self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
@@ -160,6 +162,8 @@ class Broker(Life):
             raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
         if taken is not None:
             self._replace(taken, now)
+        if not new.policy.durable:
+            self.fleeting_at = now
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1

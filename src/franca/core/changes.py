@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from franca.core.model import Job, JobId, Schedule
 
 
-class Totals(Struct, gc=False):
+class Totals(Struct, gc=False, array_like=True):
     """Counts since the store was made. `processed` includes failed runs."""
 
     pushed: int = 0

@@ -88,6 +88,8 @@ class Lines(Ledger):
             self._wake_enough(queue)
 
     def _cut_window(self, queue: Queue) -> None:
+        if queue.size <= queue.crowd:
+            return
         limits = self.limits
         # Half of a full window is let go at once: one by one would be a move per job.
         keep = limits.window_jobs // 2 if queue.mark is not None else limits.window_jobs
@@ -98,6 +100,7 @@ class Lines(Ledger):
             else:
                 queue.add(job)
                 self._touch(job)
+        queue.crowd = _next_crowd(queue.size, keep)
         if not queue.tail:
             queue.mark = None
 
@@ -113,7 +116,7 @@ class Lines(Ledger):
             return
         self._hold(job)
         waiting.add(job)
-        if waiting.size > 2 * self.limits.window_jobs:
+        if waiting.size > max(2 * self.limits.window_jobs, waiting.crowd):
             for late in waiting.cut(self.limits.window_jobs):
                 if self._may_leave(late):
                     waiting.tail += 1
@@ -121,6 +124,7 @@ class Lines(Ledger):
                 else:
                     waiting.add(late)
                     self._touch(late)
+            waiting.crowd = _next_crowd(waiting.size, self.limits.window_jobs)
             if not waiting.tail:
                 waiting.mark = None
 
@@ -140,6 +144,8 @@ class Lines(Ledger):
         if queue is not None:
             if demand.only_wake:
                 self._told(session, queue)
+                if woken_by is not None:
+                    self._wake_enough(woken_by)
                 return Woken(demand)
             if queue.size:
                 job = queue.pop()
@@ -368,6 +374,11 @@ class Lines(Ledger):
         self.waiting.tail -= 1
         if not self.waiting.tail:
             self.waiting.mark = None
+
+
+def _next_crowd(size: int, wished: int) -> int:
+    """The size up to which a cut would be in vain, as the last one left more than was wished."""
+    return size + size // 4 if size > wished else 0
 
 
 def unseen(known: Known) -> Job:

@@ -69,7 +69,7 @@ class Backoff(IntEnum):
     POWER = 1
 
 
-class Policy(Struct, frozen=True, gc=False):
+class Policy(Struct, frozen=True, gc=False, array_like=True):
     """What the submitter chose for a job, shared by all jobs that chose the same.
 
     `failures` and `losses` are how many reported failures and unclean ends are made good by
@@ -125,7 +125,7 @@ class Attempt(Struct, gc=False, array_like=True):
     trace: list[str] = []
 
 
-class Job(Struct, gc=False, eq=False):
+class Job(Struct, gc=False, eq=False, array_like=True):
     """A piece of work and everything the server knows of it.
 
     `id` is the server's own and never used twice; `name` is what its protocol calls it and may

@@ -19,13 +19,15 @@ class Queue:
     """One queue: its window, what is known of its tail, and the lines of those who wait.
 
     A queue is `listed` from its first job on; until then it exists only for those who wait.
-    `woken` counts the sessions that were told of its jobs and have not asked for one yet.
+    `woken` counts the sessions that were told of its jobs and have not asked for one yet;
+    up to `crowd` jobs the window is not cut, because too many of them could not leave it.
     """
 
     __slots__ = (
         "_levels",
         "_order",
         "bytes_held",
+        "crowd",
         "dead",
         "leased",
         "line",
@@ -49,6 +51,7 @@ class Queue:
         self.paused = False
         self.size = 0
         self.bytes_held = 0
+        self.crowd = 0
         self.tail = 0
         self.mark: Key | None = None
         self.supplying = False
@@ -144,7 +147,7 @@ class Queue:
         jobs = [job for priority in self._order for job in self._levels[priority]]
         self._levels.clear()
         self._order = []
-        self.size = self.bytes_held = self.tail = 0
+        self.size = self.bytes_held = self.tail = self.crowd = 0
         self.mark = None
         return jobs
 

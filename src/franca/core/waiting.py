@@ -16,11 +16,12 @@ _SPARE_ENTRIES = 1_000
 class Waiting:
     """Jobs by id, and a heap of their due times; entries of jobs that have left are skipped."""
 
-    __slots__ = ("_heap", "_jobs", "mark", "supplying", "tail")
+    __slots__ = ("_heap", "_jobs", "crowd", "mark", "supplying", "tail")
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, Job] = {}
         self._heap: list[tuple[Millis, JobId]] = []
+        self.crowd = 0
         self.tail = 0
         self.mark: tuple[Millis, int] | None = None
         self.supplying = False
@@ -83,7 +84,7 @@ class Waiting:
         """Forget everything, the tail too."""
         self._jobs.clear()
         self._heap.clear()
-        self.tail = 0
+        self.tail = self.crowd = 0
         self.mark = None
 
     def _rebuild(self) -> None:

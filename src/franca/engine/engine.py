@@ -17,6 +17,11 @@ from franca.protocols.conversation import Conversation, Link, Peer, Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
+TURN_INPUTS = 500
+"""Pieces of input that one turn takes: when thousands speak at once, the clock is looked at and
+timers ring in between."""
+LAST_SHARES = 8
+"""Turns' shares of a peer that is gone that are acted on at once."""
 
 
 class Engine:
@@ -31,6 +36,8 @@ class Engine:
         self.speaking: list[Link] = []
         self.inputs: list[tuple[Link, bytes]] = []
         self._unfinished: dict[Link, None] = {}
+        self._held_back: dict[Link, None] = {}
+        self._leaving: dict[Link, None] = {}
         self._tick_at: Millis = 0
         self._sweep_at: Millis = 0
 
@@ -51,17 +58,40 @@ class Engine:
         self.inputs.append((link, data))
 
     def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
-        """A peer is gone. Whole messages that came before are acted on first."""
-        self._take_inputs(now)
-        while link in self._unfinished:
-            del self._unfinished[link]
-            self._receive(link, b"", now)
+        """A peer is gone. Whole messages that came before are acted on first.
+
+        The few that most have at once, a flood turn by turn; but nothing of a peer that did not
+        take the answers to the rest.
+        """
+        while self.inputs:
+            self._take_inputs(now)
+        if link in self._held_back:
+            del self._held_back[link]
+            self._unfinished.pop(link, None)
+        for _ in range(LAST_SHARES):
+            if link in self._unfinished:
+                del self._unfinished[link]
+                self._receive(link, b"", now)
+                unheard = True
+        if link in self._unfinished:
+            self._leaving[link] = None
+        else:
+            self._part(link, now, unheard=unheard)
+
+    def _see_off(self, now: Millis) -> None:
+        """Let go of those who are gone and have nothing left to be acted on."""
+        for link in [link for link in self._leaving if link not in self._unfinished]:
+            del self._leaving[link]
+            self._part(link, now, unheard=True)
+
+    def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
         if link.closed:
             return
         link.closed = True
         self.links.pop(link, None)
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
+        self._held_back.pop(link, None)
         link.conversation.hang_up(now, unheard=unheard)
         self.deliver(now)
 
@@ -73,6 +103,22 @@ class Engine:
         """Links that have sent more than their share of a turn."""
         return list(self._unfinished)
 
+    def waits_to_act(self, link: Link) -> bool:
+        """Whether a link's unread bytes may be whole messages; if not, only more bytes can help."""
+        held_back = link in self._held_back
+        return held_back or link in self._unfinished or link.conversation.holding
+
+    def hold_back(self, link: Link) -> None:
+        """Act on nothing more of what a peer sent until it takes the answers to the rest."""
+        self._held_back[link] = None
+
+    def go_on(self, link: Link) -> None:
+        """A peer takes its answers again: act on what it sent meanwhile."""
+        self._held_back.pop(link, None)
+        conversation = link.conversation
+        if conversation.unread() and not (conversation.holding or link.closing or link.closed):
+            self._unfinished[link] = None
+
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
@@ -82,14 +128,17 @@ class Engine:
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
             for link in unfinished:
-                self._receive(link, b"", now)
+                if link not in self._held_back:
+                    self._receive(link, b"", now)
+            if self._leaving:
+                self._see_off(now)
         self._take_inputs(now)
 
     def _take_inputs(self, now: Millis) -> None:
         if not self.inputs:
             return
-        inputs = self.inputs[:]
-        self.inputs.clear()
+        inputs = self.inputs[:TURN_INPUTS]
+        del self.inputs[:TURN_INPUTS]
         events = self.broker.events
         unfinished = self._unfinished
         for link, data in inputs:
@@ -147,7 +196,8 @@ class Engine:
                 link.close()
         for link in self.links:
             conversation = link.conversation
-            if conversation.holding or not conversation.unread():
+            waits = conversation.holding or link in self._held_back
+            if waits or not conversation.unread():
                 link.partial_since = 0
             elif not link.partial_since:
                 link.partial_since = now

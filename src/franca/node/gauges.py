@@ -17,9 +17,15 @@ class Gauges:
         self._lags: deque[float] = deque(maxlen=SAMPLES)
 
     def sample(self, now_s: float, expected_s: float) -> None:
-        """Note how much later than expected a timer rang."""
+        """Note how much later than expected a timer rang.
+
+        One that rang very late stands for all that would have rung meanwhile: without them a
+        second of standstill would be one sample among thousands.
+        """
         if self._last:
-            self._lags.append(max(0.0, now_s - self._last - expected_s))
+            lag = max(0.0, now_s - self._last - expected_s)
+            missed = min(int(lag / expected_s), SAMPLES)
+            self._lags.extend(lag - expected_s * number for number in range(missed + 1))
         self._last = now_s
 
     def lag_p99_ms(self) -> float:

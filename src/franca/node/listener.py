@@ -22,6 +22,8 @@ KEEPALIVE = (
 class Connection(asyncio.Protocol):
     """One socket and its link. `waits_for` is the group behind which its words queue, or 0.
 
+    `piled_bytes` is how much of what it says, several answers at a time, has gone there since.
+
     A peer whose last answer had to wait for the disk is `patient`: what it says next will most
     likely need the disk too, so while a commit is under way it gathers instead of making a turn
     of its own. Fewer, larger turns cost a quarter less.
@@ -36,6 +38,7 @@ class Connection(asyncio.Protocol):
         "_take",
         "link",
         "patient",
+        "piled_bytes",
         "transport",
         "waits_for",
     )
@@ -51,6 +54,7 @@ class Connection(asyncio.Protocol):
         self._full = False
         self._reading = True
         self.patient = False
+        self.piled_bytes = 0
         self.waits_for = 0
 
     # -- called by the event loop -------------------------------------------------------------
@@ -100,14 +104,23 @@ class Connection(asyncio.Protocol):
         node.soon()
 
     def pause_writing(self) -> None:
-        """The peer does not read: read nothing more from it either."""
-        self._full = True
-        self._read_or_not()
+        """The peer does not read: read nothing more from it either, nor act on what it sent."""
+        if not self._closed:
+            self._full = True
+            self._node.engine.hold_back(self.link)
+            self._read_or_not()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
         self._full = False
-        self._read_or_not()
+        if not self._closed:
+            self._node.go_on(self)
+            self._read_or_not()
+
+    @property
+    def full(self) -> bool:
+        """Whether the peer lets too much pile up."""
+        return self._full
 
     # -- called by the node ---------------------------------------------------------------------
 

@@ -28,6 +28,12 @@ Waiter = Callable[[], None]
 TICK_S = 0.05
 SAMPLE_S = 0.01
 PATIENCE_S = 0.005
+SLOW_S = 0.010
+"""A commit that takes longer than this is left to the writer thread, for `HAND_OVER_MS`."""
+HAND_OVER_MS = 200
+URGENT_MS = 1_000
+COMMIT = "commit"
+TIDY = "tidy"
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
 
@@ -73,7 +79,10 @@ class Node:
         self._forming = Group(1)
         self._in_flight = Group(0)
         self._paused: dict[Connection, None] = {}
-        self._commits: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._stuck: dict[Connection, None] = {}
+        self._pending_bytes_max = engine.limits.pending_bytes
+        self._hand_over_until: Millis = 0
+        self._commits: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_forever, name="writer", daemon=True)
         if not store.instant:
             self._writer.start()
@@ -116,6 +125,8 @@ class Node:
         if engine.has_input():
             self._pause_floods()
             self.soon()
+        if engine.broker.pending_bytes > self._pending_bytes_max:
+            self._pause_producers()
         if self._paused:
             self._resume_quiet()
 
@@ -138,7 +149,11 @@ class Node:
             out = link.out
             connection: Connection = link.carrier  # type: ignore[assignment]
             if out:
-                data = out[0] if len(out) == 1 else b"".join(out)
+                if len(out) == 1:
+                    data = out[0]
+                else:
+                    data = b"".join(out)
+                    connection.piled_bytes += len(data)
                 out.clear()
                 if link.after_commit:
                     link.after_commit = False
@@ -177,11 +192,14 @@ class Node:
         for connection, data in group.said:
             if connection.waits_for == number:
                 connection.waits_for = 0
+                connection.piled_bytes = 0
             connection.send(data)
             if connection.link.closing:
                 connection.hang_up()
         for waiter in group.waiters:
             waiter()
+        if self._stuck:
+            self._free_stuck()
 
     # -- committing -----------------------------------------------------------------------------
 
@@ -202,11 +220,42 @@ class Node:
             except Exception as error:
                 self._fail(error)
                 return
-            if not self.store.instant:
-                self._commits.put(True)
+            if not self._instant and self._hands_over(now):
+                self._commits.put(COMMIT)
                 return
-            self.busy = False
-            self._release(self._in_flight)
+            if not self._commit_here(now):
+                return
+
+    def _hands_over(self, now: Millis) -> bool:
+        """Whether the disk is slow, or somebody waits for jobs that need no disk."""
+        return (
+            not self.store.quick
+            or now < self._hand_over_until
+            or now - self.engine.broker.fleeting_at < URGENT_MS
+        )
+
+    def _commit_here(self, now: Millis) -> bool:
+        """Wait for the disk on this thread; False if the store is not free again after it.
+
+        A good disk answers in less time than two threads need to hand over to each other and
+        to share the interpreter; what comes in meanwhile is read in one go. One slow answer,
+        and for a while the writer thread does the waiting.
+        """
+        began = time.monotonic()
+        try:
+            self.store.commit()
+        except Exception as error:
+            self._fail(error)
+            return False
+        if time.monotonic() - began > SLOW_S:
+            self._hand_over_until = now + HAND_OVER_MS
+        self.gauges.commits += 1
+        self._release(self._in_flight)
+        if self.store.wants_tidying():
+            self._commits.put(TIDY)
+            return False
+        self.busy = False
+        return True
 
     def _write(self, now: Millis) -> None:
         broker = self.engine.broker
@@ -220,15 +269,18 @@ class Node:
 
     def _write_forever(self) -> None:
         """The writer thread: waits for the disk so that nobody else has to."""
-        while self._commits.get():
+        while task := self._commits.get():
             error: BaseException | None = None
-            tidy = False
-            try:
-                self.store.commit()
-                tidy = self.store.wants_tidying()
-            except BaseException as failure:
-                error = failure
-            self._call(self._committed, error, tidy)
+            tidy = task == TIDY
+            if task == COMMIT:
+                began = time.monotonic()
+                try:
+                    self.store.commit()
+                    tidy = self.store.wants_tidying()
+                except BaseException as failure:
+                    error = failure
+                slow = time.monotonic() - began > SLOW_S
+                self._call(self._committed, error, tidy, slow)
             if tidy:
                 try:
                     self.store.tidy()
@@ -242,10 +294,12 @@ class Node:
         except RuntimeError:
             return  # the loop is closed: nobody is left to be told
 
-    def _committed(self, error: BaseException | None, tidying: bool) -> None:
+    def _committed(self, error: BaseException | None, tidying: bool, slow: bool) -> None:
         if error is not None:
             self._fail(error)
             return
+        if slow:
+            self._hand_over_until = self.clock.now() + HAND_OVER_MS
         self.gauges.commits += 1
         self._release(self._in_flight)
         if not tidying:
@@ -306,13 +360,41 @@ class Node:
     # -- back-pressure ----------------------------------------------------------------------------
 
     def _pause_floods(self) -> None:
-        """Stop reading from those who send faster than their share of turns."""
+        """Stop reading from those who send faster than their share of turns.
+
+        Nor is more of it acted on while the disk keeps too many of their answers waiting.
+        """
+        most = self.engine.limits.output_soft_bytes
         for link in self.engine.unfinished():
             self.pause_if_flooded(link)
-        limit = self.engine.limits.pending_bytes
-        if self.engine.broker.pending_bytes > limit:
-            for link in self.engine.links:
-                self._pause(cast(Connection, link.carrier))
+            connection = cast(Connection, link.carrier)
+            if connection.piled_bytes > most and connection.waits_for:
+                self._stuck[connection] = None
+                self._pause(connection)
+                self.engine.hold_back(link)
+
+    def _free_stuck(self) -> None:
+        """Act again on what those sent whose answers have left."""
+        for connection in list(self._stuck):
+            if connection.link.closed or not connection.waits_for:
+                del self._stuck[connection]
+                self.go_on(connection)
+
+    def go_on(self, connection: Connection) -> None:
+        """A peer may be acted on again, unless it is held back for the other reason too."""
+        if not connection.full and connection not in self._stuck:
+            self.engine.go_on(connection.link)
+            self.soon()
+
+    def _pause_producers(self) -> None:
+        """Too much waits for the disk: read nothing more from those whose words do.
+
+        The others may speak: a heartbeat needs no disk.
+        """
+        for link in self.engine.links:
+            connection = cast(Connection, link.carrier)
+            if connection.waits_for and connection not in self._paused:
+                self._pause(connection)
 
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""
@@ -329,8 +411,10 @@ class Node:
         if self.engine.broker.pending_bytes > limits.pending_bytes:
             return
         for connection in list(self._paused):
-            conversation = connection.link.conversation
-            if connection.link.closed or conversation.unread() <= limits.link_input_bytes // 2:
+            link = connection.link
+            quiet = link.conversation.unread() <= limits.link_input_bytes // 2
+            # The rest of a message that has only begun must be read, however long it is.
+            if link.closed or quiet or not self.engine.waits_to_act(link):
                 del self._paused[connection]
                 connection.resume_reading()
 
@@ -346,7 +430,7 @@ class Node:
         self._sampler.cancel()
         self._failed = True
         if self._writer.is_alive():
-            self._commits.put(False)
+            self._commits.put("")
             self._writer.join(timeout=30)
 
 

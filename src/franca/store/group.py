@@ -1,19 +1,19 @@
 """A group of changes as SQL statements with their rows.
 
-It also keeps the books that go with them: how many rows there are on each shelf, which jobs are
-alike, and how much of the history of ended jobs is still to be kept.
+It also keeps the books that go with them: how many rows there are on each shelf, and how much of
+the history of ended jobs is still to be kept.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from franca.core.changes import Changes
-from franca.core.model import Job, Policy, Shelf, State
+from franca.core.model import Job, Shelf
 from franca.store import ended
 from franca.store.rows import (
     BODY_APART_BYTES,
@@ -21,7 +21,7 @@ from franca.store.rows import (
     COLUMNS,
     LIFE,
     Row,
-    Traits,
+    body_row,
     life_values,
     row_of,
     seal,
@@ -32,14 +32,13 @@ _OTHER = {Shelf.HELD: Shelf.TAIL, Shelf.TAIL: Shelf.HELD}
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
 _INSERT = {s: f"INSERT INTO {t} ({COLUMNS}) VALUES ({_MARKS})" for s, t in _TABLES.items()}
-_REPLACE = {s: sql.replace("INSERT", "INSERT OR REPLACE", 1) for s, sql in _INSERT.items()}
 _UPDATE = {s: f"UPDATE {t} SET {_SET_LIFE} WHERE id = ?" for s, t in _TABLES.items()}
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
 _SET_TOTALS = (
     "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, last_place = ?, "
     "held_rows = ?, tail_rows = ?, sealed = ?, crc = ?"
 )
-_INSERT_BODY = "INSERT INTO bodies (id, body) VALUES (?, ?)"
+_INSERT_BODY = "INSERT INTO bodies (id, body, crc) VALUES (?, ?, ?)"
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
 Batch = tuple[str, Sequence[Row]]
@@ -51,14 +50,10 @@ class GroupWriter:
     def __init__(self, db: sqlite3.Connection, ended_jobs: int) -> None:
         self._db = db
         self._ended_jobs = ended_jobs
-        self.traits: dict[int, Traits] = {}
         self.held_rows = 0
         self.tail_rows = 0
         self.seals: dict[tuple[str, int | str], int] = {}
         self.sealed = 0
-        self._ids_of_traits: dict[Traits, int] = {}
-        self._trait_ids: dict[tuple[int, str, str], int] = {}
-        self._policies: list[Policy] = []
         self._ended_count = 0
         self._ended_batches: list[tuple[int, int]] = []
         self._last_ended = 0
@@ -85,7 +80,7 @@ class GroupWriter:
         if changes.moved:
             self._move(changes.moved, group)
         if changes.added:
-            self._insert(changes.added, _INSERT, group)
+            self._insert(changes.added, group)
             self._insert_bodies(changes.added, group)
             added_held = sum(job.shelf is Shelf.HELD for job in changes.added)
             self.held_rows += added_held
@@ -115,40 +110,29 @@ class GroupWriter:
         group.append((_SET_TOTALS, ((*books, seal(books)),)))
         return group
 
-    def _insert(self, jobs: Sequence[Job], how: Mapping[Shelf, str], group: list[Batch]) -> None:
-        rows: dict[Shelf, list[Row]] = {Shelf.HELD: [], Shelf.TAIL: []}
-        for job in jobs:
-            rows[job.shelf].append(row_of(job, self._trait_id(job, group)))
-        for shelf, shelf_rows in rows.items():
-            if shelf_rows:
-                group.append((how[shelf], shelf_rows))
+    def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
+        for shelf in _TABLES:
+            rows = [row_of(job) for job in jobs if job.shelf is shelf]
+            if rows:
+                group.append((_INSERT[shelf], rows))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        apart = [(job.id, job.body) for job in jobs if len(job.body) > BODY_APART_BYTES]
+        apart = [body_row(job) for job in jobs if len(job.body) > BODY_APART_BYTES]
         if apart:
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [(*life_values(job), job.id) for job in jobs if job.shelf is Shelf.HELD]
-        if held:
-            group.append((_UPDATE[Shelf.HELD], held))
-        if len(held) == len(jobs):
-            return
-        tail = [job for job in jobs if job.shelf is Shelf.TAIL]
-        # A kill changes more than a job's life: from then on its policy says that it is kept.
-        dead = [job for job in tail if job.state is State.DEAD]
-        living = [(*life_values(job), job.id) for job in tail if job.state is not State.DEAD]
-        if living:
-            group.append((_UPDATE[Shelf.TAIL], living))
-        if dead:
-            self._insert(dead, _REPLACE, group)
+        for shelf in _TABLES:
+            rows = [(*life_values(job), job.id) for job in jobs if job.shelf is shelf]
+            if rows:
+                group.append((_UPDATE[shelf], rows))
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:
             leaving = [(job.id,) for job in jobs if _OTHER[shelf] is job.shelf]
             if leaving:
                 group.append((_DELETE[shelf], leaving))
-        self._insert(jobs, _INSERT, group)
+        self._insert(jobs, group)
         to_held = sum(job.shelf is Shelf.HELD for job in jobs)
         self.held_rows += 2 * to_held - len(jobs)
         self.tail_rows -= 2 * to_held - len(jobs)
@@ -165,7 +149,7 @@ class GroupWriter:
         where = f"FROM tail WHERE queue = ? AND state = 1 AND {spares}"
         values = (queue, spared)
         self.tail_rows -= self._db.execute(f"SELECT count(*) {where}", values).fetchone()[0]
-        bodies = f"DELETE FROM bodies WHERE id IN (SELECT id {where} AND body IS NULL)"
+        bodies = f"DELETE FROM bodies WHERE id IN (SELECT id {where} AND apart)"
         group.append((bodies, (values,)))
         group.append((f"DELETE {where}", (values,)))
 
@@ -174,8 +158,8 @@ class GroupWriter:
         group.extend((f"DELETE FROM {table}", ((),)) for table in tables)
         self.held_rows = self.tail_rows = self._ended_count = 0
         self._ended_batches.clear()
-        for table, name in [key for key in self.seals if key[0] != "traits"]:
-            self._unseal(table, name)
+        self.seals.clear()
+        self.sealed = 0
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         if not self._ended_jobs:
@@ -229,25 +213,3 @@ class GroupWriter:
 
     def _unseal(self, table: str, name: int | str) -> None:
         self.sealed ^= self.seals.pop((table, name), 0)
-
-    def _trait_id(self, job: Job, group: list[Batch]) -> int:
-        key = (id(job.policy), job.media, job.origin)
-        trait_id = self._trait_ids.get(key)
-        if trait_id is None:
-            traits = Traits(job.media, job.origin, job.policy)
-            known = self._ids_of_traits.get(traits)
-            if known is None:
-                known = len(self.traits) + 1
-                policy = msgspec.msgpack.encode(job.policy)
-                self._put("traits", [(known, job.media, job.origin, policy)], group)
-            self.learn(known, traits)
-            trait_id = known
-        return trait_id
-
-    def learn(self, trait_id: int, traits: Traits) -> None:
-        """Know what jobs that are alike have in common, by number."""
-        self.traits.setdefault(trait_id, traits)
-        self._ids_of_traits.setdefault(traits, trait_id)
-        # The key is the policy's identity, so the policy must live as long as the key.
-        self._policies.append(traits.policy)
-        self._trait_ids[(id(traits.policy), traits.media, traits.origin)] = trait_id

@@ -36,6 +36,8 @@ class Store(ABC):
 
     instant = False
     """Whether `commit` returns at once, so that no thread is needed for it."""
+    quick = False
+    """Whether `commit` is mostly so quick that waiting for it costs less than handing it over."""
 
     @abstractmethod
     def open(self) -> Snapshot:

@@ -8,18 +8,18 @@ from franca.core.model import Job, JobQuery, QueueCount, Shelf, State
 from franca.store.port import fits
 from franca.store.rows import COLUMNS
 
-_WITH_BODY = COLUMNS.removesuffix(", body")
-
 
 def select(table: str, where: str = "", order: str = "") -> str:
     """All columns of a shelf's jobs, bodies that lie apart included; one limit if ordered."""
-    sql = (
-        f"SELECT {_WITH_BODY}, coalesce(body, (SELECT b.body FROM bodies b WHERE b.id = j.id)) "
-        f"FROM {table} j"
-    )
+    columns = ", ".join(f"j.{column.strip()}" for column in COLUMNS.split(","))
+    bodies = "LEFT JOIN bodies b ON j.apart AND b.id = j.id"
+    sql = f"SELECT {columns}, b.body AS body, b.crc AS body_crc FROM {table} j {bodies}"
     if where:
         sql += f" WHERE {where}"
-    return f"{sql} ORDER BY {order} LIMIT ?" if order else sql
+    if not order:
+        return sql
+    by = ", ".join(f"j.{column.strip()}" for column in order.split(","))
+    return f"{sql} ORDER BY {by} LIMIT ?"
 
 
 def both_shelves(query: JobQuery) -> tuple[str, list[object]]:
@@ -27,22 +27,22 @@ def both_shelves(query: JobQuery) -> tuple[str, list[object]]:
     conditions: list[str] = []
     values: list[object] = []
     if query.states:
-        conditions.append(f"state IN ({_marks(query.states)})")
+        conditions.append(f"j.state IN ({_marks(query.states)})")
         values += [int(state) for state in query.states]
     if query.queue:
-        conditions.append("queue = ?")
+        conditions.append("j.queue = ?")
         values.append(query.queue)
     if query.kind:
-        conditions.append("kind = ?")
+        conditions.append("j.kind = ?")
         values.append(query.kind)
     if query.names:
-        conditions.append(f"name IN ({_marks(query.names)})")
+        conditions.append(f"j.name IN ({_marks(query.names)})")
         values += query.names
     if query.ids:
-        conditions.append(f"id IN ({_marks(query.ids)})")
+        conditions.append(f"j.id IN ({_marks(query.ids)})")
         values += query.ids
     if query.after and not query.by_time:
-        conditions.append("id < ?" if query.newest_first else "id > ?")
+        conditions.append("j.id < ?" if query.newest_first else "j.id > ?")
         values.append(query.after)
     order = "run_at, id" if query.by_time else "id DESC" if query.newest_first else "id"
     where = " AND ".join(conditions) or "1"

@@ -15,19 +15,16 @@ from franca.core.ledger import Known, Snapshot
 from franca.core.model import Policy, Schedule, Shelf, State, TailCount
 from franca.store import search
 from franca.store.group import GroupWriter
-from franca.store.rows import Row, Traits, job_of, seal
+from franca.store.rows import Row, job_of, seal
 
 RECENT_NAMES = 10_000
 
 
 def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     """Read what is held and count the tail; `books` learns of it too. ValueError on damage."""
-    for row in _sealed_rows(db, books, "traits"):
-        trait_id, media, origin, policy = row
-        shared = msgspec.msgpack.decode(policy, type=Policy)
-        books.learn(trait_id, Traits(media, origin, shared))
     *totals, held, tail, sealed = _totals(db)
-    jobs = [job_of(row, books.traits, Shelf.HELD) for row in db.execute(search.select("jobs"))]
+    policies: dict[Policy, Policy] = {}
+    jobs = [job_of(row, policies, Shelf.HELD) for row in db.execute(search.select("jobs"))]
     tails = _tail_counts(db)
     tail_rows = sum(c.ready + c.scheduled + c.retrying + c.dead + c.leased for c in tails)
     held_rows = len({job.id for job in jobs})
@@ -41,7 +38,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     settings = _sealed_rows(db, books, "queues")
     schedules = _sealed_rows(db, books, "schedules")
     if books.sealed != sealed:
-        raise ValueError("the settings of queues, the schedules or the policies are damaged")
+        raise ValueError("the settings of queues or the schedules are damaged")
     return Snapshot(
         totals=Totals(*totals),
         held=jobs,
@@ -98,25 +95,23 @@ def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
 
 def _known(db: sqlite3.Connection) -> list[Known]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
-    columns = "id, queue, kind, digest, run_at, state, name, key, attempts, failures"
-    recent = db.execute(
-        f"SELECT * FROM (SELECT {columns} FROM tail ORDER BY id DESC LIMIT {RECENT_NAMES}) "
-        "WHERE state <= 1 AND name <> '' AND attempts = 0"
-    ).fetchall()
-    keyed = db.execute(f"SELECT {columns} FROM tail WHERE key <> '' AND state <= 1").fetchall()
-    rows = {row[0]: row for row in [*keyed, *reversed(recent)]}
+    policies: dict[Policy, Policy] = {}
+    recent = db.execute(search.select("tail", "1", "id DESC"), (RECENT_NAMES,)).fetchall()
+    keyed = db.execute(search.select("tail", "j.key <> '' AND j.state <= 1"))
+    jobs = {row[0]: job_of(row, policies, Shelf.TAIL) for row in [*keyed, *reversed(recent)]}
     return [
-        Known(job_id, queue, kind, digest, run_at, State(state), name, key, attempts, failures)
-        for (
-            job_id,
-            queue,
-            kind,
-            digest,
-            run_at,
-            state,
-            name,
-            key,
-            attempts,
-            failures,
-        ) in rows.values()
+        Known(
+            job.id,
+            job.queue,
+            job.kind,
+            job.digest,
+            job.run_at,
+            job.state,
+            job.name,
+            job.key,
+            job.attempts,
+            job.failures,
+        )
+        for job in jobs.values()
+        if job.state <= State.READY and (job.key or (job.name and not job.attempts))
     ]

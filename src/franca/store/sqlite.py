@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from franca.core.changes import Changes
 from franca.core.ledger import Recall, Snapshot, SupplyReady, Want
-from franca.core.model import Job, JobQuery, QueueCount, Shelf, State
+from franca.core.model import Job, JobQuery, Policy, QueueCount, Shelf, State
 from franca.store import ended, search
 from franca.store.files import connect, copy_into, create_if_missing
 from franca.store.group import Batch, GroupWriter
@@ -49,6 +49,8 @@ def no_room() -> bool:
 class SqliteStore(Store):
     """The file `path` and its log. See `docs/promises.md` for what it keeps."""
 
+    quick = True
+
     def __init__(
         self,
         path: str,
@@ -65,6 +67,7 @@ class SqliteStore(Store):
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._group: list[Batch] = []
+        self._policies: dict[Policy, Policy] = {}
 
     _db: sqlite3.Connection
     _books: GroupWriter
@@ -180,25 +183,23 @@ class SqliteStore(Store):
         if isinstance(want, Recall):
             return self._search(self._db, want.query)
         if isinstance(want, SupplyReady):
-            where = "state = 1 AND queue = ? AND (priority, place) > (?, ?)"
+            where = "j.state = 1 AND j.queue = ? AND (j.priority, j.place) > (?, ?)"
             sql = search.select("tail", where, "priority, place")
             jobs = self._tail(sql, (want.queue, *want.mark, want.limit))
             _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
             return jobs
-        sql = search.select("tail", "state = 0 AND (run_at, id) > (?, ?)", "run_at, id")
+        sql = search.select("tail", "j.state = 0 AND (j.run_at, j.id) > (?, ?)", "run_at, id")
         jobs = self._tail(sql, (*want.mark, want.limit))
         _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs
 
     def _tail(self, sql: str, values: Sequence[object]) -> list[Job]:
-        traits = self._books.traits
-        return [job_of(row, traits, Shelf.TAIL) for row in self._db.execute(sql, values)]
+        policies = self._policies
+        return [job_of(row, policies, Shelf.TAIL) for row in self._db.execute(sql, values)]
 
     def _search(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
         sql, values = search.both_shelves(query)
-        return [
-            job_of(row[1:], self._books.traits, Shelf(row[0])) for row in db.execute(sql, values)
-        ]
+        return [job_of(row[1:], self._policies, Shelf(row[0])) for row in db.execute(sql, values)]
 
     # -- tools ------------------------------------------------------------------------------
 

@@ -197,6 +197,15 @@ class Worker(Client):
         self._beat_at: Millis = 0
         self._fetching = False
         self._report: tuple[Millis, str, str] | None = None
+        self._claim = ("", 0)
+        self._is_sleepy = self.rng.random() < 0.25
+
+    def claim(self, now: Millis) -> tuple[str, str] | None:
+        """The jid that this worker surely holds, and as whom; None if it may hold none."""
+        jid, until = self._claim
+        if self._report is None or not self.wid or self._report[2] != jid or now >= until:
+            return None
+        return jid, self.wid
 
     def work(self, now: Millis) -> None:
         """Beat if it is time; report if the job is done; ask for one if there is none."""
@@ -234,17 +243,18 @@ class Worker(Client):
         event.body = digest(msgspec.json.encode(job["args"]))
         event.attempt = job["failure"]["retry_count"] + 1 if "failure" in job else 0
         self._report = (self.world.now + self._plan(), self._word(), event.jid)
+        # Counted from before it was asked for, and not beyond: whoever asks twice holds it twice.
+        self._claim = (event.jid, int(event.t0 * 1000) + job["reserve_for"] * 1000)
         self._set_alarm()
 
     def _plan(self) -> int:
         """How long a run takes; now and then longer than it may."""
         if self.retiring:
             return 1
-        return (
-            self.rng.randrange(60_000, 130_000)
-            if self.rng.random() < 0.03
-            else self.rng.randrange(1, 4_000)
-        )
+        spans = ((1, 4_000), (10_000, 50_000), (60_000, 150_000))
+        weights = (30, 30, 40) if self._is_sleepy else (85, 9, 6)
+        least, most = self.rng.choices(spans, weights)[0]
+        return self.rng.randrange(least, most)
 
     def _word(self) -> str:
         if self.retiring:
@@ -339,6 +349,11 @@ class Operator(Client):
 
     def _on_done(self, reply: Reply) -> None:
         assert reply == OK, reply
+
+    def unanswered(self, event: Event) -> None:
+        """A queue that may not have been resumed may still be paused."""
+        if event.op == "resume":
+            self.world.history.append(msgspec.structs.replace(event, op="pause", t0=event.t1))
 
     def gone(self, now: Millis) -> None:
         """Say again at the end what may not have been heard."""

@@ -1,4 +1,5 @@
--- Jobs that the server holds in memory, and those it does not. Same columns, two tables: the
+-- Jobs that the server holds in memory, and those it does not. `job` is the whole job, the other
+-- columns are what is searched and sorted by. Same columns, two tables: the
 -- first is small and read whole at start, the second may be larger than memory and has indexes.
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY,
@@ -6,27 +7,14 @@ CREATE TABLE jobs (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     key TEXT NOT NULL,
-    traits INTEGER NOT NULL,
     priority INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    digest INTEGER NOT NULL,
-    extra BLOB NOT NULL,
-    body_crc INTEGER NOT NULL,
+    apart INTEGER NOT NULL,
     state INTEGER NOT NULL,
     place INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
-    ready_at INTEGER NOT NULL,
-    started_at INTEGER NOT NULL,
-    until INTEGER NOT NULL,
-    holder TEXT NOT NULL,
-    bound INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
     failures INTEGER NOT NULL,
-    losses INTEGER NOT NULL,
-    failed_at INTEGER NOT NULL,
-    story BLOB,
-    life_crc INTEGER NOT NULL,
-    body BLOB
+    job BLOB NOT NULL,
+    crc INTEGER NOT NULL
 );
 
 CREATE TABLE tail (
@@ -35,27 +23,14 @@ CREATE TABLE tail (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
     key TEXT NOT NULL,
-    traits INTEGER NOT NULL,
     priority INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    digest INTEGER NOT NULL,
-    extra BLOB NOT NULL,
-    body_crc INTEGER NOT NULL,
+    apart INTEGER NOT NULL,
     state INTEGER NOT NULL,
     place INTEGER NOT NULL,
     run_at INTEGER NOT NULL,
-    ready_at INTEGER NOT NULL,
-    started_at INTEGER NOT NULL,
-    until INTEGER NOT NULL,
-    holder TEXT NOT NULL,
-    bound INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
     failures INTEGER NOT NULL,
-    losses INTEGER NOT NULL,
-    failed_at INTEGER NOT NULL,
-    story BLOB,
-    life_crc INTEGER NOT NULL,
-    body BLOB
+    job BLOB NOT NULL,
+    crc INTEGER NOT NULL
 );
 
 -- State 1 is READY: a backlog pays for one index and no more.
@@ -64,16 +39,8 @@ CREATE INDEX tail_timed ON tail (state, run_at, id) WHERE state <> 1;
 CREATE INDEX tail_named ON tail (name) WHERE state <> 1;
 CREATE INDEX tail_keyed ON tail (queue, key) WHERE key <> '';
 
--- Large bodies lie apart: a change of state must not write them again. Their row has no body.
-CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
-
--- What jobs that are alike have in common.
-CREATE TABLE traits (
-    id INTEGER PRIMARY KEY,
-    media TEXT NOT NULL,
-    origin TEXT NOT NULL,
-    policy BLOB NOT NULL
-);
+-- Large bodies lie apart: a change of state must not write them again.
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL, crc INTEGER NOT NULL);
 
 -- Ended jobs, one row a group.
 CREATE TABLE ended (

@@ -1,0 +1,405 @@
+"""The turn: who is heard when, fair shares, held answers, links that are given up, what time brings."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from random import Random
+
+import pytest
+
+from franca.core.broker import Broker
+from franca.core.events import Event, Granted, Unmet
+from franca.core.ledger import Recall, SupplyReady
+from franca.core.limits import Limits
+from franca.core.model import (
+    Demand,
+    Job,
+    JobQuery,
+    Millis,
+    NewJob,
+    OnHangUp,
+    Policy,
+    Session,
+    State,
+)
+from franca.engine.engine import SWEEP_MS, TICK_MS, Engine
+from franca.protocols.conversation import Conversation, Link, Peer, Service
+from tests.sim.disk import Disk
+
+T: Millis = 1_000_000_000
+PEER = Peer("127.0.0.1", local=True)
+
+
+class Echo(Conversation):
+    """Lines in, lines out. `take` asks for a job and holds; `push` makes one; `bye` hangs up."""
+
+    def __init__(self, service: EchoService, link: Link) -> None:
+        self.link = link
+        self.broker = service.broker
+        self.session = self.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.share = service.limits.turn_messages
+        self.heard: list[str] = []
+        self.hung_up: list[bool] = []
+        self._unread = b""
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        self._unread += data
+        for _ in range(self.share):
+            line, found, rest = self._unread.partition(b"\n")
+            if not found or self.holding or self.link.closing:
+                return False
+            self._unread = rest
+            self._act(line.decode(), now)
+        return b"\n" in self._unread and not self.holding
+
+    def _act(self, line: str, now: Millis) -> None:
+        self.heard.append(line)
+        if line == "push":
+            self.broker.submit(NewJob("q", "k", b"", Policy()), now)
+            self.link.write_after_commit(b"taken\n")
+        elif line == "take":
+            answer = self.broker.demand(Demand(self.session, ("q",), now + 1_000), now)
+            self.holding = answer is None
+            if isinstance(answer, Granted):
+                self.link.write_after_commit(b"given\n")
+        elif line == "bye":
+            self.link.close()
+        else:
+            self.link.write(line.encode() + b"\n")
+
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        self.holding = False
+        if isinstance(event, Granted):
+            self.link.write_after_commit(b"given\n")
+        elif isinstance(event, Unmet):
+            self.link.write(b"none\n")
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        self.hung_up.append(unheard)
+        self.broker.close_session(self.session, now)
+
+    def unread(self) -> int:
+        return len(self._unread)
+
+
+class EchoService(Service):
+    """Opens echoes, and counts what it is told."""
+
+    name = "echo"
+
+    def __init__(self, broker: Broker, limits: Limits) -> None:
+        self.broker = broker
+        self.limits = limits
+        self.ticks: list[Millis] = []
+        self.stopped = False
+
+    def open(self, link: Link, now: Millis) -> Conversation:
+        link.write(b"hello\n")
+        return Echo(self, link)
+
+    def tick(self, now: Millis) -> None:
+        self.ticks.append(now)
+
+    def stop(self, now: Millis) -> None:
+        self.stopped = True
+
+    def consumers(self) -> int:
+        return 3
+
+
+class Stage:
+    """An engine, and what its links have said."""
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = Limits(**limits)
+        self.broker = Broker(self.limits, Random(1))
+        self.service = EchoService(self.broker, self.limits)
+        self.engine = Engine(self.broker, {"echo": self.service}, self.limits)
+        self._links = 0
+
+    def open(self, now: Millis = T) -> Link:
+        self._links += 1
+        link = self.engine.open_link("echo", f"l{self._links}", PEER, now)
+        self.said(link)
+        return link
+
+    def say(self, link: Link, text: str) -> None:
+        self.engine.received(link, text.encode())
+
+    def said(self, link: Link) -> str:
+        """What a link has to say; it is sent by this."""
+        text = b"".join(link.out).decode()
+        link.out.clear()
+        link.after_commit = False
+        self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
+        return text
+
+
+def echo(link: Link) -> Echo:
+    assert isinstance(link.conversation, Echo)
+    return link.conversation
+
+
+# -- what came in ---------------------------------------------------------------------------
+
+
+def test_a_greeting_is_said_at_once_and_everything_else_in_a_turn() -> None:
+    stage = Stage()
+    link = stage.engine.open_link("echo", "l", PEER, T)
+    assert stage.said(link) == "hello\n"
+    stage.say(link, "one\ntw")
+    assert stage.said(link) == ""
+    assert stage.engine.has_input()
+    stage.engine.turn(T)
+    assert stage.said(link) == "one\n"
+    stage.say(link, "o\n")
+    stage.engine.turn(T)
+    assert stage.said(link) == "two\n"
+    assert not stage.engine.has_input()
+
+
+def test_a_link_speaks_once_a_turn_however_much_it_says() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "one\ntwo\n")
+    stage.engine.turn(T)
+    assert stage.engine.speaking == [link]
+    assert not link.after_commit
+
+
+def test_whatever_must_be_durable_first_holds_back_all_that_is_said_with_it() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "one\npush\ntwo\n")
+    stage.engine.turn(T)
+    assert link.after_commit
+    assert stage.said(link) == "one\ntaken\ntwo\n"
+
+
+def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
+    stage = Stage(turn_messages=3)
+    flood, other = stage.open(), stage.open()
+    stage.say(flood, "x\n" * 7)
+    stage.say(other, "y\n")
+    stage.engine.turn(T)
+    assert (stage.said(flood), stage.said(other)) == ("x\n" * 3, "y\n")
+    assert stage.engine.unfinished() == [flood]
+    assert stage.engine.has_input()
+    stage.engine.turn(T)
+    stage.engine.turn(T)
+    assert stage.said(flood) == "x\n" * 4
+    assert not stage.engine.has_input()
+
+
+def test_while_an_answer_is_owed_nothing_behind_it_is_acted_on() -> None:
+    stage = Stage()
+    worker, producer = stage.open(), stage.open()
+    stage.say(worker, "take\nafter\n")
+    stage.engine.turn(T)
+    assert stage.said(worker) == ""
+    assert not stage.engine.has_input()
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    assert stage.said(worker) == "given\n"
+    stage.engine.turn(T)
+    assert stage.said(worker) == "after\n"
+
+
+def test_a_demand_ends_when_its_time_is_over() -> None:
+    stage = Stage()
+    worker = stage.open()
+    stage.say(worker, "take\n")
+    for now in range(T, T + 1_000, TICK_MS):
+        stage.engine.turn(now)
+        assert stage.said(worker) == ""
+    for now in range(T + 1_000, T + 1_151, TICK_MS):
+        stage.engine.turn(now)
+    assert stage.said(worker) == "none\n"
+
+
+# -- links that end -------------------------------------------------------------------------
+
+
+def test_whole_messages_that_came_before_the_end_are_acted_on_all_of_them() -> None:
+    stage = Stage(turn_messages=3)
+    link = stage.open()
+    stage.say(link, "push\n" * 8 + "pus")
+    stage.engine.close_link(link, T, unheard=True)
+    assert echo(link).heard == ["push"] * 8
+    assert echo(link).hung_up == [True]
+    assert stage.broker.queues["q"].ready == 8
+    stage.engine.close_link(link, T, unheard=False)
+    assert echo(link).hung_up == [True]
+    assert not stage.engine.links
+
+
+def test_what_comes_after_the_end_is_nothing() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.engine.close_link(link, T, unheard=False)
+    stage.say(link, "push\n")
+    stage.engine.turn(T)
+    assert not stage.broker.queues
+
+
+def test_a_link_that_hangs_up_hears_nothing_more() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "one\nbye\ntwo\n")
+    stage.engine.turn(T)
+    assert stage.said(link) == "one\n"
+    assert link.closing
+    stage.say(link, "three\n")
+    stage.engine.turn(T)
+    assert stage.said(link) == ""
+
+
+def test_a_worker_that_goes_gives_its_job_to_the_next_in_the_same_step() -> None:
+    stage = Stage()
+    first, second = stage.open(), stage.open()
+    stage.say(first, "push\ntake\n")
+    stage.say(second, "take\n")
+    stage.engine.turn(T)
+    assert stage.said(first) == "taken\ngiven\n"
+    stage.engine.close_link(first, T, unheard=False)
+    assert stage.said(second) == "given\n"
+
+
+def test_a_closed_link_and_its_conversation_can_be_let_go() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "push\ntake\ntake\n")
+    stage.engine.turn(T)
+    stage.engine.close_link(link, T, unheard=False)
+    stage.said(link)
+    gone = weakref.ref(link.conversation)
+    stage.engine.turn(T + TICK_MS)
+    del link
+    gc.collect()
+    assert gone() is None
+
+
+# -- links that are given up ------------------------------------------------------------------
+
+
+def sweeps(stage: Stage, since: Millis, ms: int) -> None:
+    for now in range(since, since + ms + 1, SWEEP_MS):
+        stage.engine.turn(now)
+
+
+def test_those_who_never_say_who_they_are_are_hung_up_on() -> None:
+    stage = Stage(handshake_ms=5_000)
+    stranger, known = stage.open(), stage.open()
+    known.known = True
+    sweeps(stage, T, 5_000)
+    assert not stranger.closing
+    sweeps(stage, T + 6_000, 0)
+    assert stranger.closing
+    assert not known.closing
+
+
+def test_too_many_strangers_make_the_oldest_go() -> None:
+    stage = Stage(unknown_max=2)
+    old = [stage.open(T), stage.open(T)]
+    later = T + stage.limits.stranger_ms + 1
+    old[0].known = True
+    assert not stage.open(later).closing
+    assert not old[1].closing
+    stage.open(later)
+    assert [link.closing for link in old] == [False, True]
+
+
+def test_a_message_that_is_never_finished_ends_its_link() -> None:
+    stage = Stage(frame_ms=30_000, handshake_ms=10**9)
+    link = stage.open()
+    stage.say(link, "half")
+    sweeps(stage, T, 30_000)
+    assert not link.closing
+    sweeps(stage, T + 31_000, 2_000)
+    assert link.closing
+
+
+def test_a_link_that_always_has_half_a_message_but_finishes_them_goes_on() -> None:
+    stage = Stage(frame_ms=30_000, handshake_ms=10**9)
+    link = stage.open()
+    stage.say(link, "ha")
+    for now in range(T, T + 300_000, SWEEP_MS):
+        stage.say(link, "lf\nha")
+        stage.engine.turn(now)
+    assert not link.closing
+
+
+def test_a_link_that_waits_for_its_answer_may_wait() -> None:
+    stage = Stage(frame_ms=30_000, handshake_ms=10**9)
+    link = stage.open()
+    stage.say(link, "take\nhalf")
+    echo(link).broker.demand = lambda demand, now: None  # type: ignore[method-assign]
+    sweeps(stage, T, 60_000)
+    assert not link.closing
+
+
+# -- time, the store, the end -------------------------------------------------------------------
+
+
+def test_time_is_looked_at_once_a_tick_and_the_next_moment_is_never_past() -> None:
+    stage = Stage()
+    for ms in range(0, 200, 10):
+        stage.engine.turn(T + ms)
+        assert stage.engine.next_wake() > T + ms
+    assert stage.service.ticks == [T, T + 50, T + 100, T + 150]
+
+
+def test_what_the_store_brings_is_given_to_those_who_wait() -> None:
+    stage = Stage(window_jobs=2, supply_jobs=1)
+    disk = Disk()
+    producer, worker = stage.open(), stage.open()
+    stage.say(producer, "push\n" * 3)
+    stage.say(worker, "take\ntake\ntake\n")
+    for _ in range(3):
+        stage.engine.turn(T)
+    assert stage.said(worker) == "given\ngiven\n"
+    wants = stage.broker.take_wants()
+    assert [type(want) for want in wants] == [SupplyReady]
+    for want, jobs in zip(wants, disk.write(stage.broker.drain(), wants), strict=True):
+        stage.engine.supplied(want, jobs, T)
+    assert stage.said(worker) == "given\n"
+
+
+def test_recalled_jobs_reach_whoever_recalled_them() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "push\n")
+    stage.engine.turn(T)
+    (job,) = stage.broker.jobs.values()
+    seen: list[Job] = []
+
+    class Visitor:
+        def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+            seen.extend(jobs)
+            stage.broker.cancel(jobs[0], now)
+
+    stage.engine.supplied(Recall(JobQuery(), Visitor()), [job], T)
+    assert seen == [job]
+    assert job.state is State.CANCELLED
+
+
+def test_stopping_asks_every_service_and_counts_who_is_left() -> None:
+    stage = Stage()
+    stage.open()
+    stage.engine.stop(T)
+    assert stage.service.stopped
+    assert stage.engine.consumers() == 3
+
+
+@pytest.mark.parametrize("closed_first", [True, False])
+def test_a_link_that_is_closed_has_something_to_say_even_if_it_said_nothing(
+    closed_first: bool,
+) -> None:
+    stage = Stage()
+    link = stage.open()
+    if closed_first:
+        link.close()
+    link.write(b"last words")
+    link.close()
+    assert link in stage.engine.speaking

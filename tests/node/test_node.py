@@ -1,0 +1,452 @@
+"""The node's turn: what needs the disk waits for it, nothing else does, and order is kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from franca.core.model import Job, JobQuery, Millis, State
+from franca.store.memory import MemoryStore
+from franca.store.port import StoreError
+from tests.node.stage import SlowStore, asynchronous, stage
+
+BROKEN = StoreError("SQLITE_IOERR_FSYNC")
+
+
+# -- what waits and what does not ---------------------------------------------------------------------
+
+
+@asynchronous
+async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.turns()
+        assert guest.heard == ""
+        await s.ends()
+        await guest.hears("pushed a;")
+
+
+@asynchronous
+async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -> None:
+    with stage() as s:
+        writer, other = s.guest(), s.guest()
+        writer.says("push a")
+        await s.reaches("commit")
+        other.says("ping")
+        await other.hears("pong;")
+        assert writer.heard == ""
+
+
+@asynchronous
+async def test_answers_to_one_peer_keep_their_order() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("ping", "push a", "ping")
+        await s.reaches("commit")
+        guest.says("ping")
+        await s.turns()
+        guest.says("push b")
+        await s.turns()
+        guest.says("ping")
+        await s.turns()
+        assert guest.heard == ""
+        await s.ends()
+        await s.reaches("commit")
+        await guest.hears("pong;pushed a;pong;pong;")
+        await s.ends()
+        await guest.hears("pong;pushed a;pong;pong;pushed b;pong;")
+
+
+@asynchronous
+async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("ping")
+        await guest.hears("pong;")
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.turns()
+        assert guest.heard == "pong;"
+
+
+@asynchronous
+async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> None:
+    with stage() as s:
+        first, second = s.guest(), s.guest()
+        first.says("push a")
+        await s.reaches("commit")
+        second.says("push b")
+        await s.turns()
+        await s.ends()
+        await first.hears("pushed a;")
+        await s.reaches("commit")
+        await s.turns()
+        assert second.heard == ""
+        await s.ends()
+        await second.hears("pushed b;")
+        assert [job.body for job in s.store.held.values()] == [b"a", b"b"]
+
+
+@asynchronous
+async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_nothing() -> None:
+    """A repeated push is answered when the first one is durable, not before."""
+    with stage() as s:
+        first, second = s.guest(), s.guest()
+        first.says("push a")
+        await s.reaches("commit")
+        second.says("same")
+        await s.turns()
+        assert second.heard == ""
+        await s.ends()
+        await second.hears("same;")
+
+
+@asynchronous
+async def test_an_answer_leaves_at_once_when_everything_is_durable() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("same")
+        await guest.hears("same;")
+
+
+@asynchronous
+async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
+    with stage() as s:
+        assert isinstance(s.store, SlowStore)
+        s.store.untidy = True
+        first, second, third = s.guest(), s.guest(), s.guest()
+        first.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await first.hears("pushed a;")
+        await s.reaches("tidy")
+        second.says("same")
+        await second.hears("same;")
+        second.says("ping")
+        await second.hears("same;pong;")
+        third.says("push b")
+        await s.turns()
+        assert third.heard == ""
+        s.store.untidy = False
+        await s.ends()
+        await s.reaches("commit")
+        await s.ends()
+        await third.hears("pushed b;")
+
+
+@asynchronous
+async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
+    with stage() as s:
+        worker, producer = s.guest(), s.guest()
+        worker.says("take")
+        await s.turns()
+        producer.says("push a")
+        await s.reaches("commit")
+        await s.turns()
+        assert worker.heard == ""
+        await s.ends()
+        await worker.hears("job a;")
+
+
+@asynchronous
+async def test_a_store_that_is_instant_makes_nobody_wait() -> None:
+    with stage(MemoryStore()) as s:
+        guest = s.guest()
+        guest.says("push a", "ping")
+        await guest.hears("pushed a;pong;")
+
+
+class QuickStore(MemoryStore):
+    """Durable at once, or broken."""
+
+    instant = False
+    error: Exception | None = None
+
+    def commit(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@asynchronous
+async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
+    with stage(QuickStore(), quick=True) as s:
+        worker, producer = s.guest(), s.guest()
+        worker.says("take")
+        producer.says("push a", "ping")
+        await producer.hears("pushed a;pong;")
+        await worker.hears("job a;")
+        assert [job.state for job in s.store.held.values()] == [State.LEASED]
+
+
+@asynchronous
+async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
+    store = QuickStore()
+    with stage(store, quick=True) as s:
+        guest, other = s.guest(), s.guest()
+        store.error = BROKEN
+        guest.says("push a", "ping")
+        await s.until(lambda: bool(s.failures))
+        other.says("ping")
+        await s.turns()
+        assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
+        assert {guest.wire.closed, other.wire.closed} == {"aborted"}
+
+
+# -- hanging up ------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a", "end")
+        await s.reaches("commit")
+        await s.turns()
+        assert (guest.heard, guest.wire.closed) == ("", "")
+        await s.ends()
+        await s.until(lambda: bool(guest.wire.closed))
+        assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
+
+
+@asynchronous
+async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
+    with stage() as s:
+        other, guest = s.guest(), s.guest()
+        other.says("push a")
+        await s.reaches("commit")
+        guest.says("ping", "end")
+        await s.until(lambda: bool(guest.wire.closed))
+        assert (guest.heard, guest.wire.closed) == ("pong;", "closed")
+
+
+@asynchronous
+async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() -> None:
+    with stage() as s:
+        guest, other = s.guest(), s.guest()
+        guest.says("push a")
+        other.says("push b")
+        await s.reaches("commit")
+        guest.vanishes()
+        assert guest.talk.hung_up == [True]
+        await s.ends()
+        await other.hears("pushed b;")
+
+
+@asynchronous
+async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await guest.hears("pushed a;")
+        guest.vanishes()
+        assert guest.talk.hung_up == [False]
+
+
+@pytest.mark.xfail(strict=True, reason="unheard is asked before the last words are acted on")
+@asynchronous
+async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer() -> None:
+    """Its words are acted on when it is gone, and what they brought it never left."""
+    with stage() as s:
+        producer, worker = s.guest(), s.guest()
+        producer.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await producer.hears("pushed a;")
+        worker.says("take")
+        worker.vanishes()
+        assert worker.talk.hung_up == [True]
+
+
+@asynchronous
+async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it() -> None:
+    with stage() as s:
+        guests = [s.guest() for _ in range(3)]
+        for guest in guests:
+            guest.says("push a")
+        await s.reaches("commit")
+        guests[1].wire.dead = True
+        await s.ends()
+        await guests[2].hears("pushed a;")
+        assert guests[0].heard == "pushed a;"
+
+
+@asynchronous
+async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() -> None:
+    with stage(connections_max=2) as s:
+        guests = [s.guest() for _ in range(3)]
+        assert (guests[2].heard, guests[2].wire.closed) == ("too many;", "closed")
+        guests[2].connection.connection_lost(None)
+        assert len(s.engine.links) == 2
+
+
+@asynchronous
+async def test_a_peer_that_does_not_read_is_not_read_from_and_at_last_cut_off() -> None:
+    with stage(output_hard_bytes=1_000) as s:
+        guest = s.guest()
+        guest.connection.pause_writing()
+        assert guest.wire.reading is False
+        guest.wire.unsent = 1_001
+        guest.says("ping")
+        await s.until(lambda: bool(guest.wire.closed))
+        assert (guest.heard, guest.wire.closed) == ("", "aborted")
+
+
+# -- failure ------------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_after_a_commit_that_failed_nothing_is_said_to_anybody() -> None:
+    with stage() as s:
+        first, second, third = s.guest(), s.guest(), s.guest()
+        first.says("push a", "ping")
+        await s.reaches("commit")
+        second.says("push b")
+        await s.turns()
+        await s.ends(BROKEN)
+        third.says("ping")
+        await s.turns()
+        assert [guest.heard for guest in (first, second, third)] == ["", "", ""]
+        assert {guest.wire.closed for guest in (first, second, third)} == {"aborted"}
+        assert s.failures == [BROKEN]
+
+
+@asynchronous
+async def test_after_a_write_that_failed_nothing_is_said_to_anybody() -> None:
+    with stage() as s:
+        assert isinstance(s.store, SlowStore)
+        s.store.write_error = BROKEN
+        guest, other = s.guest(), s.guest()
+        guest.says("push a")
+        await s.until(lambda: bool(s.failures))
+        other.says("ping")
+        await s.turns()
+        assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
+
+
+@asynchronous
+async def test_tidying_up_that_failed_ends_it_too() -> None:
+    with stage() as s:
+        assert isinstance(s.store, SlowStore)
+        s.store.untidy = True
+        guest, other = s.guest(), s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await guest.hears("pushed a;")
+        await s.reaches("tidy")
+        other.says("push b")
+        await s.turns()
+        await s.ends(BROKEN)
+        await s.turns()
+        assert (other.heard, s.failures) == ("", [BROKEN])
+
+
+@pytest.mark.xfail(strict=True, reason="nobody tells those who wait for a group that failed")
+@pytest.mark.parametrize("asked", ["ask", "recall"])
+def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
+    @asynchronous
+    async def play() -> None:
+        with stage() as s:
+            guest = s.guest()
+            guest.says("push a")
+            await s.reaches("commit")
+            if asked == "ask":
+                answer = asyncio.create_task(s.node.ask(lambda engine, now: 7))
+            else:
+                answer = asyncio.create_task(s.node.recall(JobQuery(), lambda jobs, now: 7))
+            await s.turns()
+            await s.ends(BROKEN)
+            done, _ = await asyncio.wait([answer], timeout=1)
+            assert done
+            assert answer.exception() is not None
+
+    play()
+
+
+# -- operators -----------------------------------------------------------------------------------------------
+
+
+@asynchronous
+async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await guest.hears("pushed a;")
+        answer = asyncio.create_task(s.node.ask(lambda engine, now: engine.broker.pause("q")))
+        await s.reaches("commit")
+        assert not answer.done()
+        await s.ends()
+        await answer
+        assert s.store.queues["q"].paused is True
+
+
+@asynchronous
+async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_durable() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        await s.ends()
+        await guest.hears("pushed a;")
+        broker = s.broker
+
+        def kill(jobs: list[Job], now: Millis) -> int:
+            for job in jobs:
+                broker.kill(job, now)
+            return len(jobs)
+
+        answer = asyncio.create_task(s.node.recall(JobQuery(states=(State.READY,)), kill))
+        await s.reaches("commit")
+        await s.ends()
+        await s.reaches("commit")
+        assert not answer.done()
+        await s.ends()
+        assert await answer == 1
+        assert [job.state for job in s.store.tail.values()] == [State.DEAD]
+
+
+@asynchronous
+async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -> None:
+    with stage() as s:
+        guest = s.guest()
+
+        def wrong(jobs: list[Job], now: Millis) -> None:
+            raise KeyError("mistake")
+
+        answer = asyncio.create_task(s.node.recall(JobQuery(), wrong))
+        await s.reaches("commit")
+        await s.ends()
+        with pytest.raises(KeyError, match="mistake"):
+            await answer
+        guest.says("ping")
+        await guest.hears("pong;")
+        assert s.failures == []
+
+
+@asynchronous
+async def test_the_node_is_settled_when_everything_said_so_far_is_durable() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        settled = asyncio.create_task(s.node.settle())
+        await s.turns()
+        assert not settled.done()
+        await s.ends()
+        await settled
+        assert guest.heard == "pushed a;"
+
+
+@asynchronous
+async def test_names_of_links_are_never_used_twice() -> None:
+    with stage() as s:
+        names = {s.node.next_link_id() for _ in range(100)}
+        assert len(names) == 100
+        assert all(name.startswith("boot-") for name in names)

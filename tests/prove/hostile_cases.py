@@ -1,0 +1,219 @@
+"""Input that no good client sends, for a Faktory listener: small frames, one table per kind.
+
+A case is what is sent and what may come of it. `CLOSED`: the server hangs up at once and says no more than
+its greeting. `REFUSED`: one error line. `ANSWERED`: one well-formed reply, whichever; what follows on
+the same connection is then answered too. `EITHER`: one reply, or the closed door.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
+
+_DIGITS = 5_000  # more than Python turns into a number
+_DEEP = 100_000
+
+
+class Case(NamedTuple):
+    """Bytes to send, by a stranger or by a client that said HELLO, and what may come of it."""
+
+    name: str
+    data: bytes
+    outcome: str
+    known: bool = True
+
+
+def cases(seed: int) -> list[Case]:
+    """All of them, in an order of chance."""
+    rng = Random(seed)
+    found = [
+        *_web_pages(), *_other_protocols(), *_garbage(rng), *_greetings(), *_lines(),
+        *_fields(), *_json(), *_pushes(),
+    ]  # fmt: skip
+    rng.shuffle(found)
+    return found
+
+
+# -- strangers ---------------------------------------------------------------------------------
+
+SMUGGLED = (
+    b'HELLO {"v":2}\r\nPUSH {"jid":"smuggled-1","jobtype":"x","queue":"smuggled","args":[]}\r\n'
+)
+"""What a web page would like to be heard; nothing of it may be."""
+
+
+def _web_pages() -> Iterator[Case]:
+    head = b"\r\nHost: 127.0.0.1:7419\r\nContent-Type: text/plain\r\n\r\n"
+    for verb in (
+        b"GET",
+        b"POST",
+        b"PUT",
+        b"HEAD",
+        b"OPTIONS",
+        b"DELETE",
+        b"PATCH",
+        b"CONNECT",
+        b"HELLO",
+        b"PUSH",
+    ):
+        for target in (b"/", b"/?q=HELLO", b"*", b"http://127.0.0.1/", b"{}"):
+            line = b"%b %b HTTP/1.1" % (verb, target)
+            # Read as a greeting, this one is one; what follows in its line makes it no JSON.
+            yield Case(f"web {verb!r} {target!r}", line + head + SMUGGLED, CLOSED, known=False)
+    yield Case("web, one line feed", b"POST / HTTP/1.1\n\n" + SMUGGLED, CLOSED, known=False)
+    yield Case("web, old", b"GET /\r\n" + SMUGGLED, CLOSED, known=False)
+    yield Case(
+        "web socket",
+        b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n" + SMUGGLED,
+        CLOSED,
+        known=False,
+    )
+
+
+def _tls_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+def _other_protocols() -> Iterator[Case]:
+    newline = b"\r\n" + SMUGGLED
+    for name, data in {
+        "tls": _tls_hello() + newline, "ssh": b"SSH-2.0-OpenSSH_9.2" + newline, "redis": b"*1\r\n$4\r\nPING" + newline,
+        "smtp": b"EHLO me" + newline, "gearman": b"\0REQ\0\0\0\x10\0\0\0\0" + newline, "proxy": b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2" + newline,
+        "memcached": b"stats" + newline, "postgres": b"\0\0\0\x08\x04\xd2\x16\x2f" + newline, "http2": b"PRI * HTTP/2.0\r\n\r\nSM" + newline,
+        "sip": b"INVITE sip:x SIP/2.0" + newline, "ftp": b"USER anonymous" + newline, "rtsp": b"OPTIONS * RTSP/1.0" + newline,
+    }.items():  # fmt: skip
+        yield Case(name, data, CLOSED, known=False)
+
+
+def _garbage(rng: Random) -> Iterator[Case]:
+    for number in range(40):
+        data = rng.randbytes(rng.choice((1, 7, 100, 2_000, 70_000))) + b"\n"
+        if not data.startswith(b"HELLO {"):
+            yield Case(f"stranger's garbage {number}", data, CLOSED, known=False)
+    for number in range(40):
+        line = rng.randbytes(rng.choice((1, 7, 100, 2_000))).replace(b"\n", b"") + b"\n"
+        yield Case(f"garbage {number}", line, ANSWERED)
+    for verb in _VERBS:
+        yield Case(
+            f"garbage behind {verb!r}",
+            verb + b" " + rng.randbytes(500).replace(b"\n", b"") + b"\n",
+            ANSWERED,
+        )
+
+
+def _greetings() -> Iterator[Case]:
+    for text in (
+        b"", b" ", b"hello {}", b"HELLO", b"HELLO ", b"HELLO  {}", b"HELLO{}", b"HELLO []", b"HELLO null", b"HELLO 1",
+        b"HELLO {", b'HELLO {"v":2', b'HELLO {"v":2}}', b'HELLO {"v":2} x', b"HELLO {'v':2}", b'HELLO {"v":2}\0', b'\0HELLO {"v":2}',
+        b'HELLO {"v":\xff}', b'HELLO {"wid":"\xff\xfe"}', b'\xef\xbb\xbfHELLO {"v":2}', b"PUSH {}", b"FETCH default", b"INFO", b"END", b"FLUSH",
+        b'HELLO {"wid":"%b"}' % (b"w" * 60_000), b"HELLO {%b}" % (b'"a":' + b"[" * 30_000), b"HELLO " + b'{"a":' * 10_000,
+    ):  # fmt: skip
+        outcome = EITHER if b'"wid"' in text else CLOSED
+        yield Case(f"greeting {text[:30]!r}", text + b"\r\n", outcome, known=False)
+    for field in ("hostname", "wid", "pid", "labels", "v", "pwdhash", "username", "rss_kb"):
+        for value in _VALUES:
+            line = b'HELLO {"%b":%b}\r\n' % (field.encode(), value)
+            yield Case(f"greeting, {field} {value[:20]!r}", line, EITHER, known=False)
+
+
+# -- clients that said HELLO -------------------------------------------------------------------
+
+_VERBS = (
+    b"PUSH",
+    b"PUSHB",
+    b"FETCH",
+    b"ACK",
+    b"FAIL",
+    b"BEAT",
+    b"MUTATE",
+    b"QUEUE",
+    b"INFO",
+    b"TRACK",
+    b"BATCH",
+)
+
+# What may stand where something else is expected.
+_VALUES: tuple[bytes, ...] = (
+    b"null", b"true", b"0", b"-1", b"1.5", b"1e999", b"-1e-999", b"9223372036854775808", b"-9223372036854775809",
+    b"9" * _DIGITS, b"NaN", b"Infinity", b'""', b'"x"', b'"\\ud800"', b'"\\u0000"', b'"\\x"', b"[]", b"{}", b"[1,[2,[3]]]", b'{"a":{"b":1}}',
+    b"[" * 200 + b"]" * 200, b'"' + b"x" * 5_000 + b'"', b'["a",1,null]', b"'x'", b"",
+)  # fmt: skip
+
+_OBJECTS: dict[str, tuple[bytes, tuple[str, ...]]] = {
+    # What comes before the field in question, and the fields in question.
+    "PUSH": (
+        b'"jid":"hostile-job","jobtype":"x","args":[],"queue":"hostile"',
+        ("jid", "jobtype", "args", "queue", "at", "retry", "reserve_for", "backtrace", "custom", "failure",
+         "created_at", "enqueued_at", "priority", "JID", "unknown"),
+    ),
+    "ACK": (b"", ("jid", "unknown")),
+    "FAIL": (b'"jid":"no-such-job"', ("jid", "message", "errtype", "backtrace")),
+    "BEAT": (b'"wid":"no-such-worker"', ("wid", "current_state", "rss_kb")),
+    "MUTATE": (b'"cmd":"kill","target":"dead"', ("cmd", "target", "filter")),
+}  # fmt: skip
+
+
+def _fields() -> Iterator[Case]:
+    for verb, (before, fields) in _OBJECTS.items():
+        for field in fields:
+            for value in _VALUES:
+                # Of two members alike the last one counts, as in the original.
+                members = b",".join(
+                    part for part in (before, b'"%b":%b' % (field.encode(), value)) if part
+                )
+                yield Case(
+                    f"{verb} {field} {value[:20]!r}",
+                    b"%b {%b}\r\n" % (verb.encode(), members),
+                    ANSWERED,
+                )
+    for field in ("jids", "jobtype", "regexp"):
+        for value in _VALUES:
+            line = b'MUTATE {"cmd":"kill","target":"dead","filter":{"%b":%b}}\r\n'
+            yield Case(f"filter {field} {value[:20]!r}", line % (field.encode(), value), ANSWERED)
+
+
+def _json() -> Iterator[Case]:
+    for verb in ("PUSH", "PUSHB", "ACK", "FAIL", "BEAT", "MUTATE"):
+        for text in (
+            b"", b"{", b"}", b"[", b"]", b"{}", b"[]", b"[[]]", b"[{}]", b"null", b"1", b'"x"', b"{,}", b'{"a"}', b'{"a":}', b'{"jid":"\xff\xfe"}',
+            b"\xef\xbb\xbf{}", b"{}\0", b"\0{}", b"{} {}", b"// x", b'{"jid":"a\tb"}', b'{"jid":"a\x00b"}', b"[" * _DEEP, b'{"a":' * _DEEP,
+            b"[" * _DEEP + b"]" * _DEEP, b'{"jid":' + b"[" * 1_000 + b"]" * 1_000 + b"}", b'{"\\ud800":1}', b'{"jid":"x","jid":"y"}', b"-", b"1e", b"truefalse",
+        ):  # fmt: skip
+            yield Case(f"{verb} {text[:20]!r}", verb.encode() + b" " + text + b"\r\n", ANSWERED)
+
+
+def _lines() -> Iterator[Case]:
+    for text in (
+        b"", b" ", b"  ", b"\t", b"\r", b"\0", b"push {}", b"PUSH{}", b"PUSH", b"PUSHB", b"ACK", b"FAIL", b"BEAT", b"MUTATE", b"QUEUE", b"QUEUE ", b"QUEUE PAUSE",
+        b"QUEUE REMOVE", b"QUEUE FOO x", b"QUEUE LATENCY *", b"INFO x", b"FLUSH x", b"END x", b"HELLO {}", b'HELLO {"v":2}', b"FETCH " + b"q" * 5_000, b"FETCH \xff\xfe",
+        b"FETCH " + b" ".join(b"q%d" % n for n in range(2_000)), b"X" * 100_000, b"PUSH " + b" " * 100_000, b"\xff" * 1_000, b"TRACK GET x", b"BATCH NEW {}",
+        b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff", b"QUEUE " + b"x" * 100_000 + b" y",
+    ):  # fmt: skip
+        # A name of a queue that is no text is taken as it can be; all else is an error.
+        outcome = (
+            ANSWERED if text.startswith((b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff")) else REFUSED
+        )
+        yield Case(f"line {text[:30]!r}", text + b"\r\n", outcome)
+
+
+def _pushes() -> Iterator[Case]:
+    head = b'PUSH {"jid":"hostile-%d","jobtype":"x","queue":"hostile","args":'
+    for number, args in enumerate((
+        b"[" * 127 + b"]" * 127, b"[" * 129 + b"]" * 129, b"[" + b'{"a":' * 200 + b"1" + b"}" * 200 + b"]", b"[" + b"9" * 100_000 + b"]",
+        b"[1e400]", b"[-0.0]", b'["\\ud800"]', b'["\\udc00\\ud800"]', b'["' + b"\\u0000" * 1_000 + b'"]', b'["\xff"]', b'["\xed\xa0\x80"]', b"[NaN]", b"[Infinity]", b"[01]",
+        b"[1,]", b"[,1]", b"[1 2]", b'["a" "b"]', b"[\x0b1]", b'{"0":1}', b'"[]"', b"[" + b'"",' * 10_000 + b'""]', b'["\n"]'.replace(b"\n", b"\x85"),
+    )):  # fmt: skip
+        yield Case(f"args {args[:20]!r}", head % number + args + b"}\r\n", ANSWERED)
+    for at in (b'"2020-01-01"', b'"never"', b'"9999-12-31T23:59:59Z"', b'"0000-00-00T00:00:00Z"', b'"2026-13-45T99:99:99Z"', b'"2026-11-15T00:00:00+99:99"',
+               b'"%b"' % (b"2" * 2_000), b'"2026-11-15T00:00:00.%bZ"' % (b"9" * 500), b'"\xd9\xa2\xd9\xa0\xd9\xa2\xd9\xa6-11-15T00:00:00Z"'):  # fmt: skip
+        yield Case(f"at {at[:30]!r}", head % 99 + b'[],"at":' + at + b"}\r\n", ANSWERED)

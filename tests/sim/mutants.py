@@ -1,0 +1,154 @@
+"""Planted bugs, each of which some seed must catch: of the core, of the conversation, of the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from franca.core.broker import Broker
+from franca.core.ledger import Ledger, Snapshot
+from franca.core.life import EXPIRED, Life
+from franca.core.lines import Lines
+from franca.core.model import Demand, Job, Millis, State
+from franca.core.ready import Queue
+from franca.core.waiting import Waiting
+from franca.protocols.faktory import conversation
+from tests.sim.planting import Mutants
+from tests.sim.run import hunt
+from tests.sim.server import Carrier, Group, Server
+
+MUTANTS = Mutants()
+SEEDS = range(400)
+"""As many as a bug may hide from."""
+
+# -- of the node ----------------------------------------------------------------------------
+
+
+@MUTANTS.of(Server, "needed_group")
+def speak_before_the_commit(needed_group: Any) -> Any:
+    def none(self: Server) -> Group | None:
+        return None
+
+    return none
+
+
+@MUTANTS.of(Server, "group_ahead")
+def words_overtake_those_that_wait(group_ahead: Any) -> Any:
+    def none(self: Server, carrier: Carrier) -> Group | None:
+        return None
+
+    return none
+
+
+# -- of the core, at a restart ----------------------------------------------------------------
+
+
+@MUTANTS.of(Broker, "restore_at")
+def leases_are_not_restored(restore_at: Any) -> Any:
+    def forget(self: Broker, snapshot: Snapshot, now: Millis) -> None:
+        for job in snapshot.held:
+            job.bound = True
+        restore_at(self, snapshot, now)
+
+    return forget
+
+
+@MUTANTS.of(Ledger, "restore")
+def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
+    def forget(self: Ledger, snapshot: Snapshot) -> None:
+        snapshot.tail = []
+        restore(self, snapshot)
+
+    return forget
+
+
+@MUTANTS.of(Life, "finish")
+def an_ack_is_not_durable(finish: Any) -> Any:
+    def forget(self: Life, job: Job, holder: str, result: bytes, now: Millis) -> None:
+        finish(self, job, holder, result, now)
+        del self._dirty[job.id]
+
+    return forget
+
+
+# -- of the core, any time ----------------------------------------------------------------------
+
+
+@MUTANTS.of(Lines, "_lease")
+def leases_end_early(lease: Any) -> Any:
+    def shorten(self: Lines, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+        lease(self, job, demand, queue, now)
+        job.until -= job.policy.lease_ms // 2
+
+    return shorten
+
+
+@MUTANTS.of(Broker, "tick")
+def leases_are_counted_by_the_wall_clock(tick: Any) -> Any:
+    def expire(self: Broker, now: Millis) -> None:
+        for job in list(self.jobs.values()):
+            if job.state is State.LEASED and 0 < job.until <= self.wall(now):
+                self._lose(job, EXPIRED, now, as_failure=False)
+        tick(self, now)
+
+    return expire
+
+
+@MUTANTS.of(Waiting, "due")
+def due_too_early(due: Any) -> Any:
+    return lambda self, now, most: due(self, now + 30_000, most)
+
+
+@MUTANTS.of(Life, "_count_failure")
+def failures_are_not_counted(count_failure: Any) -> Any:
+    return lambda self, job, now: None
+
+
+@MUTANTS.of(Queue, "pop")
+def the_last_comes_first(pop: Any) -> Any:
+    def last(self: Queue) -> Job:
+        job = next(
+            job for priority in reversed(self._order) for job in reversed(self._levels[priority])
+        )
+        self.remove(job)
+        return job
+
+    return last
+
+
+@MUTANTS.of(Lines, "_choose")
+def a_paused_queue_gives_jobs(choose: Any) -> Any:
+    def choose_anyway(self: Lines, demand: Demand) -> Queue | None:
+        paused = [q for q in self.queues.values() if q.paused]
+        for queue in paused:
+            queue.paused = False
+        chosen: Queue | None = choose(self, demand)
+        for queue in paused:
+            queue.paused = True
+        return chosen
+
+    return choose_anyway
+
+
+@MUTANTS.of(Queue, "cut")
+def a_job_is_lost_at_the_cut(cut: Any) -> Any:
+    return lambda self, keep, keep_bytes: cut(self, keep, keep_bytes)[1:]
+
+
+# -- of the conversation ------------------------------------------------------------------------
+
+
+@MUTANTS.of(conversation, "held_by")
+def no_fence(held_by: Any) -> Any:
+    def anybody(broker: Broker, holder: str, jid: str) -> Job | None:
+        return next((job for job in broker.named(jid) if job.state is State.LEASED), None)
+
+    return anybody
+
+
+def caught_by(name: str) -> int | None:
+    """The first seed that catches the bug, or None."""
+    with MUTANTS.planted(name):
+        for life in hunt(SEEDS, first_only=True):
+            if life.violations:
+                return life.seed
+    return None
