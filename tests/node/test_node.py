@@ -247,7 +247,6 @@ async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
         assert guest.talk.hung_up == [False]
 
 
-@pytest.mark.xfail(strict=True, reason="unheard is asked before the last words are acted on")
 @asynchronous
 async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer() -> None:
     """Its words are acted on when it is gone, and what they brought it never left."""
@@ -346,7 +345,6 @@ async def test_tidying_up_that_failed_ends_it_too() -> None:
         assert (other.heard, s.failures) == ("", [BROKEN])
 
 
-@pytest.mark.xfail(strict=True, reason="nobody tells those who wait for a group that failed")
 @pytest.mark.parametrize("asked", ["ask", "recall"])
 def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
     @asynchronous

@@ -37,6 +37,7 @@ _DIES_WITHIN_S = 30.0
 _WORKS_ON_S = 0.4
 _DRAIN_S = 60.0
 _RESERVE_S = 2
+_ENOUGH = 3  # points that broke a promise: more would say no more
 
 
 @dataclass
@@ -56,8 +57,10 @@ def run(options: Options) -> bool:
     tally = Tally()
     for name, counts in _POINTS:
         for count in counts if not options.short else counts[:2]:
-            # Not always the very same moment: over many runs, all of them.
-            _suffer(f"{name}:{count + (rng.randrange(3) if count > 4 else 0)}", tally, options)
+            if tally.broken < _ENOUGH:
+                # Not always the very same moment: over many runs, all of them.
+                later = rng.randrange(3) if count > 4 else 0
+                _suffer(f"{name}:{count + later}", tally, options)
     print(
         f"T8 {NAME}: points={tally.points} lost={tally.lost} broken={tally.broken}"
         f" acked={tally.acked} seconds={time.monotonic() - began:.0f}"
@@ -75,7 +78,9 @@ def _suffer(point: str, tally: Tally, options: Options) -> None:
             data, argv_prefix=options.variant("quick-time", "tiny-log", "kill-point"),
             env={KILL_VARIABLE: point},
         )  # fmt: skip
-        heir = Server(data, argv_prefix=options.variant("quick-time"), port=doomed.port)
+        heir = Server(
+            data, argv_prefix=("-m", "tests.prove.mutants", "quick-time"), port=doomed.port
+        )
         plan = Plan(
             doomed.port, options.seed, reserve=_RESERVE_S, producers=2, consumers=2, backlog_max=500
         )

@@ -15,6 +15,7 @@ MODULES: dict[str, str] = {
     "slow-disk": "tests.prove.slow_disk",
     "kill9": "tests.prove.kill9",
     "killpoints": "tests.prove.killpoints",
+    "bitflip": "tests.prove.bitflip",
     "fence": "tests.prove.fence",
     "clock": "tests.prove.clock",
     "poison": "tests.prove.poison",

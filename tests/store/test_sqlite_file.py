@@ -222,7 +222,7 @@ def walk(desk: Desk) -> None:
 
 
 DAMAGES = [
-    *(f"UPDATE {table} SET body = x'00' WHERE id = {n}" for table, n in (("jobs", 1), ("tail", 11))),
+    "UPDATE jobs SET apart = 0 WHERE id = 2",
     "UPDATE bodies SET body = replace(body, 'h', 'H') WHERE id = 2",
     "UPDATE bodies SET body = replace(body, 't', 'T') WHERE id = 19",
     "DELETE FROM bodies WHERE id = 2",
@@ -235,11 +235,9 @@ DAMAGES = [
         f"UPDATE {table} SET {column} = {value} WHERE id IN (1, 11)"
         for table in ("jobs", "tail")
         for column, value in [
-            ("queue", "'Q'"), ("kind", "'K'"), ("name", "'N'"), ("key", "'Y'"), ("traits", 2), ("traits", 99),
-            ("priority", 77), ("created_at", 77), ("digest", 77), ("extra", "x'77'"), ("body_crc", 77),
-            ("state", 2), ("state", 99), ("place", 77), ("run_at", 77), ("ready_at", 77), ("started_at", 77),
-            ("until", 77), ("holder", "'H'"), ("bound", 1), ("attempts", 77), ("failures", 77), ("losses", 77),
-            ("failed_at", 77), ("story", "x'9077'"), ("life_crc", 77), ("holder", "CAST(x'ff' AS TEXT)"),
+            ("queue", "'Q'"), ("kind", "'K'"), ("name", "'N'"), ("key", "'Y'"), ("priority", 77), ("apart", 1),
+            ("state", 2), ("state", 99), ("place", 77), ("run_at", 77), ("failures", 77), ("crc", 77),
+            ("job", "replace(job, 'body', 'BODY')"), ("job", "x'00'"), ("name", "CAST(x'ff' AS TEXT)"),
             ("priority", "'text'"), ("place", "x'00'"),
         ]
     ),
@@ -260,11 +258,6 @@ DAMAGES = [
     "DELETE FROM schedules",
     "UPDATE schedules SET id = 'S'",
     "UPDATE schedules SET schedule = x'00'",
-    "DELETE FROM traits WHERE id = 2",
-    "UPDATE traits SET media = 'm' WHERE id = 1",
-    "UPDATE traits SET origin = 'm' WHERE id = 1",
-    "UPDATE traits SET policy = (SELECT policy FROM traits WHERE id = 2) WHERE id = 1",
-    "UPDATE traits SET policy = x'00'",
     "UPDATE ended SET jobs = replace(jobs, 'body', 'BODY')",
     "UPDATE ended SET jobs = x'ff'",
     "UPDATE ended SET count = 7",

@@ -17,9 +17,6 @@ from franca.protocols.conversation import Conversation, Link, Peer, Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
-TURN_INPUTS = 500
-"""Pieces of input that one turn takes: when thousands speak at once, the clock is looked at and
-timers ring in between."""
 LAST_SHARES = 8
 """Turns' shares of a peer that is gone that are acted on at once."""
 
@@ -63,8 +60,7 @@ class Engine:
         The few that most have at once, a flood turn by turn; but nothing of a peer that did not
         take the answers to the rest.
         """
-        while self.inputs:
-            self._take_inputs(now)
+        self._take_inputs(now)
         if link in self._held_back:
             del self._held_back[link]
             self._unfinished.pop(link, None)
@@ -92,7 +88,7 @@ class Engine:
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
         self._held_back.pop(link, None)
-        link.conversation.hang_up(now, unheard=unheard)
+        link.conversation.hang_up(now, unheard=unheard or bool(link.out))
         self.deliver(now)
 
     def has_input(self) -> bool:
@@ -137,8 +133,8 @@ class Engine:
     def _take_inputs(self, now: Millis) -> None:
         if not self.inputs:
             return
-        inputs = self.inputs[:TURN_INPUTS]
-        del self.inputs[:TURN_INPUTS]
+        inputs = self.inputs[:]
+        self.inputs.clear()
         events = self.broker.events
         unfinished = self._unfinished
         for link, data in inputs:

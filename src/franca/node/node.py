@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from franca.core.ledger import Recall
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
@@ -23,7 +24,7 @@ from franca.protocols.conversation import Link
 from franca.store.port import Store
 
 T = TypeVar("T")
-Waiter = Callable[[], None]
+Waiter = Callable[[BaseException | None], None]
 
 TICK_S = 0.05
 SAMPLE_S = 0.01
@@ -197,7 +198,7 @@ class Node:
             if connection.link.closing:
                 connection.hang_up()
         for waiter in group.waiters:
-            waiter()
+            waiter(None)
         if self._stuck:
             self._free_stuck()
 
@@ -245,7 +246,7 @@ class Node:
         try:
             self.store.commit()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return False
         if time.monotonic() - began > SLOW_S:
             self._hand_over_until = now + HAND_OVER_MS
@@ -318,6 +319,12 @@ class Node:
             self._failed = True
             for link in list(self.engine.links):
                 cast(Connection, link.carrier).abort()
+            for group in (self._in_flight, self._forming):
+                for waiter in group.waiters:
+                    waiter(error)
+            for want in self.engine.broker.wants:
+                if isinstance(want, Recall) and isinstance(want.by, _Recaller):
+                    want.by.fail(error)
             self._on_failure(error)
 
     # -- for operators --------------------------------------------------------------------------
@@ -344,9 +351,13 @@ class Node:
         return await future
 
     def _settle(self, future: asyncio.Future[T], result: T) -> None:
-        def settle() -> None:
-            if not future.done():
+        def settle(error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
                 future.set_result(result)
+            else:
+                future.set_exception(error)
 
         self._forming.waiters.append(settle)
         self._tell_at = 0
@@ -438,14 +449,14 @@ class _Recaller:
     """Takes recalled jobs for an operator."""
 
     def __init__(
-        self, act: Callable[[list[Job], Millis], None], fail: Callable[[Exception], None]
+        self, act: Callable[[list[Job], Millis], None], fail: Callable[[BaseException], None]
     ) -> None:
         self._act = act
-        self._fail = fail
+        self.fail = fail
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
         """Act on the jobs; a mistake in the asking reaches whoever asked."""
         try:
             self._act(jobs, now)
         except Exception as error:
-            self._fail(error)
+            self.fail(error)

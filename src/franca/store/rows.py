@@ -19,6 +19,9 @@ from franca.core.model import Job, Policy, Shelf
 BODY_APART_BYTES = 2_048
 """A body larger than this has a row of its own, so that a change of state does not copy it."""
 
+APART = 1
+"""What a row says whose body has a row of its own; its checksum begins with it."""
+
 LIFE = "state, place, run_at, failures, job, crc"
 COLUMNS = f"id, queue, kind, name, key, priority, apart, {LIFE}"
 COLUMN_COUNT = len(COLUMNS.split(","))
@@ -37,19 +40,18 @@ def seal(row: Sequence[object]) -> int:
 
 def life_values(job: Job) -> Row:
     """The columns of LIFE."""
-    piece = _encode(job if len(job.body) <= BODY_APART_BYTES else replace(job, body=b""))
+    if len(job.body) <= BODY_APART_BYTES:
+        piece = _encode(job)
+        crc = crc32(piece)
+    else:
+        piece = _encode(replace(job, body=b""))
+        crc = crc32(piece, APART)
     # The driver takes a slow way round for anything but a plain int: hence the zero.
-    return (job.state + 0, job.place, job.run_at, job.failures, piece, crc32(piece))
+    return (job.state + 0, job.place, job.run_at, job.failures, piece, crc)
 
 
 def row_of(job: Job) -> Row:
     """All columns; the piece has no body where that is kept apart."""
-    apart = 0
-    if len(job.body) <= BODY_APART_BYTES:
-        piece = _encode(job)
-    else:
-        piece = _encode(replace(job, body=b""))
-        apart = 1
     return (
         job.id,
         job.queue,
@@ -57,13 +59,8 @@ def row_of(job: Job) -> Row:
         job.name,
         job.key,
         job.priority,
-        apart,
-        job.state + 0,
-        job.place,
-        job.run_at,
-        job.failures,
-        piece,
-        crc32(piece),
+        APART if len(job.body) > BODY_APART_BYTES else 0,
+        *life_values(job),
     )
 
 
@@ -79,7 +76,7 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
     """
     job_id, *_, apart, state, place, run_at, failures, piece, crc, body, crc_of_body = row
     try:
-        if crc32(piece) != crc:
+        if crc32(piece, apart) != crc:
             raise ValueError("its checksum is wrong")
         job = _decode(piece)
         said = (job.id, job.queue, job.kind, job.name, job.key, job.priority)
