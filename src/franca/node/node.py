@@ -246,7 +246,7 @@ class Node:
         try:
             self.store.commit()
         except Exception as error:
-            self.fail(error)
+            self._fail(error)
             return False
         if time.monotonic() - began > SLOW_S:
             self._hand_over_until = now + HAND_OVER_MS
