@@ -18,8 +18,8 @@ from franca.store.sqlite import SqliteStore
 BIG = 2**63 - 1
 LARGE = 5_000
 """Bytes of a body that lies apart."""
-UNSTORED = frozenset({"ended_at", "result", "progress", "start_by", "timed"})
-"""What no row of a live job keeps: the first two are for ended jobs, the rest is for memory."""
+UNSTORED = frozenset({"ended_at", "result", "progress", "timed"})
+"""What no row of a live job need keep: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
 LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 
@@ -65,7 +65,7 @@ def odd_jobs() -> list[Job]:
         a_job(4, queue="q\0\0ü€😀", kind="\0", name="名前\u2028", key="k\0'\"--"),
         a_job(
             5, created_at=BIG, priority=-BIG, place=BIG, run_at=BIG, ready_at=BIG, until=BIG,
-            started_at=BIG, failed_at=BIG, attempts=BIG, failures=BIG, losses=BIG, digest=-BIG,
+            started_at=BIG, failed_at=BIG, start_by=BIG, attempts=BIG, failures=BIG, losses=BIG, digest=-BIG,
         ),
         a_job(6, state=State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
         a_job(7, state=State.WAITING, run_at=77, failures=2, attempts=2, story=story),

@@ -225,6 +225,7 @@ DAMAGES = [
     "UPDATE jobs SET apart = 0 WHERE id = 2",
     "UPDATE bodies SET body = replace(body, 'h', 'H') WHERE id = 2",
     "UPDATE bodies SET body = replace(body, 't', 'T') WHERE id = 19",
+    "UPDATE bodies SET (body, crc) = (SELECT body, crc FROM bodies WHERE id = 19) WHERE id = 2",
     "DELETE FROM bodies WHERE id = 2",
     "DELETE FROM bodies WHERE id = 19",
     "DELETE FROM jobs WHERE id = 1",

@@ -30,8 +30,9 @@ TICK_S = 0.05
 SAMPLE_S = 0.01
 PATIENCE_S = 0.005
 SLOW_S = 0.010
-"""A commit that takes longer than this is left to the writer thread, for `HAND_OVER_MS`."""
-HAND_OVER_MS = 200
+"""After a commit that took longer than this the writer thread does the waiting, for so many
+times as long: a disk that is slow for a moment is soon trusted again, one that is slow is not."""
+SLOW_TIMES = 20
 URGENT_MS = 1_000
 COMMIT = "commit"
 TIDY = "tidy"
@@ -248,8 +249,7 @@ class Node:
         except Exception as error:
             self._fail(error)
             return False
-        if time.monotonic() - began > SLOW_S:
-            self._hand_over_until = now + HAND_OVER_MS
+        self._judge(time.monotonic() - began)
         self.gauges.commits += 1
         self._release(self._in_flight)
         if self.store.wants_tidying():
@@ -257,6 +257,10 @@ class Node:
             return False
         self.busy = False
         return True
+
+    def _judge(self, took_s: float) -> None:
+        if took_s > SLOW_S:
+            self._hand_over_until = self.clock.now() + int(took_s * 1000) * SLOW_TIMES
 
     def _write(self, now: Millis) -> None:
         broker = self.engine.broker
@@ -280,8 +284,7 @@ class Node:
                     tidy = self.store.wants_tidying()
                 except BaseException as failure:
                     error = failure
-                slow = time.monotonic() - began > SLOW_S
-                self._call(self._committed, error, tidy, slow)
+                self._call(self._committed, error, tidy, time.monotonic() - began)
             if tidy:
                 try:
                     self.store.tidy()
@@ -295,12 +298,11 @@ class Node:
         except RuntimeError:
             return  # the loop is closed: nobody is left to be told
 
-    def _committed(self, error: BaseException | None, tidying: bool, slow: bool) -> None:
+    def _committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
         if error is not None:
             self._fail(error)
             return
-        if slow:
-            self._hand_over_until = self.clock.now() + HAND_OVER_MS
+        self._judge(took_s)
         self.gauges.commits += 1
         self._release(self._in_flight)
         if not tidying:

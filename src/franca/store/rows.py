@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from franca.core.model import Job, Policy, Shelf
+from franca.core.model import Job, JobId, Policy, Shelf
 
 BODY_APART_BYTES = 2_048
 """A body larger than this has a row of its own, so that a change of state does not copy it."""
@@ -66,7 +66,12 @@ def row_of(job: Job) -> Row:
 
 def body_row(job: Job) -> Row:
     """The row of a body that lies apart."""
-    return (job.id, job.body, crc32(job.body))
+    return (job.id, job.body, _body_crc(job.id, job.body))
+
+
+def _body_crc(job_id: JobId, body: bytes) -> int:
+    """Of a body and whose it is: a damaged index may lead to another's."""
+    return crc32(body, job_id & 0xFFFFFFFF)
 
 
 def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
@@ -84,7 +89,7 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
         if said != row[:6] or lives != (state, place, run_at, failures):
             raise ValueError("its columns are not its own")
         if apart:
-            if crc32(body) != crc_of_body or len(body) <= BODY_APART_BYTES:
+            if _body_crc(job_id, body) != crc_of_body or len(body) <= BODY_APART_BYTES:
                 raise ValueError("its body is not its own")
             job.body = body
     except (TypeError, ValueError) as error:
