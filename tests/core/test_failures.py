@@ -115,7 +115,11 @@ def test_a_job_that_kills_its_workers_is_dead_after_ten_of_them_with_the_reason(
             bench.write()
         assert (deliveries, bench.count().dead, job.state) == (10, 1, State.DEAD)
         assert job.story is not None
-        assert (job.story[-1].how, job.story[-1].error_kind) == ("lost", "WorkerLost")
+        last = job.story[-1]
+        print(
+            f"T26 poison: deliveries={deliveries} dead={bench.count().dead} reason={last.error_kind}"
+        )
+        assert (last.how, last.error_kind) == ("lost", "WorkerLost")
 
 
 def test_a_job_whose_leases_expire_is_dead_after_ten_of_them_with_the_reason() -> None:

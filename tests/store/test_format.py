@@ -1,0 +1,68 @@
+"""What is on the disks of others: it may be added to at the end, and never changed."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import msgspec
+import pytest
+
+from franca.core.model import Attempt, Backoff, Job, Policy, Shelf, State
+from franca.store.ended import Ended
+from franca.store.rows import job_of, row_of
+from tests.store.kit import all_fields, odd_jobs
+
+WRITTEN: dict[type[msgspec.Struct], str] = {
+    Job: (
+        "id queue kind name key body media origin policy priority created_at extra state place run_at "
+        "ready_at start_by started_at until holder bound timed attempts failures losses failed_at story "
+        "ended_at result progress shelf digest"
+    ),
+    Policy: (
+        "failures losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched fails_watched"
+    ),
+    Attempt: "holder started_at ended_at how error_kind error_text trace",
+    Ended: (
+        "id queue kind name state origin media priority created_at ready_at started_at ended_at holder "
+        "attempts failures losses story body result"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_new_fields_go_to_the_end(kind: type[msgspec.Struct]) -> None:
+    """These are written by position: a field put in between would shift all that is behind it."""
+    written = tuple(WRITTEN[kind].split())
+    assert kind.__struct_fields__[: len(written)] == written
+
+
+def test_the_numbers_of_states_and_shelves_stay() -> None:
+    assert {s.name: s.value for s in State} == {
+        "WAITING": 0, "READY": 1, "LEASED": 2, "DONE": 3, "DEAD": 4, "CANCELLED": 5,
+    }  # fmt: skip
+    assert {s.name: s.value for s in Shelf} == {"NOWHERE": 0, "HELD": 1, "TAIL": 2}
+    assert {b.name: b.value for b in Backoff} == {"FIXED": 0, "POWER": 1}
+
+
+def test_a_piece_without_the_newest_fields_is_read_with_their_defaults() -> None:
+    job = odd_jobs()[0]
+    *values, piece, _ = row_of(job)
+    fields = msgspec.msgpack.decode(piece)
+    last = Job.__struct_fields__[-1]
+    assert getattr(job, last) == 0
+    older = msgspec.msgpack.encode(fields[:-1])
+    found = job_of((*values, older, crc32(older), None, None), {}, Shelf.HELD)
+    assert all_fields([found]) == all_fields([job])
+
+
+def test_a_row_is_what_it_was_in_the_first_release() -> None:
+    row = bytes.fromhex(
+        "dc00200aa171a16ba16ea179c403626f64a56279746573a16f9a030ac2c301cd03e800c3c2c20001"
+        "c40201ff01020304050607a17cc3c2030405099197a1770102a166a145a17491a16c0ac400c400010b"
+    )
+    job = Job(
+        10, "q", "k", "n", "y", b"bod", "bytes", "o", Policy(3, 10, False, True, Backoff.POWER, 1_000), 0, 1,
+        b"\x01\xff", State.READY, 2, 3, 4, 5, 6, 7, "|", True, False, 3, 4, 5, 9,
+        [Attempt("w", 1, 2, "f", "E", "t", ["l"])], 10, b"", b"", Shelf.HELD, 11,
+    )  # fmt: skip
+    assert msgspec.msgpack.encode(job) == row
