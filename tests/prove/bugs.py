@@ -112,7 +112,7 @@ def no_limit() -> None:
 
 def no_slicing() -> None:
     """Everything that is due is made ready in one turn."""
-    _with_limits(due_jobs=1 << 60)
+    _with_limits(due_jobs=1 << 60, supply_jobs=20_000)
 
 
 MUTANTS: dict[str, Patch] = {

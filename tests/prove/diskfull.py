@@ -1,9 +1,10 @@
 """T9: a full disk stops new jobs, not running ones, and when there is room again all goes on by itself.
 
-The data lies on a file system of a few megabytes. Twice in one life of the server:
+The data lies on a file system of a few megabytes. Three times in one life of the server:
 
-* its own jobs fill it: below the reserve new jobs are refused; workers finish everything, the room is given
-  back, and new jobs are taken again;
+* its own jobs fill it slowly: below the reserve new jobs are refused; workers finish everything, the room is
+  given back, and new jobs are taken again;
+* its own jobs fill it in one burst, before anybody has looked how much room there is;
 * somebody else's file fills it to the last byte while jobs wait: workers still finish everything; the file
   goes, and new jobs are taken again.
 """
@@ -25,7 +26,7 @@ from random import Random
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
 from tests.support.faktory import Faktory, FaktoryError, job
-from tests.support.server import Server
+from tests.support.server import Server, ServerFailed
 
 NAME = "diskfull"
 MUTANTS: tuple[str, ...] = ("no-ballast",)
@@ -39,6 +40,7 @@ _LIMITS = {
     "FRANCA_LIMITS__SUPPLY_JOBS": "100",
 }
 _RESUMES_WITHIN_S = 10.0
+_PUSHES_MAX = 20_000
 _APART = "FRANCA_PROVE_APART"
 
 
@@ -70,9 +72,12 @@ def run(options: Options) -> bool:
             try:
                 with Faktory(server.port) as client:
                     client.hello(wid="worker-1")
-                    _fill_and_drain(client, tally, rng, None)
-                    _fill_and_drain(client, tally, rng, disk / "somebody-elses")
+                    for act in (_fill_slowly, _fill_at_once, _fill_from_outside):
+                        act(client, tally, rng, disk / "somebody-elses")
+                        _drain(client, tally)
             except BROKEN as error:
+                with contextlib.suppress(ServerFailed):
+                    server.wait(_RESUMES_WITHIN_S)
                 tally.complaints.append(f"{error}: {server.log_tail()[-300:]}")
             restarts = int(not server.running or server.process.pid != pid)
     lost = len(tally.acked)
@@ -84,19 +89,43 @@ def run(options: Options) -> bool:
     for complaint in tally.complaints[:5]:
         print(f"  {complaint}")
     bad = (lost, tally.mangled, tally.acks_refused, restarts)
-    return tally.refused > 0 and tally.finished > 0 and tally.resumed == 2 and not any(bad)
+    return tally.refused > 0 and tally.finished > 0 and tally.resumed == 3 and not any(bad)
 
 
-def _fill_and_drain(client: Faktory, tally: Tally, rng: Random, filler: Path | None) -> None:
-    """Push until new jobs are refused, or (with a filler) for a while; then finish everything."""
-    name = "own" if filler is None else "foreign"
-    number = 0
-    while number < 20_000 and (filler is None or number < 600):
-        number += 1
+def _fill_slowly(client: Faktory, tally: Tally, rng: Random, filler: Path) -> None:
+    _push_until_refused(client, tally, rng, "slow", pause_s=0.2)
+    assert tally.refused, "the disk was never full"
+    _drain(client, tally)
+    _resume(client, tally, rng, "slow")
+
+
+def _fill_at_once(client: Faktory, tally: Tally, rng: Random, filler: Path) -> None:
+    _push_until_refused(client, tally, rng, "fast", pause_s=0)
+    _drain(client, tally)
+    _resume(client, tally, rng, "fast")
+
+
+def _fill_from_outside(client: Faktory, tally: Tally, rng: Random, filler: Path) -> None:
+    for number in range(500):
+        _push(client, tally, f"foreign-{number:06}", rng)
+    _take_every_byte(filler)
+    _drain(client, tally)
+    filler.unlink()
+    _resume(client, tally, rng, "foreign")
+
+
+def _push_until_refused(
+    client: Faktory, tally: Tally, rng: Random, name: str, pause_s: float
+) -> None:
+    for number in range(_PUSHES_MAX):
         if not _push(client, tally, f"{name}-{number:06}", rng):
-            break
-    if filler is not None:
-        _fill(filler)
+            return
+        if number % 100 == 0:
+            time.sleep(pause_s)
+
+
+def _drain(client: Faktory, tally: Tally) -> None:
+    """Finish everything there is; each job must be what was pushed, and no ACK may be refused."""
     while (got := client.fetch("q")) is not None:
         jid: str = got["jid"]
         tally.mangled += tally.acked.get(jid) != got["args"][0]
@@ -108,10 +137,10 @@ def _fill_and_drain(client: Faktory, tally: Tally, rng: Random, filler: Path | N
             continue
         tally.finished += 1
         tally.acked.pop(jid, None)
-    if filler is not None:
-        # Until then new jobs are refused: the disk is as full as before.
-        _push(client, tally, f"{name}-refused", rng)
-        filler.unlink()
+
+
+def _resume(client: Faktory, tally: Tally, rng: Random, name: str) -> None:
+    """New jobs must be taken again, soon and without anybody's doing."""
     deadline = time.monotonic() + _RESUMES_WITHIN_S
     while not _push(client, tally, f"{name}-after", rng):
         if time.monotonic() > deadline:
@@ -132,8 +161,8 @@ def _push(client: Faktory, tally: Tally, jid: str, rng: Random) -> bool:
     return True
 
 
-def _fill(path: Path) -> None:
-    """Take every byte there is."""
+def _take_every_byte(path: Path) -> None:
+    """Fill the disk with a file."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         for size in (65_536, 4_096, 1):
             with contextlib.suppress(OSError):

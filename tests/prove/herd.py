@@ -201,7 +201,7 @@ def _push_ahead(server: Server, due: int) -> float:
         _push(client, _SAMPLE, "sample", time.time() + 3_600)
         each_s = (time.monotonic() - began) / _SAMPLE
         client.call('MUTATE {"cmd":"clear","target":"scheduled"}').checked()
-        due_at = float(int(time.time() + 2.0 + _KILLED_BEFORE_S + 2 * due * each_s) + 1)
+        due_at = float(int(time.time() + 2.0 + _KILLED_BEFORE_S + 4 * due * each_s) + 1)
         _push(client, due, "herd", due_at)
     assert time.time() < due_at - _KILLED_BEFORE_S, "this machine cannot push that fast"
     return due_at

@@ -9,6 +9,8 @@ from tests.prove.options import Options
 
 MODULES: dict[str, str] = {
     "history-selftest": "tests.prove.history_selftest",
+    "model": "tests.core.proof",
+    "sim": "tests.sim.proof",
     "powerloss": "tests.prove.powerloss",
     "powerloss-heal": "tests.prove.powerloss_heal",
     "fsync-eio": "tests.prove.fsync_eio",

@@ -36,12 +36,19 @@ LEASED = State.LEASED
 DEAD = State.DEAD
 
 
+NO_LIMIT = 1 << 60
+
+
 class SupplyReady(Struct, frozen=True):
-    """More ready jobs of this queue, those right behind `mark`, are wanted in memory."""
+    """More ready jobs of this queue, those right behind `mark`, are wanted in memory.
+
+    At most `limit`, and no further one once their bodies have `bytes_max` bytes.
+    """
 
     queue: str
     mark: tuple[int, int]
     limit: int
+    bytes_max: int = NO_LIMIT
 
 
 class SupplyWaiting(Struct, frozen=True):
@@ -49,6 +56,7 @@ class SupplyWaiting(Struct, frozen=True):
 
     mark: tuple[Millis, int]
     limit: int
+    bytes_max: int = NO_LIMIT
 
 
 class Recaller(Protocol):
@@ -359,10 +367,14 @@ class Ledger:
     def _want_ready(self, queue: Queue) -> None:
         if queue.tail and not queue.supplying and queue.mark is not None:
             queue.supplying = True
-            self.wants.append(SupplyReady(queue.name, queue.mark, self.limits.supply_jobs))
+            limits = self.limits
+            self.wants.append(
+                SupplyReady(queue.name, queue.mark, limits.supply_jobs, limits.supply_bytes)
+            )
 
     def _want_waiting(self) -> None:
         waiting = self.waiting
         if waiting.tail and not waiting.supplying and waiting.mark is not None:
             waiting.supplying = True
-            self.wants.append(SupplyWaiting(waiting.mark, self.limits.supply_jobs))
+            limits = self.limits
+            self.wants.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))

@@ -22,6 +22,8 @@ class Limits(Struct, frozen=True):
     """And the bytes of their bodies."""
     supply_jobs: int = 1_000
     """Jobs taken from the store at once: more would hold up everybody's turn."""
+    supply_bytes: int = 16 * 1024 * 1024
+    """And the bytes of their bodies."""
     due_jobs: int = 1_000
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000

@@ -185,17 +185,23 @@ class SqliteStore(Store):
         if isinstance(want, SupplyReady):
             where = "j.state = 1 AND j.queue = ? AND (j.priority, j.place) > (?, ?)"
             sql = search.select("tail", where, "priority, place")
-            jobs = self._tail(sql, (want.queue, *want.mark, want.limit))
+            jobs = self._tail(sql, (want.queue, *want.mark, want.limit), want.bytes_max)
             _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
             return jobs
         sql = search.select("tail", "j.state = 0 AND (j.run_at, j.id) > (?, ?)", "run_at, id")
-        jobs = self._tail(sql, (*want.mark, want.limit))
+        jobs = self._tail(sql, (*want.mark, want.limit), want.bytes_max)
         _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs
 
-    def _tail(self, sql: str, values: Sequence[object]) -> list[Job]:
-        policies = self._policies
-        return [job_of(row, policies, Shelf.TAIL) for row in self._db.execute(sql, values)]
+    def _tail(self, sql: str, values: Sequence[object], bytes_max: int) -> list[Job]:
+        jobs: list[Job] = []
+        for row in self._db.execute(sql, values):
+            job = job_of(row, self._policies, Shelf.TAIL)
+            jobs.append(job)
+            bytes_max -= len(job.body)
+            if bytes_max <= 0:
+                break
+        return jobs
 
     def _search(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
         sql, values = search.both_shelves(query)
