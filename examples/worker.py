@@ -1,6 +1,6 @@
 """A worker of the real Faktory library: runs `hello` jobs of the queue `default`.
 
-    python examples/worker.py [tcp://:password@host:port]
+python examples/worker.py [tcp://:password@host:port]
 """
 
 import sys
