@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.prove.looking import Memory
-from tests.support.faktory import Faktory, job, push_line
+from tests.support.faktory import Faktory, job, push_line, push_many_line
 from tests.support.server import Server
 
 BIG = "x" * (4 << 20)
@@ -60,6 +60,23 @@ def test_who_reads_late_gets_every_answer_in_order(server: Server, client: Fakto
             assert client.read_reply().body == f'{{"{"q" * 500}-{n}":0}}'.encode()
     sender.join()
     assert memory.peak_mib < 16
+
+
+def test_who_reads_late_gets_the_answer_to_a_batch_that_was_being_taken(client: Faktory) -> None:
+    ask = f"QUEUE LATENCY {'q' * 4_000}"
+    rounds = 60
+    lines: list[str] = []
+    for turn in range(rounds):
+        batch = [job(f"batch-{turn:02}-{n:04}", queue="batch") for n in range(600)]
+        lines += [*[ask] * 30, push_many_line(batch)]
+    sender = threading.Thread(target=client.send, args=lines)
+    sender.start()
+    time.sleep(1.0)
+    for _ in range(rounds):
+        for _ in range(30):
+            assert client.read_reply().text.startswith('{"qqq')
+        assert client.read_reply().text == "{}"
+    sender.join()
 
 
 def test_what_was_said_before_hanging_up_is_done_and_holds_up_nobody(server: Server) -> None:

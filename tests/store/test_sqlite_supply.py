@@ -8,6 +8,8 @@ from random import Random
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
+from franca.core.events import Granted
+from franca.core.ledger import SupplyReady
 from franca.core.limits import Limits
 from franca.core.model import Demand, NewJob, OnHangUp, Policy
 from franca.store.sqlite import SqliteStore
@@ -28,10 +30,11 @@ def test_large_bodies_come_into_memory_a_few_at_a_time_and_all_of_them_come(tmp_
         changes, wants = broker.drain(), broker.take_wants()
         for want, jobs in zip(wants, store.write(changes, wants), strict=True):
             largest = max(largest, sum(len(job.body) for job in jobs))
-            broker.supplied_ready(want, jobs, 2)  # type: ignore[arg-type]
+            assert isinstance(want, SupplyReady)
+            broker.supplied_ready(want, jobs, 2)
         store.commit()
         answer = broker.demand(Demand(worker, ("q",), 1), 2)
-        if hasattr(answer, "job"):
+        if isinstance(answer, Granted):
             got.append(answer.job.body[:4])
             broker.finish(answer.job, "w", b"", 2)
     store.close()

@@ -33,7 +33,7 @@ class Engine:
         self.speaking: list[Link] = []
         self.inputs: list[tuple[Link, bytes]] = []
         self._unfinished: dict[Link, None] = {}
-        self._held_back: dict[Link, None] = {}
+        self._held_back: dict[Link, bool] = {}
         self._leaving: dict[Link, None] = {}
         self._tick_at: Millis = 0
         self._sweep_at: Millis = 0
@@ -106,13 +106,13 @@ class Engine:
 
     def hold_back(self, link: Link) -> None:
         """Act on nothing more of what a peer sent until it takes the answers to the rest."""
-        self._held_back[link] = None
+        self._held_back.setdefault(link, False)
 
     def go_on(self, link: Link) -> None:
         """A peer takes its answers again: act on what it sent meanwhile."""
-        self._held_back.pop(link, None)
+        unfinished = self._held_back.pop(link, False)
         conversation = link.conversation
-        if conversation.unread() and not (conversation.holding or link.closing or link.closed):
+        if unfinished or (conversation.unread() and not conversation.holding):
             self._unfinished[link] = None
 
     # -- the turn ---------------------------------------------------------------------------
@@ -124,7 +124,9 @@ class Engine:
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
             for link in unfinished:
-                if link not in self._held_back:
+                if link in self._held_back:
+                    self._held_back[link] = True
+                else:
                     self._receive(link, b"", now)
             if self._leaving:
                 self._see_off(now)

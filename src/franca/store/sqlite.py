@@ -270,8 +270,10 @@ class SqliteStore(Store):
             return False
         [unused] = self._db.execute("PRAGMA freelist_count").fetchone()
         [pages] = self._db.execute("PRAGMA page_count").fetchone()
-        # What is in use passes through the log and must find room there.
-        return bool(unused * PAGE_BYTES > room > 2 * (pages - unused) * PAGE_BYTES)
+        # What is in use passes through the log, and must find room there and a little more.
+        log = os.stat(f"{self.path}-wal").st_size
+        in_use = (pages - unused) * PAGE_BYTES
+        return bool(unused * PAGE_BYTES > room and room + log > in_use * 5 // 4)
 
     def tidy(self) -> None:
         """Move the log into the file, and give the disk back what it needs more than we do.
