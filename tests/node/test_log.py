@@ -169,7 +169,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyP
     reading, writing = os.pipe()
     opened = log.start("json", "info", descriptor=writing)
     for _ in range(3_000):
-        log.event("info", "flood", "x" * 50)
+        log.event("info", "flood", "x" * 2_000)
     opened.close()
     assert opened.dropped > 1_000
     assert not opened.finished

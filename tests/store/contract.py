@@ -112,6 +112,24 @@ class StoreContract:
         assert supplied((0, 9), 1) == order[4:5]
         assert supplied((7, 1), 5) == []
 
+    @pytest.mark.parametrize(
+        ("bytes_max", "count"), [(1, 1), (1_000, 1), (1_001, 2), (2 * LARGE, 3), (1 << 60, 5)]
+    )
+    def test_a_supply_ends_once_its_bodies_are_large_enough(
+        self, desk: Desk, bytes_max: int, count: int
+    ) -> None:
+        sizes = (1_000, LARGE, LARGE, 0, 7)
+        ready = [tailed(n, body=b"b" * size) for n, size in enumerate(sizes, 1)]
+        waiting = [copy(j, id=j.id + 10, state=State.WAITING, run_at=j.id) for j in ready]
+        desk.write(added=[*ready, *waiting])
+        supplied = desk.write(
+            SupplyReady("q", BEGIN, 9, bytes_max), SupplyWaiting(BEGIN, 9, bytes_max)
+        )
+        assert [[job.id for job in jobs] for jobs in supplied] == [
+            list(range(1, count + 1)),
+            list(range(11, count + 11)),
+        ]
+
     def test_a_supply_holds_only_ready_jobs(self, desk: Desk) -> None:
         desk.write(
             added=[

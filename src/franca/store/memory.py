@@ -96,7 +96,14 @@ class MemoryStore(Store):
             elif isinstance(want, SupplyWaiting) and job.state is State.WAITING:
                 found.append(((job.run_at, job.id), job))
         ordered = sorted((pair for pair in found if pair[0] > want.mark), key=lambda pair: pair[0])
-        return [job for _, job in ordered[: want.limit]]
+        supplied: list[Job] = []
+        left = want.bytes_max
+        for _, job in ordered[: want.limit]:
+            if left <= 0:
+                break
+            supplied.append(job)
+            left -= len(job.body)
+        return supplied
 
     def commit(self) -> None:
         """Nothing to wait for."""

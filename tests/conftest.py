@@ -1,4 +1,4 @@
-"""Failing assertions of the shared contract say what they compared, as those of tests do."""
+"""For all tests: failing assertions of shared helpers say what they compared, as those of tests do."""
 
 from __future__ import annotations
 
