@@ -154,7 +154,7 @@ class Herd:
 
 
 class Outcome(NamedTuple):
-    """What the server made of it. `share` is how much of a core it had while it could use a whole one."""
+    """What the server made of it. `share` is how much it had of the core that it asked for."""
 
     lag_ms: float
     share: float
@@ -165,6 +165,15 @@ class Outcome(NamedTuple):
     def in_time(self) -> bool:
         """A loop that had half a core to itself may be late for twice as long."""
         return self.lag_ms * min(self.share, 1.0) <= _LAG_MAX_MS
+
+
+def _ran_and_waited(server: Server) -> tuple[float, float]:
+    """How long the server's event loop has run, and how long it has waited for a core to run on."""
+    path = Path(f"/proc/{server.process.pid}/schedstat")
+    if not path.exists():
+        return server.cpu_seconds(), 0.0
+    ran_ns, waited_ns, _ = path.read_text().split()
+    return int(ran_ns) / 1e9, int(waited_ns) / 1e9
 
 
 def _connected(server: Server) -> int:
@@ -183,14 +192,14 @@ async def _stampede(server: Server, herd: Herd, due: int) -> Outcome:
     await asyncio.sleep(max(0.0, herd.due_at - time.time() - _KILLED_BEFORE_S))
     await loop.run_in_executor(None, server.restart)
     await asyncio.sleep(max(0.0, herd.due_at - time.time()))
-    cpu_s = server.cpu_seconds()
+    before = _ran_and_waited(server)
     await herd.until(lambda: len(herd.jids) >= due, _DRAIN_S)
     drain_s = time.time() - herd.due_at
-    share = (server.cpu_seconds() - cpu_s) / drain_s
+    ran, waited = (now - then for now, then in zip(_ran_and_waited(server), before, strict=True))
     # The last words are on their way: whoever is hung up on in ACK has not finished.
     await herd.until(lambda: _left(server) == 0, 10.0)
     lag_ms: float = ask(server, "server.status")["loop_lag_p99_ms"]
-    return Outcome(lag_ms, share, drain_s, due - len(herd.jids) + _left(server))
+    return Outcome(lag_ms, ran / (ran + waited), drain_s, due - len(herd.jids) + _left(server))
 
 
 def _push_ahead(server: Server, due: int) -> float:
