@@ -162,3 +162,12 @@ def test_depth_is_counted_outside_of_strings(text: str) -> None:
     assert depth(noisy.encode()) == levels(value) + 1
     assert is_deeper(b"[" * 300 + b"]" * 300, 128)
     assert not is_deeper(b"[" + b"[]," * 300 + b"[]]", 128)
+
+
+@pytest.mark.parametrize("thing", [b"{}", b'{"a":1}'])
+def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(thing: bytes) -> None:
+    client = World().client()
+    reply = client.ask(b"PUSHB [%b]\r\n" % b",".join([thing] * 50_000))
+    assert reply.kind == "-"
+    assert b"too short to be jobs" in (reply.body or b"")
+    assert client.ask(b"PUSHB [{}]\r\n").kind == "$"

@@ -332,6 +332,9 @@ class FaktoryConversation(Conversation):
 
         As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again.
         """
+        if rest.count(b" ") > 2 * FETCH_QUEUES_MAX:
+            self.say(error(f"cannot fetch from more than {FETCH_QUEUES_MAX} queues"))
+            return False
         try:
             names = tuple(dict.fromkeys(name for name in rest.decode().split(" ") if name))
         except UnicodeDecodeError:

@@ -45,6 +45,14 @@ class Unfit(Refused):
     code = "unfit"
 
 
+CROWD_BYTES = 64 * 1024
+JOB_BYTES_MIN = 32
+"""A job with everything it must have is longer than this. Many shorter things are no jobs, and in
+memory they would take a hundred times the room that they take on the wire."""
+_EMPTY = b"{},"
+_NO_JOBS = "most of these are too short to be jobs"
+
+
 class Bulk(Struct):
     """Jobs that came at once: how many were looked at, and why, by jid, which were refused."""
 
@@ -88,6 +96,8 @@ class Intake:
     def read_many(self, text: bytes) -> Bulk:
         """Many jobs that are to be taken in. `Unreadable` if any has not even a job's shape."""
         check_utf8(text)
+        if len(text) > CROWD_BYTES and text.count(_EMPTY) * 2 * len(_EMPTY) > len(text):
+            raise Unreadable(_NO_JOBS)
         try:
             jobs = self._decode_all(text)
         except BAD_JSON:
@@ -114,6 +124,8 @@ class Intake:
             raise Unreadable("nested too deep") from None
         except BAD_JSON as error:
             raise Unreadable(str(error)) from None
+        if len(text) > CROWD_BYTES and len(texts) * JOB_BYTES_MIN > len(text):
+            raise Unreadable(_NO_JOBS)
         return [self._reader.read(bytes(each)) for each in texts]
 
     def _submit(self, job: WireJob, now: Millis) -> None:
