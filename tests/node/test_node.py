@@ -212,6 +212,21 @@ async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
 
 
 @asynchronous
+async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("push a")
+        await s.reaches("commit")
+        guest.says("end")
+        await s.until(lambda: guest.connection.link.closing)
+        await s.turns()
+        assert (guest.heard, guest.wire.closed) == ("", "")
+        await s.ends()
+        await s.until(lambda: bool(guest.wire.closed))
+        assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
+
+
+@asynchronous
 async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
     with stage() as s:
         other, guest = s.guest(), s.guest()

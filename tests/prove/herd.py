@@ -27,10 +27,13 @@ NAME = "herd"
 MUTANTS: tuple[str, ...] = ("no-slicing",)
 
 _LAG_MAX_MS = 100.0
+_FIRST_MAX_MS = 150.0  # from the second at which all are due to the first that comes
+_CROWDED, _CROWDED_MORE = 0.8, 1.3
 _EARLY_S = 0.001
 _BATCH, _SAMPLE = 1_000, 5_000
 _KILLED_BEFORE_S = 1.5  # how long before the jobs are due the server is killed
 _DRAIN_S = 60.0
+_TRIES = 3
 _KNOCK_S = 0.05
 
 
@@ -157,14 +160,17 @@ class Outcome(NamedTuple):
     """What the server made of it. `share` is how much it had of the core that it asked for."""
 
     lag_ms: float
+    first_ms: float
     share: float
     drain_s: float
     lost: int
 
     @property
     def in_time(self) -> bool:
-        """A loop that had half a core to itself may be late for twice as long."""
-        return self.lag_ms * min(self.share, 1.0) <= _LAG_MAX_MS
+        """A loop that had half a core to itself may be late for twice as long, and a little more."""
+        more = _CROWDED_MORE if self.share < _CROWDED else 1.0
+        lag_ms, first_ms = self.lag_ms * self.share, self.first_ms * self.share
+        return lag_ms <= _LAG_MAX_MS * more and first_ms <= _FIRST_MAX_MS * more
 
 
 def _ran_and_waited(server: Server) -> tuple[float, float]:
@@ -199,7 +205,9 @@ async def _stampede(server: Server, herd: Herd, due: int) -> Outcome:
     # The last words are on their way: whoever is hung up on in ACK has not finished.
     await herd.until(lambda: _left(server) == 0, 10.0)
     lag_ms: float = ask(server, "server.status")["loop_lag_p99_ms"]
-    return Outcome(lag_ms, ran / (ran + waited), drain_s, due - len(herd.jids) + _left(server))
+    first_ms = (herd.first_at - herd.due_at) * 1_000
+    lost = due - len(herd.jids) + _left(server)
+    return Outcome(lag_ms, first_ms, ran / (ran + waited), drain_s, lost)
 
 
 def _push_ahead(server: Server, due: int) -> float:
@@ -210,7 +218,7 @@ def _push_ahead(server: Server, due: int) -> float:
         _push(client, _SAMPLE, "sample", time.time() + 3_600)
         each_s = (time.monotonic() - began) / _SAMPLE
         client.call('MUTATE {"cmd":"clear","target":"scheduled"}').checked()
-        due_at = float(int(time.time() + 2.0 + _KILLED_BEFORE_S + 4 * due * each_s) + 1)
+        due_at = float(int(time.time() + 2.0 + _KILLED_BEFORE_S + 5 * due * each_s) + 1)
         _push(client, due, "herd", due_at)
     assert time.time() < due_at - _KILLED_BEFORE_S, "this machine cannot push that fast"
     return due_at
@@ -234,19 +242,19 @@ def _left(server: Server) -> int:
 
 
 def run(options: Options) -> bool:
-    due = options.number("due", 50_000, short=20_000)
+    due = options.number("due", 50_000, short=30_000)
     size = options.number("reconnect", 2_000, short=800)
     began = time.monotonic()
-    for _ in range(2):
+    for _ in range(_TRIES):
         herd, outcome = _suffer(options, due, size)
         held = not (herd.early or outcome.lost or herd.errors) and herd.reconnects >= size
-        # A loop may be late because of the machine; then it is not late twice.
+        # A loop may be late because of the machine; then it is not late every time.
         if outcome.in_time or not held:
             break
     print(
         f"T30 {NAME}: loop_lag_p99_ms={outcome.lag_ms:.1f} early={herd.early} lost={outcome.lost}"
         f" twice={herd.twice} due={due} reconnects={herd.reconnects} cpu_share={outcome.share:.2f}"
-        f" first_after_s={herd.first_at - herd.due_at:.2f} drain_s={outcome.drain_s:.1f}"
+        f" first_after_ms={outcome.first_ms:.0f} drain_s={outcome.drain_s:.1f}"
         f" errors={sum(herd.errors.values())} seconds={time.monotonic() - began:.0f}"
     )
     return outcome.in_time and held and not herd.twice

@@ -32,6 +32,11 @@ MODULES: dict[str, str] = {
 }
 
 
+TIMED = frozenset({"slow-disk", "slow", "hostile-frames", "herd"})
+"""Those that measure how long others wait. On a machine that is busy with something else they may be
+wrong once; a server that is slow is slow twice."""
+
+
 class Proof(Protocol):
     """What a proof's module offers; see the package's docstring."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from franca.core.changes import Changes, QueueSetting
 from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, Shelf, State
 from franca.store import files, migrate, sqlite
 from franca.store.port import StoreDamaged, StoreError
+from franca.store.rows import LIFE, life_values
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import (
     LARGE,
@@ -298,6 +301,30 @@ def test_jobs_that_an_index_gives_twice_are_refused(desk: Desk, path: str) -> No
         desk.ready()
 
 
+def test_an_index_that_says_something_else_than_the_table_is_refused(desk: Desk, path: str) -> None:
+    """A waiting job that its index counts among the dead would never fall due."""
+    job = tailed(1, state=State.DEAD, run_at=77)
+    desk.write(added=[job, tailed(2, state=State.WAITING, run_at=77)])
+    desk.close()
+    change_behind_an_index(path, "tail_timed", copy(job, state=State.WAITING))
+    with pytest.raises(StoreDamaged, match="index"):
+        SqliteStore(path).open()
+
+
+def change_behind_an_index(path: str, index: str, job: Job) -> None:
+    """Write a job of the tail while the schema does not know of that index."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        entry = db.execute("SELECT * FROM sqlite_schema WHERE name = ?", (index,)).fetchone()
+        db.execute("DELETE FROM sqlite_schema WHERE name = ?", (index,))
+    with closing(sqlite3.connect(path)) as db, db:
+        columns = ", ".join(f"{column} = ?" for column in LIFE.split(", "))
+        db.execute(f"UPDATE tail SET {columns} WHERE id = ?", (*life_values(job), job.id))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
+
+
 def test_a_row_that_its_table_gives_twice_is_refused(desk: Desk, path: str) -> None:
     desk.write(added=[a_job(n) for n in (1, 2, 3)])
     db = desk.sqlite._db
@@ -468,3 +495,19 @@ def test_a_backup_that_fails_leaves_no_half_of_one(
     assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db-shm", "store.db-wal"]
     with pytest.raises(StoreError, match="nowhere"):
         desk.store.backup(str(tmp_path / "nowhere" / "copy.db"))
+
+
+# -- large backlogs -------------------------------------------------------------------------------------
+
+
+def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> None:
+    """A backlog may be larger than memory, at the start too."""
+    body = os.urandom(1 << 20)
+    for number in range(1, 25):
+        desk.write(added=[tailed(number, body=body, key=f"key-{number}" if number % 2 else "")])
+    tracemalloc.start()
+    known = desk.reopen().known
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [k.id for k in sorted(known, key=lambda k: k.id)] == list(range(1, 25))
+    assert most < 4 << 20

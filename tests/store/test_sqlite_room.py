@@ -91,6 +91,24 @@ def test_without_room_the_group_is_not_there_and_the_store_is_full(
     assert list(desk.held()) == list(range(1, 51))
 
 
+def test_what_was_written_before_the_room_ran_out_is_undone_first(
+    desk: Desk, reserve: Reserve
+) -> None:
+    class FullAtRows(FullAtCommit):
+        def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+            done = self._db.executemany(sql, rows)
+            if self._times:
+                self._times -= 1
+                raise full()
+            return done
+
+    desk.sqlite._db = FullAtRows(desk.sqlite._db, 1)  # type: ignore[assignment]
+    jobs = many(1)
+    desk.write(added=jobs)
+    assert reserve.asked == 1
+    assert desk.held() == all_fields(jobs)
+
+
 # -- when it is made durable ------------------------------------------------------------------------
 
 
@@ -108,10 +126,14 @@ class FullAtCommit:
         if sql == "COMMIT" and self._times:
             self._times -= 1
             self._db.execute("ROLLBACK")
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorname = "SQLITE_FULL"
-            raise error
+            raise full()
         return self._db.execute(sql, *values)
+
+
+def full() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorname = "SQLITE_FULL"
+    return error
 
 
 def full_at_commit(desk: Desk, times: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.core.model import (
     Job,
     JobId,
@@ -20,7 +20,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
-from franca.store.port import Store, StoreError, fits
+from franca.store.port import Store, StoreError, fits, is_known, known_of
 
 
 class MemoryStore(Store):
@@ -161,27 +161,6 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
         elif job.state is State.DEAD:
             count.dead += 1
     return list(counts.values())
-
-
-def is_known(job: Job) -> bool:
-    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
-    return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
-
-
-def known_of(job: Job) -> Known:
-    """What is remembered of a job in the tail."""
-    return Known(
-        job.id,
-        job.queue,
-        job.kind,
-        job.digest,
-        job.run_at,
-        job.state,
-        job.name,
-        job.key,
-        job.attempts,
-        job.failures,
-    )
 
 
 def _id_of(job: Job) -> JobId:

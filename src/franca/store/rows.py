@@ -79,7 +79,22 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
 
     ValueError if the row is not what was written. Jobs with the same policy share it.
     """
-    job_id, *_, apart, state, place, run_at, failures, piece, crc, body, crc_of_body = row
+    job = bodiless(row)
+    if row[6]:
+        body, crc = row[-2:]
+        whole = isinstance(body, bytes) and len(body) > BODY_APART_BYTES
+        if not whole or _body_crc(job.id, body) != crc:
+            raise ValueError(f"the row of job {job.id} is damaged: its body is not its own")
+        job.body = body
+    job.policy = policies.setdefault(job.policy, job.policy)
+    job.shelf = shelf
+    job.timed = False
+    return job
+
+
+def bodiless(row: Row) -> Job:
+    """The job of a row, checked, but without a body that lies apart."""
+    job_id, _, _, _, _, _, apart, state, place, run_at, failures, piece, crc = row[:COLUMN_COUNT]
     try:
         if crc32(piece, apart) != crc:
             raise ValueError("its checksum is wrong")
@@ -88,13 +103,6 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
         lives = (job.state, job.place, job.run_at, job.failures)
         if said != row[:6] or lives != (state, place, run_at, failures):
             raise ValueError("its columns are not its own")
-        if apart:
-            if _body_crc(job_id, body) != crc_of_body or len(body) <= BODY_APART_BYTES:
-                raise ValueError("its body is not its own")
-            job.body = body
     except (TypeError, ValueError) as error:
         raise ValueError(f"the row of job {job_id} is damaged: {error}") from error
-    job.policy = policies.setdefault(job.policy, job.policy)
-    job.shelf = shelf
-    job.timed = False
     return job

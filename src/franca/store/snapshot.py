@@ -6,16 +6,18 @@ be as many as were written: a wrong memory is worse than none.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.ledger import Known, Snapshot
-from franca.core.model import Policy, Schedule, Shelf, State, TailCount
+from franca.core.model import JobId, Policy, Schedule, Shelf, State, TailCount
 from franca.store import search
 from franca.store.group import GroupWriter
-from franca.store.rows import Row, job_of, seal
+from franca.store.port import is_known, known_of
+from franca.store.rows import COLUMNS, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
 
@@ -78,9 +80,14 @@ def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
             (queue,),
         ).fetchone()
         counts[queue] = TailCount(queue, ready=ready, first=first)
-    for queue, state, failed, number in db.execute(
-        "SELECT queue, state, failures > 0, count(*) FROM tail WHERE state <> 1 GROUP BY 1, 2, 3"
+    # Found by the index and read from the table, because the two may not say the same.
+    for queue, state, failed, number, amiss in db.execute(
+        "SELECT j.queue, j.state, j.failures > 0, count(*), sum((i.state, i.run_at) <> "
+        "(j.state, j.run_at)) FROM tail i INDEXED BY tail_timed JOIN tail j ON j.id = i.id "
+        "WHERE i.state <> 1 GROUP BY 1, 2, 3"
     ):
+        if amiss:
+            raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
         if state == State.DEAD:
             count.dead += number
@@ -95,23 +102,14 @@ def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
 
 def _known(db: sqlite3.Connection) -> list[Known]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
-    policies: dict[Policy, Policy] = {}
-    recent = db.execute(search.select("tail", "1", "id DESC"), (RECENT_NAMES,)).fetchall()
-    keyed = db.execute(search.select("tail", "j.key <> '' AND j.state <= 1"))
-    jobs = {row[0]: job_of(row, policies, Shelf.TAIL) for row in [*keyed, *reversed(recent)]}
-    return [
-        Known(
-            job.id,
-            job.queue,
-            job.kind,
-            job.digest,
-            job.run_at,
-            job.state,
-            job.name,
-            job.key,
-            job.attempts,
-            job.failures,
-        )
-        for job in jobs.values()
-        if job.state <= State.READY and (job.key or (job.name and not job.attempts))
-    ]
+    # Without the bodies that lie apart: they may be larger than memory.
+    recent = db.execute(
+        f"SELECT {COLUMNS} FROM tail ORDER BY id DESC LIMIT {RECENT_NAMES}"
+    ).fetchall()
+    keyed = db.execute(f"SELECT {COLUMNS} FROM tail WHERE key <> '' AND state <= 1")
+    known: dict[JobId, Known] = {}
+    for row in itertools.chain(keyed, reversed(recent)):
+        job = bodiless(row)
+        if is_known(job):
+            known[job.id] = known_of(job)
+    return list(known.values())

@@ -35,6 +35,8 @@ PAGE_BYTES = 4_096
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
+FAILURES = (sqlite3.Error, ValueError, OSError)
+"""What may come of a file; a damaged one can even have error messages that are no text."""
 
 
 def nothing(step: str) -> None:
@@ -81,10 +83,8 @@ class SqliteStore(Store):
             # Before SQLite looks at the log: it would cut it off where it is damaged.
             check_log(self.path)
             self._db = connect(self.path)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
-        except OSError as error:
-            raise StoreError(f"{self.path}: {error}") from error
         try:
             migrate(self._db, self._step)
             self._books = GroupWriter(self._db, self._ended_jobs)
@@ -95,10 +95,8 @@ class SqliteStore(Store):
             return snapshot
         except BaseException as error:
             self._db.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, FAILURES):
                 raise self._failed(error) from error
-            if isinstance(error, ValueError):
-                raise StoreDamaged(f"{self.path}: {error}") from error
             raise
 
     # -- a group ----------------------------------------------------------------------------
@@ -110,17 +108,15 @@ class SqliteStore(Store):
             self._group = self._books.batches(changes)
             self._trying(self._execute)
             return [self._supply(want) for want in wants]
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
-        except ValueError as error:
-            raise StoreDamaged(f"{self.path}: {error}") from error
 
     def commit(self) -> None:
         """Returns when the group is on the disk."""
         self._step("before-commit")
         try:
             self._trying(self._commit)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
         self._step("after-commit")
 
@@ -169,7 +165,9 @@ class SqliteStore(Store):
             raise failure from error
         return not busy and bool(pages == moved)
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
+    def _failed(self, error: Exception) -> StoreError:
+        if isinstance(error, OSError):
+            return StoreError(f"{self.path}: {error}")
         name = _name_of(error)
         if name == "SQLITE_FULL":
             return StoreFull(f"{self.path}: no room on the disk")
@@ -219,10 +217,8 @@ class SqliteStore(Store):
                     return live
                 past = search.among_ended(map(_ended_in, db.execute("SELECT * FROM ended")), query)
                 return search.merge(live, past, query)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
-        except ValueError as error:
-            raise StoreDamaged(f"{self.path}: {error}") from error
 
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
@@ -234,7 +230,7 @@ class SqliteStore(Store):
                     "SELECT queue, state, failures FROM tail) GROUP BY 1, 2, 3"
                 )
                 return search.count_rows(rows)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
 
     def backup(self, path: str) -> None:
@@ -309,8 +305,8 @@ class SqliteStore(Store):
             self._db.close()
 
 
-def _name_of(error: sqlite3.Error) -> str:
-    """SQLite's name of an error; values that the driver cannot read have none."""
+def _name_of(error: Exception) -> str:
+    """SQLite's name of an error; values that we or the driver cannot read have none."""
     return getattr(error, "sqlite_errorname", None) or UNREADABLE
 
 
