@@ -69,6 +69,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
     yield Heavy("100,000 jobs", b"PUSHB [%b]" % b",".join(_minimal(n) for n in range(_ENTRIES)))
     yield Heavy("100,000 empty jobs", b"PUSHB [%b]" % b",".join([b"{}"] * _ENTRIES))
     yield Heavy("a frame of empty jobs", b"PUSHB [" + b"{}," * _fitting(3) + b"{}]")
+    yield Heavy("a frame of tiny jobs", b"PUSHB [" + b'{"":0},' * _fitting(7) + b"{}]")
     yield Heavy("queues by the million", b"FETCH " + b"ab " * _fitting(3))
     yield Heavy("a pattern of classes", _mutate(b'"regexp":"%b"' % (b"[^a]" * 1_000)))
     yield Heavy("20,000 INFO", b"INFO", 20_000)

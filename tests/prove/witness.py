@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ _LEFT_OVER_MAX = 3
 _FOR_EVER = 1e9
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Figures(msgspec.Struct):
@@ -156,20 +157,20 @@ class _Worker(_Client):
     def step(self, client: Faktory) -> None:
         self.number += 1
         jid = f"{self.queue}-{self.number:07}"
-        self._timed(lambda: client.push(job(jid, self.number, queue=self.queue)))
+        self._timed(client.push, job(jid, self.number, queue=self.queue))
         for _ in range(_LEFT_OVER_MAX):
-            got = self._timed(lambda: client.fetch(self.queue))
+            got = self._timed(client.fetch, self.queue)
             if got is not None:
-                self._timed(lambda: client.ack(got["jid"]))
+                self._timed(client.ack, got["jid"])
             # After a broken connection there may be jobs before this one, and that is right.
             if got is None or got["jid"] >= jid:
                 break
         if got is None or got["jid"] != jid or got["args"] != [self.number]:
             self.diary.blame(f"pushed {jid}, fetched {str(got)[:200]}")
 
-    def _timed(self, act: Callable[[], T]) -> T:
+    def _timed(self, act: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         asked = time.monotonic()
-        result = act()
+        result = act(*args, **options)
         self.diary.note(self.diary.commands, asked)
         return result
 

@@ -98,8 +98,10 @@ class Stores(RuleBasedStateMachine):
         return self.broker.open_session(f"guest-{next(self.folders)}", OnHangUp.RETURN, None)
 
     def teardown(self) -> None:
-        self.sqlite.close()
-        shutil.rmtree(self.folder)
+        try:
+            self.sqlite.close()
+        finally:
+            shutil.rmtree(self.folder)
 
     # -- what may happen ----------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from franca.node.node import Node, T
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
 from franca.store.memory import MemoryStore
-from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError
+from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
 
 EXIT_STOPPED = 0
@@ -173,7 +173,9 @@ class Server:
             if self._failure is None:
                 store.close()
         if self._failure is not None:
-            data.mark_suspect(str(self._failure))
+            # A full disk wrote nothing: there is nothing to distrust, and no room for a copy.
+            if not isinstance(self._failure, StoreFull):
+                data.mark_suspect(str(self._failure))
             log.event("error", "store-failed", f"the store failed, stopping: {self._failure}")
             return EXIT_DISK
         log.event("info", "stopped", "stopped")
