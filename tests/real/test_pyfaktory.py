@@ -290,6 +290,9 @@ def test_a_consumer_that_leaves_is_forgotten(stage: Stage) -> None:
     server = stage.server()
     worker = stage.worker("pyfaktory", url(server.port))
     until_counts(server.port, workers=1)
+    with producer(url(server.port)) as jobs:
+        jobs.push(Job(jid="job-echo-1", jobtype="echo", args=["here"]))
+    worker.ran(1)  # from then on it listens to signals
     worker.terminate()
     worker.said("stopped")
     eventually(lambda: counts(server.port)["workers"] == 0, "no workers")
