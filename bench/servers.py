@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.build import BUILD, ROOT
+from franca.node.config import LISTENERS
 
 START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
@@ -108,11 +109,15 @@ def start_echo() -> Server:
     return server
 
 
-def start_franca(store: str, data: Path, port: int | None = None, *flags: str) -> Server:
-    """Start a Franca server and return at once: `await_ready` tells when it answers."""
+def start_franca(
+    store: str, data: Path, port: int | None = None, *flags: str, protocol: str = "faktory"
+) -> Server:
+    """Start a server of one protocol and return at once: `await_ready` tells when it answers."""
     port = port or free_port()
     command = [sys.executable, "-m", "franca", "serve", "--data", str(data), *STORE_FLAGS[store]]
-    command += ["--faktory", f"127.0.0.1:{port}", "--log-format", "json", *flags]
+    for name in LISTENERS:
+        command += [f"--{name}", f"127.0.0.1:{port}" if name == protocol else "off"]
+    command += ["--log-format", "json", *flags]
     log = data.with_suffix(".log")
     return Server(store, port, spawn(command, log), log, data)
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from franca.node.config import LISTENERS
+
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 PRODUCT: tuple[str, ...] = ("-m", "franca")
@@ -50,7 +52,10 @@ def free_port() -> int:
 
 
 class Server:
-    """One data directory and one port, served by at most one process at a time."""
+    """One data directory, and a port for each protocol it `speaks`, served by one process at a time.
+
+    Every other listener is off: the default ports belong to nobody here. `port` is Faktory's.
+    """
 
     def __init__(
         self,
@@ -60,9 +65,11 @@ class Server:
         env: Mapping[str, str] | None = None,
         argv_prefix: Sequence[str] = PRODUCT,
         port: int | None = None,
+        speaks: Sequence[str] = (),
     ) -> None:
         self.data = data
         self.port = free_port() if port is None else port
+        self.ports = {name: free_port() for name in speaks} | {"faktory": self.port}
         self.extra_args = list(extra_args)
         self.env = dict(env or {})
         self.argv_prefix = list(argv_prefix)
@@ -170,9 +177,15 @@ class Server:
     # -- inside ----------------------------------------------------------------------------
 
     def _argv(self) -> list[str]:
+        listeners: list[str] = []
+        for name in LISTENERS:
+            listeners += [
+                f"--{name}",
+                f"{HOST}:{self.ports[name]}" if name in self.ports else "off",
+            ]
         return [
             sys.executable, *self.argv_prefix, "serve", "--data", str(self.data),
-            "--faktory", f"{HOST}:{self.port}", "--log-format", "json", *self.extra_args,
+            *listeners, "--log-format", "json", *self.extra_args,
         ]  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
