@@ -293,3 +293,14 @@ def test_a_crowd_that_cannot_leave_is_not_asked_to_for_every_job_that_comes() ->
     bench.broker.tick(T + 1)
     assert len(bench.take_all(now=T + 1)) == len(ready) + len(durable) + bench.limits.due_jobs
     assert bench.count().scheduled == len(waiting) - bench.limits.due_jobs
+
+
+def test_many_queues_together_keep_no_more_in_memory_than_they_soon_need() -> None:
+    bench = Bench(window_jobs=50, supply_jobs=2, held_jobs=60)
+    for name in ("a", "b", "c", "d"):
+        bench.submit_many(40, name)
+    bench.write()
+    assert len(bench.broker.jobs) <= 60 + 4 * 3 * 2
+    assert [c.ready for c in bench.broker.counts()] == [40] * 4
+    for name in ("a", "b", "c", "d"):
+        assert len(bench.take_all(name)) == 40
