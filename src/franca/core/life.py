@@ -139,6 +139,8 @@ class Life(Lines):
         policy = job.policy
         own_limit = policy.losses
         spent = job.losses >= self.limits.losses_max or 0 <= own_limit < job.losses
+        if policy.never_given_up:
+            spent = False
         failure = Failure("LeaseExpired" if how == EXPIRED else "WorkerLost", _REASONS[how])
         if policy.dies_unwatched and job.id not in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
@@ -212,6 +214,8 @@ class Life(Lines):
                 self._ended.append(job)
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
+        if self._awaited:
+            self._await_no_more(job.id)
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""

@@ -11,6 +11,7 @@ from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node.config import Settings
 from franca.protocols.conversation import Service
+from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
@@ -61,7 +62,15 @@ def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return GearmanService(broker, gearman, rng)
 
 
-BUILDERS: dict[str, Builder] = {"faktory": _faktory, "gearman": _gearman}
+def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return EventmqService(broker, EventmqSettings(), rng)
+
+
+BUILDERS: dict[str, Builder] = {
+    "faktory": _faktory,
+    "gearman": _gearman,
+    "eventmq": _eventmq,
+}
 
 
 def build_services(
