@@ -114,6 +114,16 @@ def test_behind_the_mark_is_the_tail() -> None:
     assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
 
 
+def test_ready_jobs_are_counted_by_priority_and_the_tail_at_its_first() -> None:
+    bench = Bench(**SMALL)
+    for priority in (1, 1, 0, 2, 2, 2):
+        bench.submit(priority=priority)
+    queue = bench.broker.queues["q"]
+    assert queue.by_priority() == {0: 1, 1: 2, 2: 3}
+    bench.take(bench.worker())
+    assert (queue.by_priority(), queue.live) == ({1: 2, 2: 3}, 6)
+
+
 def test_taking_all_forgets_the_tail_too() -> None:
     queue = queue_of(2, 1)
     queue.tail, queue.mark = 7, (0, 2)

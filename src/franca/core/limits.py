@@ -30,6 +30,10 @@ class Limits(Struct, frozen=True):
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
+    fleeting_bytes: int = 512 * 1024 * 1024
+    """Jobs that only memory has, because somebody waits for them; more are refused."""
+    lease_ms: int = 30 * 60 * 1000
+    """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
     """Unclean ends before a job is dead, in every protocol."""
     begins_awaited: int = 100_000

@@ -309,6 +309,9 @@ class Lines(Ledger):
         if lease_ms:
             job.until = now + lease_ms
             self._new_leases.append(job)
+        elif session.on_hang_up is KEEP:
+            job.until = now + self.limits.lease_ms
+            self._new_leases.append(job)
         else:
             job.until = NEVER
         if session.on_hang_up is not KEEP:
