@@ -24,6 +24,8 @@ class Peer(Struct, frozen=True):
     address: str
     local: bool
     """A unix socket or a loopback address."""
+    unix: bool = False
+    """A unix socket: some protocols frame their messages differently there."""
 
 
 class Link:
