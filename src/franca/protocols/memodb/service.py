@@ -92,7 +92,7 @@ class MemoDBService(Service):
             lease_ms=max(timeout_ms, 1),
             durable=False,
             dies_unwatched=True,
-            expiry_ends=True,
+            expiry_is_failure=True,
         )
         kind = Kind(service, policy, task(service, timeout_ms))
         if said:
