@@ -49,6 +49,7 @@ def test_without_any_source_there_are_defaults_for_all() -> None:
     assert settings.listeners == default_listeners()
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
+    assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)
     assert {shown.source for shown in settings.shown} == {"default"}
     assert [shown.key for shown in settings.shown] == list(keys())
 

@@ -34,6 +34,7 @@ from franca.core.limits import Limits
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
     "gearman": ("127.0.0.1:4730",),
+    "memodb": ("127.0.0.1:12703",),
     "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
 }
 """Every protocol, and where it listens unless told otherwise."""

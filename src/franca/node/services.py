@@ -16,6 +16,7 @@ from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
+from franca.protocols.memodb.service import MemoDBService, MemoDBSettings
 
 
 class ServerFacts(Protocol):
@@ -70,9 +71,14 @@ def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return EventmqService(broker, EventmqSettings(), rng)
 
 
+def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return MemoDBService(broker, MemoDBSettings(), rng)
+
+
 BUILDERS: dict[str, Builder] = {
     "faktory": _faktory,
     "gearman": _gearman,
+    "memodb": _memodb,
     "eventmq": _eventmq,
 }
 
