@@ -99,6 +99,11 @@ def only_one_watcher_hears_the_end(tell_end: Any) -> Any:
     return tell
 
 
+@mutant(Life, "_gives_way")
+def a_failed_run_does_not_give_way(gives_way: Any) -> Any:
+    return lambda self, job, now: False
+
+
 @mutant(Waiting, "due")
 def due_too_early(due: Any) -> Any:
     return lambda self, now, most: due(self, now + 50, most)

@@ -173,6 +173,10 @@ class Ledger:
             return []
         return found[:] if isinstance(found, list) else [found]
 
+    def keyed(self, queue_name: str, key: str) -> Job | Known | None:
+        """The live job of that queue that has this key; a Known if only the store has it."""
+        return self._by_key.get((queue_name, key))
+
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
         return [

@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Finished, LeaseLost, Progressed
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
-from franca.core.lines import LEASE_TICK_MS, Lines
+from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS, Lines
 from franca.core.locks import Locks
 from franca.core.model import (
     NEVER,
@@ -25,18 +25,26 @@ from franca.core.model import (
     Session,
     State,
 )
+from franca.core.ready import Queue
 from franca.core.retry import delay_ms
+from franca.core.timers import Buckets
 
 DONE = State.DONE
 DEAD = State.DEAD
 CANCELLED = State.CANCELLED
 NO_FAILURE = Failure()
+REPLACED = Failure("Replaced", "replaced by a newer job")
+RELEASED = Failure("Released", "its worker put it off")
 EXPIRED = "expired"
 LOST = "lost"
 
 
 class Life(Lines):
-    """Leases and their ends, watches, and the way out of every place a job can be in."""
+    """Leases and their ends, watches, and the way out of every place a job can be in.
+
+    A job may have an heir: a newer one with its key that came while it ran. The heir waits in
+    no line, only behind the run, and takes the job's place when that is over, whatever came of it.
+    """
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
@@ -44,6 +52,9 @@ class Life(Lines):
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
+        self._heirs: dict[JobId, Job] = {}
+        self._ahead: dict[JobId, JobId] = {}
+        self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
 
     def wall(self, now: Millis) -> Millis:
         """The time on the wall at `now`: what `at` and cron mean, and what people may set."""
@@ -98,6 +109,8 @@ class Life(Lines):
         self._unlease(job)
         self._note_attempt(job, "released", NO_FAILURE, now)
         queue = self.queues[job.queue]
+        if self._heirs and self._gives_way(job, now):
+            return
         if run_at > self.wall(now):
             self._forget_run(job)
             job.run_at = run_at
@@ -111,6 +124,8 @@ class Life(Lines):
         self._unlease(job)
         job.attempts -= 1
         job.holder = ""
+        if self._heirs and self._gives_way(job, now):
+            return
         self._offer(job, self.queues[job.queue], now)
 
     def extend(self, job: Job, holder: str, until: Millis) -> None:
@@ -153,6 +168,8 @@ class Life(Lines):
             self._failed(job, failure, how, now)
         else:
             self._note_attempt(job, how, failure, now)
+            if self._heirs and self._gives_way(job, now):
+                return
             self._offer(job, self.queues[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, how: str, now: Millis) -> None:
@@ -162,6 +179,8 @@ class Life(Lines):
         if policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif policy.failures < 0 or job.failures <= policy.failures:
+            if self._heirs and self._gives_way(job, now):
+                return
             self._forget_run(job)
             job.run_at = self.wall(now) + delay_ms(policy, job.failures, self._rng)
             self._park(job, self.queues[job.queue])
@@ -209,6 +228,8 @@ class Life(Lines):
                 self._ended.append(job)
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
+        if self._heirs and job.id in self._heirs:
+            self._succeed(job.id, now)
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""
@@ -216,6 +237,54 @@ class Life(Lines):
             session.watches.pop(job.id, None)
             event = Finished(job, job.state, job.result, failure)
             self.events.extend((session, event) for _ in range(times))
+
+    # -- heirs ----------------------------------------------------------------------------
+
+    def _settle_in(self, job: Job, queue: Queue, now: Millis) -> None:
+        """Let a job wait for its time, or for whoever runs it."""
+        if job.run_at and job.run_at > now + self.wall_ahead_ms:
+            self._park(job, queue)
+        else:
+            self._enqueue(job, queue, now)
+            if job.start_by and job.state is READY:
+                self._start_ends.add(job.id, job.start_by)
+
+    def _inherit(self, heir: Job, job: Job) -> None:
+        """Keep a newer job with the same key until this one's run is over."""
+        heir.state = WAITING
+        self._count_waiting(self.queue(heir.queue), heir, +1)
+        self._hold(heir)
+        self._by_key[(job.queue, job.key)] = job
+        self._touch(heir)
+        self._heirs[job.id] = heir
+        self._ahead[heir.id] = job.id
+
+    def _succeed(self, job_id: JobId, now: Millis) -> None:
+        """A run is over and its job gone: what waited behind it takes its place."""
+        heir = self._heirs.pop(job_id)
+        del self._ahead[heir.id]
+        queue = self.queue(heir.queue)
+        self._count_waiting(queue, heir, -1)
+        self._hold(heir)
+        self._settle_in(heir, queue, now)
+
+    def _gives_way(self, job: Job, now: Millis) -> bool:
+        """End a job that would be run again if a newer one waits behind it."""
+        heir = self._heirs.get(job.id)
+        if heir is None:
+            return False
+        self._hand_over(self._watchers.pop(job.id, {}), job.id, heir.id)
+        self._end(job, CANCELLED, b"", REPLACED, now)
+        return True
+
+    def _hand_over(self, watchers: dict[Session, int], old_id: JobId, new_id: JobId) -> None:
+        """Those who watched a job watch the one that takes its place."""
+        if watchers:
+            mine = self._watchers.setdefault(new_id, {})
+            for session, times in watchers.items():
+                mine[session] = mine.get(session, 0) + times
+                session.watches.pop(old_id, None)
+                session.watches[new_id] = None
 
     # -- watches --------------------------------------------------------------------------
 
@@ -261,7 +330,9 @@ class Life(Lines):
                 self._shrink_tail(queue)
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
-            if held:
+            if job.id in self._ahead:
+                del self._heirs[self._ahead.pop(job.id)]
+            elif held:
                 self.waiting.remove(job)
             else:
                 self._shrink_waiting()
