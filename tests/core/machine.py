@@ -292,6 +292,9 @@ class BrokerMachine(RuleBasedStateMachine):
                 entry.until = max(entry.until, self.now + 4_000) if entry.until else NEVER
             case _:
                 entry.attempts -= verb == "give_back"
+                if verb != "give_back" and entry.policy.fails_watched and entry.watchers:
+                    model.end(entry, self.now, self.broker)
+                    return
                 if model.gives_way(entry, self.now, self.broker):
                     return
                 if verb == "later":

@@ -25,6 +25,7 @@ from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
 from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, LOST, REPLACED, Life
 from franca.core.limits import Limits
 from franca.core.lines import KEEP, unseen
+from franca.core.locks import Locks
 from franca.core.model import (
     NEVER,
     Failure,
@@ -368,9 +369,10 @@ class Broker(Life):
         failure = Failure("Cancelled", "everything was flushed")
         self._heirs.clear()
         self._ahead.clear()
+        self.locks = Locks()
         for job in list(self.jobs.values()):
             if job.state is LEASED:
-                self._unlease(job)
+                self._unlease(job, now)
             self._end(job, CANCELLED, b"", failure, now)
         for known in self._by_key.values():
             if isinstance(known, Known):

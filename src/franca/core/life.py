@@ -35,6 +35,9 @@ CANCELLED = State.CANCELLED
 NO_FAILURE = Failure()
 REPLACED = Failure("Replaced", "replaced by a newer job")
 RELEASED = Failure("Released", "its worker put it off")
+LOCK_AGAIN_MS = 60_000
+"""A job that waits for a lock tries again after this in any case: whoever was to be next may
+have vanished."""
 EXPIRED = "expired"
 LOST = "lost"
 
@@ -62,7 +65,7 @@ class Life(Lines):
 
     # -- leases ---------------------------------------------------------------------------
 
-    def _unlease(self, job: Job) -> None:
+    def _unlease(self, job: Job, now: Millis) -> None:
         queue = self.queues[job.queue]
         queue.leased -= 1
         if job.timed:
@@ -74,7 +77,8 @@ class Life(Lines):
             if session is not None:
                 session.leases.pop(job.id, None)
         if self.locks.of_job:
-            self.locks.let_go(job.id)
+            for name in self.locks.let_go(job.id):
+                self._pass_lock_on(name, now)
 
     def _check_held(self, job: Job, holder: str) -> None:
         if job.state is not LEASED or job.holder != holder:
@@ -84,7 +88,7 @@ class Life(Lines):
         """Settle a leased job as done. `NotHeld`, and nothing changed, if another holds it."""
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
-        self._unlease(job)
+        self._unlease(job, now)
         self.totals.processed += 1
         self._end(job, DONE, result, NO_FAILURE, now)
 
@@ -98,19 +102,33 @@ class Life(Lines):
     def fail(self, job: Job, holder: str, failure: Failure, now: Millis) -> None:
         """A run failed: another try later, or the end, as the job's policy says."""
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
         self.totals.processed += 1
         self.totals.failures += 1
         self._failed(job, failure, "failed", now)
 
-    def release(self, job: Job, holder: str, run_at: Millis, now: Millis) -> None:
-        """Hand a leased job back, to be run at `run_at` or at once. Not a failure."""
+    def release(
+        self, job: Job, holder: str, run_at: Millis, now: Millis, extra: bytes | None = None
+    ) -> None:
+        """Hand a leased job back, to be run at `run_at` or at once. Not a failure.
+
+        But the end of a job whose watchers wait for this run alone. `extra` is what the
+        submitter's protocol wants to remember of it from now on.
+        """
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
+        if extra is not None:
+            job.extra = extra
         self._note_attempt(job, "released", NO_FAILURE, now)
-        queue = self.queues[job.queue]
+        if job.policy.fails_watched and job.id in self._watchers:
+            self._end(job, CANCELLED, b"", RELEASED, now)
+        else:
+            self._put_back(job, run_at, now)
+
+    def _put_back(self, job: Job, run_at: Millis, now: Millis) -> None:
         if self._heirs and self._gives_way(job, now):
             return
+        queue = self.queues[job.queue]
         if run_at > self.wall(now):
             self._forget_run(job)
             job.run_at = run_at
@@ -121,12 +139,46 @@ class Life(Lines):
     def give_back(self, job: Job, holder: str, now: Millis) -> None:
         """Undo a lease whose grant never reached its holder: as if it had not been made."""
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
         job.attempts -= 1
         job.holder = ""
         if self._heirs and self._gives_way(job, now):
             return
         self._offer(job, self.queues[job.queue], now)
+
+    def lock(self, job: Job, holder: str, name: str, most: int, now: Millis) -> bool:
+        """Let a run hold a lock that up to `most` may hold, until it is over or unlocks it.
+
+        False if the lock is taken: the run is over, and the job is run again when the lock is
+        open, ahead of all who ask for it later.
+        """
+        self._check_held(job, holder)
+        self.locks.wait_no_more(job.id)
+        if self.locks.acquire(name, most, job.id):
+            return True
+        self._unlease(job, now)
+        self._note_attempt(job, "locked out", NO_FAILURE, now)
+        self._put_back(job, self.wall(now) + LOCK_AGAIN_MS, now)
+        if job.state is WAITING:
+            self.locks.wait(name, job.id)
+        return False
+
+    def unlock(self, job: Job, holder: str, name: str, now: Millis) -> None:
+        """A run holds a lock no more. Nothing happens if it did not."""
+        self._check_held(job, holder)
+        if self.locks.release(name, job.id):
+            self._pass_lock_on(name, now)
+
+    def _pass_lock_on(self, name: str, now: Millis) -> None:
+        """A lock is open to one more: whoever waited longest for it is run again."""
+        while (job_id := self.locks.first_waiting(name)) is not None:
+            self.locks.wait_no_more(job_id)
+            job = self.jobs.get(job_id)
+            # One that has left memory meanwhile comes back when its time has come.
+            if job is not None and job.state is WAITING:
+                self._take_out(job, now)
+                self._enqueue(job, self.queue(job.queue), now)
+                return
 
     def extend(self, job: Job, holder: str, until: Millis) -> None:
         """Let a lease end later; it never ends earlier by this."""
@@ -147,7 +199,7 @@ class Life(Lines):
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
-        self._unlease(job)
+        self._unlease(job, now)
         job.losses += 1
         policy = job.policy
         own_limit = policy.losses
@@ -222,6 +274,8 @@ class Life(Lines):
         job.result = result
         job.until = NEVER
         self._forget(job)
+        if self.locks.waits_for:
+            self.locks.wait_no_more(job.id)
         if job.policy.durable:
             self._dirty[job.id] = job
             if state is not DEAD:
@@ -320,7 +374,7 @@ class Life(Lines):
         held = job.id in self.jobs
         if job.state is LEASED:
             session = self._holders.get(job.holder)
-            self._unlease(job)
+            self._unlease(job, now)
             if session is not None:
                 self.events.append((session, LeaseLost(job)))
         elif job.state is READY:
