@@ -40,7 +40,10 @@ class Shelf(IntEnum):
 
 
 class OnConflict(IntEnum):
-    """What a submit does when a live job of its queue already has its key."""
+    """What a submit does when a live job of its queue already has its key.
+
+    REPLACE takes that job's place: at once while it waits, else as soon as its run is over.
+    """
 
     JOIN = 0
     REPLACE = 1
