@@ -60,8 +60,8 @@ def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
     assert client.take_all() == ([] if background else [res(Packet.WORK_FAIL, handle)])
     assert len(world.dead()) == background
     if background:
-        assert world.dead()[0].story is not None
-        assert world.dead()[0].story[-1].error_kind == "WorkerLost"
+        [job] = world.dead()
+        assert (job.story or [])[-1].error_kind == "WorkerLost"
 
 
 def test_progress_begins_anew_with_the_next_worker() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from franca.core.limits import Limits
@@ -250,11 +252,26 @@ def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it() -> None:
 def test_learning_many_functions_in_its_sleep_costs_no_search_for_each() -> None:
     world = World()
     worker = world.sleeper("f")
-    asked = []
-    demand = world.broker.demand
-    world.broker.demand = lambda *args: (asked.append(1), demand(*args))[1]  # type: ignore[method-assign]
-    worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
-    assert len(asked) == 10
+    with patch.object(world.broker, "demand", wraps=world.broker.demand) as demand:
+        worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
+    assert demand.call_count == 10
+
+
+def test_who_gets_up_before_it_is_woken_is_not_woken() -> None:
+    world = World()
+    peer = world.worker("f")
+    sleep, submit, grab = packet(Packet.PRE_SLEEP), packet(7, "f", "", "x"), packet(Packet.GRAB_JOB)
+    peer.send(sleep + submit + grab)
+    numbers = [Packet.JOB_CREATED, Packet.JOB_ASSIGN]
+    assert [message.number for message in peer.take_all()] == numbers
+    peer.send(sleep + submit + grab + sleep)
+    assert [message.number for message in peer.take_all()] == numbers
+    world.connect().submit()
+    assert peer.take_all() == [NOOP]
+    peer.send(grab)
+    peer.heard()
+    world.connect().submit()
+    assert peer.heard() == b"", "it is awake"
 
 
 def test_lying_down_twice_is_lying_down_once() -> None:
