@@ -34,7 +34,7 @@ def run(options: Options) -> bool:
         # In a short run leases and retries are short too, or the drain would be most of it.
         prefix = options.variant("quick-time") if options.short else options.argv_prefix
         server = Server(Path(scratch) / "data", argv_prefix=prefix)
-        plan = Plan(server.port, options.seed, reserve=5 if options.short else 60)
+        plan = Plan(server.ports, options.seed, reserve=5 if options.short else 60)
         load = Load(plan)
         with server:
             load.start()
@@ -64,7 +64,7 @@ def _torment(server: Server, load: Load, rounds: int, rng: Random) -> None:
         time.sleep(rng.uniform(0, _KILL_AFTER_S))
         before = time.monotonic()
         server.restart()
-        load.noted.append(Event("restart", "faktory", t0=before, t1=time.monotonic()))
+        load.noted.append(Event("restart", t0=before, t1=time.monotonic()))
 
 
 def _show(verdict: Verdict) -> None:
