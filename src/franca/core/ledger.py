@@ -173,6 +173,10 @@ class Ledger:
             return []
         return found[:] if isinstance(found, list) else [found]
 
+    def has_key(self, queue: str, key: str) -> bool:
+        """Whether a live job of this queue has this key."""
+        return (queue, key) in self._by_key
+
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
         return [

@@ -123,12 +123,14 @@ class Life(Lines):
             job.until = until
             self._touch(job)
 
-    def report(self, job: Job, holder: str, kind: str, data: bytes) -> None:
-        """Pass the holder's word on to all who watch; the last one is kept with the job."""
+    def report(self, job: Job, holder: str, kind: str, data: bytes, *, keep: bool = True) -> None:
+        """Pass the holder's word on to all who watch; the last one to `keep` stays with the job."""
         self._check_held(job, holder)
-        job.progress = data
-        for session in self._watchers.get(job.id, ()):
-            self.events.append((session, Progressed(job, kind, data)))
+        if keep:
+            job.progress = data
+        event = Progressed(job, kind, data)
+        for session, times in self._watchers.get(job.id, {}).items():
+            self.events.extend((session, event) for _ in range(times))
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
@@ -153,6 +155,7 @@ class Life(Lines):
             self._failed(job, failure, how, now)
         else:
             self._note_attempt(job, how, failure, now)
+            job.progress = b""
             self._offer(job, self.queues[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, how: str, now: Millis) -> None:
@@ -220,7 +223,7 @@ class Life(Lines):
     # -- watches --------------------------------------------------------------------------
 
     def watch(self, job_id: JobId, session: Session) -> None:
-        """Tell `session` what becomes of the job; watching twice is hearing its end twice."""
+        """Tell `session` what becomes of the job; watching twice is hearing it twice."""
         watchers = self._watchers.setdefault(job_id, {})
         watchers[session] = watchers.get(session, 0) + 1
         session.watches[job_id] = None

@@ -45,6 +45,7 @@ class Lines(Ledger):
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.events: list[tuple[Session, Event]] = []
+        self.wakeups = 1
         self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._new_demands: list[Demand] = []
@@ -250,12 +251,17 @@ class Lines(Ledger):
     # -- waking ---------------------------------------------------------------------------
 
     def _wake_enough(self, queue: Queue) -> None:
-        """Tell sleepers that there is work: as many as there are jobs, less those just told."""
-        while queue.sleepers and queue.woken < queue.ready and not queue.paused:
+        """Tell sleepers that there is work: `wakeups` for each job, less those just told."""
+        while queue.sleepers and queue.woken < queue.ready * self.wakeups and not queue.paused:
             demand = next(iter(queue.sleepers))
             self._close_demand(demand)
             self._told(demand.session, queue)
             self.events.append((demand.session, Woken(demand)))
+
+    def wake_another(self, session: Session) -> None:
+        """A session that was told of work does not come for it: others are told instead."""
+        if session.woken:
+            self._wake_enough(self._heard(session))
 
     def _told(self, session: Session, queue: Queue) -> None:
         if session.woken:

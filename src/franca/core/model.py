@@ -170,11 +170,15 @@ class Job(Struct, gc=False, eq=False, array_like=True):
 
 
 class Failure(Struct, gc=False):
-    """What a worker said when it reported a failure."""
+    """What a worker said when it reported a failure.
+
+    `data` is the same in the worker's own bytes, for those who watch the job; it is not kept.
+    """
 
     kind: str = ""
     text: str = ""
     trace: list[str] = []
+    data: bytes = b""
 
 
 class Session(Struct, eq=False):

@@ -27,10 +27,14 @@ from franca.control.values import (
     read_size,
     read_switch,
     read_text,
+    whole_number,
 )
 from franca.core.limits import Limits
 
-LISTENERS: dict[str, tuple[str, ...]] = {"faktory": ("127.0.0.1:7419",)}
+LISTENERS: dict[str, tuple[str, ...]] = {
+    "faktory": ("127.0.0.1:7419",),
+    "gearman": ("127.0.0.1:4730",),
+}
 """Every protocol, and where it listens unless told otherwise."""
 
 PREFIX = "FRANCA_"
@@ -88,6 +92,15 @@ class FaktoryOptions(Struct, frozen=True):
     allow_v1_passwords: bool = True
 
 
+class GearmanOptions(Struct, frozen=True):
+    """What only the Gearman listeners need to know."""
+
+    wakeup: int = 1
+    job_retries: int = -1
+    on_timeout: str = "requeue"
+    admin: str = "loopback"
+
+
 class Shown(Struct, frozen=True):
     """One setting as `franca config show` prints it, secrets hidden."""
 
@@ -110,6 +123,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     insecure_bind: bool = False
     tls: Tls = Tls()
     faktory: FaktoryOptions = FaktoryOptions()
+    gearman: GearmanOptions = GearmanOptions()
     limits: Limits = Limits()
     stop_grace_ms: int = 10_000
     remote_shutdown: str = "loopback"
@@ -143,6 +157,10 @@ def keys() -> dict[str, Key]:
         Key("faktory.password", read_text, ""),
         Key("faktory.password_file", read_text, "", "--password-file"),
         Key("faktory.allow_v1_passwords", read_switch, True),
+        Key("gearman.wakeup", whole_number(0, 255), 1, "--gearman-wakeup"),
+        Key("gearman.job_retries", whole_number(-1, 255), -1, "--gearman-job-retries"),
+        Key("gearman.on_timeout", one_of("requeue", "fail"), "requeue"),
+        Key("gearman.admin", one_of("loopback", "all", "off"), "loopback"),
         Key("tls.certificate", read_text, "", "--tls-cert"),
         Key("tls.key", read_text, "", "--tls-key"),
         Key("tls.client_ca", read_text, "", "--tls-client-ca"),
@@ -291,12 +309,17 @@ def _flat(tree: Mapping[str, object], tables: set[str]) -> Iterator[tuple[str, o
 
 def _of_originals(env: Mapping[str, str]) -> Layer:
     """What users of the original servers already export."""
+    layer: Layer = {}
+    port = env.get("GEARMAND_PORT", "")
+    if port:
+        host = LISTENERS["gearman"][0].rpartition(":")[0]
+        layer["gearman.listen"] = (f"{host}:{port}", "environment GEARMAND_PORT")
     password = env.get("FAKTORY_PASSWORD", "")
-    if not password:
-        return {}
-    # As the original: a value that begins with a slash is the path of a file.
-    name = "faktory.password_file" if password.startswith("/") else "faktory.password"
-    return {name: (password, "environment FAKTORY_PASSWORD")}
+    if password:
+        # As the original: a value that begins with a slash is the path of a file.
+        name = "faktory.password_file" if password.startswith("/") else "faktory.password"
+        layer[name] = (password, "environment FAKTORY_PASSWORD")
+    return layer
 
 
 def _of_environment(env: Mapping[str, str], table: Mapping[str, Key]) -> Layer:
@@ -361,6 +384,8 @@ def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) 
     whole["listeners"] = {name: values[f"{name}.listen"] for name in LISTENERS}
     whole["tls"] = msgspec.convert(tls, Tls)
     whole["limits"] = msgspec.convert(part("limits"), Limits)
+    gearman = {name: value for name, value in part("gearman").items() if name != "listen"}
+    whole["gearman"] = msgspec.convert(gearman, GearmanOptions)
     whole["faktory"] = FaktoryOptions(Secret(password), bool(faktory["allow_v1_passwords"]))
     apart: dict[str, object] = {"data": whole["data"]}
     if merged["faktory.password"][0]:

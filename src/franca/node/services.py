@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
@@ -12,6 +13,7 @@ from franca.node.config import Settings
 from franca.protocols.conversation import Service
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.gearman.service import GearmanService, GearmanSettings
 
 
 class ServerFacts(Protocol):
@@ -44,7 +46,22 @@ def _faktory(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return service
 
 
-BUILDERS: dict[str, Builder] = {"faktory": _faktory}
+def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    options = settings.gearman
+    gearman = GearmanSettings(
+        wakeup=options.wakeup,
+        job_retries=options.job_retries,
+        on_timeout=options.on_timeout,
+        admin=options.admin,
+        remote_shutdown=settings.remote_shutdown,
+        host=os.uname().nodename,
+        pid=os.getpid(),
+        timezone=settings.timezone,
+    )
+    return GearmanService(broker, gearman, rng)
+
+
+BUILDERS: dict[str, Builder] = {"faktory": _faktory, "gearman": _gearman}
 
 
 def build_services(

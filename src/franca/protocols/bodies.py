@@ -7,7 +7,7 @@ always a rendering. Each rule is a function here and a row in `docs/crossing.md`
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 import msgspec
 
@@ -20,7 +20,12 @@ class _Job(msgspec.Struct):
     args: msgspec.Raw
 
 
+class _Base64(msgspec.Struct, forbid_unknown_fields=True):
+    base64: str
+
+
 _JOB = msgspec.json.Decoder(_Job)
+_ALONE = msgspec.json.Decoder(tuple[str | _Base64])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -43,3 +48,24 @@ def as_json_args(media: str, body: bytes) -> bytes:
     except (msgspec.MsgspecError, RecursionError):
         return msgspec.json.encode([text])
     return body
+
+
+def as_bytes(media: str, body: bytes) -> bytes:
+    """The body as the bytes that a worker without any notion of arguments is given.
+
+    A JSON array of arguments, to the byte; but one string alone is its text, and one object
+    `{"base64": ...}` alone what it stands for, as if they had crossed the other way.
+    """
+    if media == BYTES:
+        return body
+    args = as_json_args(media, body)
+    try:
+        alone = _ALONE.decode(args)[0]
+    except (msgspec.MsgspecError, RecursionError):
+        return args
+    if isinstance(alone, str):
+        return alone.encode("utf-8", "replace")
+    try:
+        return b64decode(alone.base64, validate=True)
+    except ValueError:
+        return args
