@@ -92,7 +92,8 @@ class Model:
         job.holder = demand.session.holder
         job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
         job.attempts += 1
-        job.until = now + job.policy.lease_ms if job.policy.lease_ms else NEVER
+        lease_ms = job.policy.lease_ms or (0 if job.bound else broker.limits.lease_ms)
+        job.until = now + lease_ms if lease_ms else NEVER
 
     def end(self, job: Entry) -> None:
         """Gone; each watch is owed one end."""

@@ -83,12 +83,24 @@ def test_a_lease_runs_out_after_its_time_and_not_before() -> None:
     assert (job.story[0].how, job.story[0].holder) == ("expired", "holder")
 
 
-def test_a_job_without_a_lease_time_is_held_for_ever() -> None:
+def test_a_job_without_a_lease_time_is_held_as_long_as_its_session_lasts() -> None:
     bench = Bench()
-    job, _ = leased(bench, lease_ms=0)
+    job, _ = leased(bench, OnHangUp.RETURN, lease_ms=0)
     assert job.until == NEVER
     bench.broker.tick(T + 10**10)
     assert job.state is State.LEASED
+
+
+def test_a_lease_that_outlives_its_session_always_ends() -> None:
+    bench = Bench()
+    job, worker = leased(bench, KEEP, lease_ms=0)
+    end = T + bench.broker.limits.lease_ms
+    assert job.until == end
+    bench.broker.close_session(worker, T)
+    bench.broker.tick(end - 1)
+    assert job.state is State.LEASED
+    bench.broker.tick(end + 1_000)
+    assert job.state is State.READY
 
 
 def test_a_lease_is_extended_and_never_shortened() -> None:

@@ -29,15 +29,50 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> N
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_the_end_twice() -> None:
+def test_watching_twice_is_hearing_everything_twice() -> None:
     bench = Bench()
-    client = bench.worker()
+    client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
     assert bench.broker.watchers_of(job.id) == 2
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "data", b"half")
+    assert [type(event) for _, event in bench.events()] == [Progressed, Progressed]
     bench.broker.cancel(job, T)
     assert bench.ends(client) == [CANCELLED, CANCELLED]
     assert bench.broker.watchers_of(job.id) == 0
+
+
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client)
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "status", b"1/2")
+    bench.broker.report(job, worker.holder, "data", b"a lot", keep=False)
+    assert job.progress == b"1/2"
+    assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
+
+
+def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    job = bench.submit()
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "status", b"1/2")
+    bench.broker.close_session(worker, T)
+    assert (job.state, job.progress) == (State.READY, b"")
+
+
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client)
+    bench.take(worker)
+    bench.broker.fail(job, worker.holder, Failure("Boom", "text", data=b"\xff\0"), T)
+    [(_, end)] = bench.events()
+    assert isinstance(end, Finished)
+    assert end.failure.data == b"\xff\0"
 
 
 def test_who_watches_no_more_hears_nothing() -> None:

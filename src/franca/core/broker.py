@@ -19,10 +19,10 @@ from random import Random
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.errors import NotFound, NotUnique, Refused, StoreFull
+from franca.core.errors import NotFound, NotUnique, Refused, StoreFull, TooMuch
 from franca.core.events import LeaseLost, Unmet
 from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
-from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, LOST, Life
+from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, FLEETING_JOB_BYTES, LOST, Life
 from franca.core.limits import Limits
 from franca.core.lines import DEMAND_TICK_MS, KEEP, unseen
 from franca.core.model import (
@@ -146,8 +146,8 @@ class Broker(Life):
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
         """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
 
-        Refused with `NotUnique` where its key is taken and it said REFUSE, and with
-        `StoreFull` while the disk has no room.
+        Refused with `NotUnique` where its key is taken and it said REFUSE, with `StoreFull`
+        while the disk has no room, and with `TooMuch` while memory has none.
         """
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
@@ -160,10 +160,14 @@ class Broker(Life):
                 return self._join(taken, new, watcher)
         if self.refusing_new and new.policy.durable:
             raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
+        if not new.policy.durable:
+            room = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
+            if room > self.limits.fleeting_bytes:
+                raise TooMuch("too many jobs are waited for; try again when some are done")
+            self.fleeting_at = now
+            self.fleeting_bytes = room
         if taken is not None:
             self._replace(taken, now)
-        if not new.policy.durable:
-            self.fleeting_at = now
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1
@@ -211,6 +215,7 @@ class Broker(Life):
             job = taken
             if new.policy.durable and not job.policy.durable:
                 # A submit that nobody waits for must outlive those who do.
+                self._settle_fleeting(job)
                 job.policy = new.policy
                 self._touch(job)
         if watcher is not None:

@@ -173,9 +173,9 @@ class Ledger:
             return []
         return found[:] if isinstance(found, list) else [found]
 
-    def has_key(self, queue: str, key: str) -> bool:
-        """Whether a live job of this queue has this key."""
-        return (queue, key) in self._by_key
+    def keyed(self, queue: str, key: str) -> Job | Known | None:
+        """The live job of this queue that has this key, or what is known of it in the tail."""
+        return self._by_key.get((queue, key))
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""

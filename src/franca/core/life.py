@@ -33,6 +33,8 @@ CANCELLED = State.CANCELLED
 NO_FAILURE = Failure()
 EXPIRED = "expired"
 LOST = "lost"
+FLEETING_JOB_BYTES = 1024
+"""What a job in memory costs besides its body, roughly."""
 
 
 class Life(Lines):
@@ -41,6 +43,7 @@ class Life(Lines):
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wall_ahead_ms = 0
+        self.fleeting_bytes = 0
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
@@ -140,16 +143,18 @@ class Life(Lines):
         own_limit = policy.losses
         spent = job.losses >= self.limits.losses_max or 0 <= own_limit < job.losses
         failure = Failure("LeaseExpired" if how == EXPIRED else "WorkerLost", _REASONS[how])
+        if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
+            as_failure = True
         if policy.dies_unwatched and job.id not in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif spent:
             self.totals.processed += 1
             self.totals.failures += 1
-            if as_failure or policy.loss_is_failure:
+            if as_failure:
                 self._count_failure(job, now)
             self._note_attempt(job, how, failure, now)
             self._bury(job, failure, now)
-        elif as_failure or policy.loss_is_failure:
+        elif as_failure:
             self.totals.processed += 1
             self.totals.failures += 1
             self._failed(job, failure, how, now)
@@ -210,8 +215,14 @@ class Life(Lines):
             self._dirty[job.id] = job
             if state is not DEAD:
                 self._ended.append(job)
+        else:
+            self._settle_fleeting(job)
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
+
+    def _settle_fleeting(self, job: Job) -> None:
+        """A job that only memory has is gone, or the store has it from now on."""
+        self.fleeting_bytes -= len(job.body) + FLEETING_JOB_BYTES
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""

@@ -83,7 +83,11 @@ class Lines(Ledger):
             self._touch(job)
             queue.add(job)
             limits = self.limits
-            if queue.size > limits.window_jobs or queue.bytes_held > limits.window_bytes:
+            if (
+                queue.size > limits.window_jobs
+                or queue.bytes_held > limits.window_bytes
+                or len(self.jobs) > limits.held_jobs
+            ):
                 self._cut_window(queue)
         if queue.sleepers and not queue.paused:
             self._wake_enough(queue)
@@ -92,8 +96,12 @@ class Lines(Ledger):
         if queue.size <= queue.crowd:
             return
         limits = self.limits
-        # Half of a full window is let go at once: one by one would be a move per job.
-        keep = limits.window_jobs // 2 if queue.mark is not None else limits.window_jobs
+        keep = limits.window_jobs
+        if len(self.jobs) > limits.held_jobs:
+            keep = min(keep, 3 * limits.supply_jobs)
+        if queue.mark is not None:
+            # Some room is made at once: one by one would be a move for each job that comes.
+            keep -= min(limits.supply_jobs, keep // 2)
         for job in queue.cut(keep, limits.window_bytes):
             if self._may_leave(job):
                 queue.tail += 1
@@ -289,6 +297,9 @@ class Lines(Ledger):
             lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
         if lease_ms:
             job.until = now + lease_ms
+            self._new_leases.append(job)
+        elif session.on_hang_up is KEEP:
+            job.until = now + self.limits.lease_ms
             self._new_leases.append(job)
         else:
             job.until = NEVER

@@ -86,6 +86,7 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     durable: bool = True
     dies_unwatched: bool = False
     fails_watched: bool = False
+    expiry_is_failure: bool = False
 
 
 class NewJob(Struct, gc=False):

@@ -10,6 +10,7 @@ from typing import Protocol
 from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node.config import Settings
+from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
@@ -27,6 +28,9 @@ class ServerFacts(Protocol):
 
     def memory_mb(self) -> int:
         """Resident memory."""
+
+    def request_stop(self) -> None:
+        """Begin to stop, as on SIGTERM."""
 
 
 Builder = Callable[[Broker, Settings, Random, ServerFacts], Service]
@@ -56,9 +60,9 @@ def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFact
         remote_shutdown=settings.remote_shutdown,
         host=os.uname().nodename,
         pid=os.getpid(),
-        timezone=settings.timezone,
+        zone=zone_of(settings.timezone),
     )
-    return GearmanService(broker, gearman, rng)
+    return GearmanService(broker, gearman, rng, server.request_stop)
 
 
 BUILDERS: dict[str, Builder] = {"faktory": _faktory, "gearman": _gearman}

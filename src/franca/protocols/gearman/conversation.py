@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import Demand, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.gearman.wire import (
     HEADER,
@@ -26,6 +26,7 @@ from franca.protocols.gearman.wire import (
     error,
     response,
 )
+from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
@@ -41,11 +42,15 @@ _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
 
 
+_PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
+
+
 class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
-    `functions` are those it can do, with the milliseconds it gives itself, newest last. A word
-    about a job in `over` is neither an error nor of any effect.
+    `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
+    if they changed since it was last looked at. What is said of a job in `over` has no effect
+    and is no error.
     """
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
@@ -57,9 +62,11 @@ class GearmanConversation(Conversation):
         self.held: dict[bytes, Job] = {}
         self.over: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
+        self.learned = False
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
-        self.woken_at: Millis = 0
+        self.woken_at: Millis = NEVER
+        self.seen_at = link.opened_at
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self._packets = service.packets
@@ -76,6 +83,7 @@ class GearmanConversation(Conversation):
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
         self._last_grant = None
+        self.seen_at = now
         unread = self._unread
         if unread or self.holding:
             unread += data
@@ -97,6 +105,7 @@ class GearmanConversation(Conversation):
         """
         size = len(data)
         link = self.link
+        service = self.service
         packets = self._packets
         left = self._share
         at = 0
@@ -105,7 +114,7 @@ class GearmanConversation(Conversation):
                 end = self._line_end(data, at)
                 if end < 0:
                     break
-                self._on_line(data[at:end], now)
+                service.on_line(self, data[at:end], now)
             else:
                 start = at + HEADER_SIZE
                 if start > size:
@@ -131,7 +140,9 @@ class GearmanConversation(Conversation):
             left -= 1
             if self.holding or link.closing:
                 break
-        self.service.messages += self._share - left
+        service.messages += self._share - left
+        if self.learned:
+            service.sleep_anew(self, now)
         return at
 
     def _check_magic(self, head: bytes) -> None:
@@ -164,9 +175,6 @@ class GearmanConversation(Conversation):
             self.link.close()
         self._needed = len(data) - at + 1
         return -1
-
-    def _on_line(self, line: bytes, now: Millis) -> None:
-        self.service.command(self, line, now)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
@@ -201,13 +209,13 @@ class GearmanConversation(Conversation):
         if self.wants_exceptions and story and story[-1].how == "failed":
             failure = event.failure
             said = failure.data or failure.text.encode()
-            if said or failure.kind == "Exception":
+            if said or failure.kind == EXCEPTION:
                 return response(Packet.WORK_EXCEPTION, b"%b\0%b" % (handle, said))
         return response(Packet.WORK_FAIL, handle)
 
     def _tell_progress(self, event: Progressed) -> None:
         job = event.job
-        number = self.service.progress_packets.get(event.kind, Packet.WORK_DATA)
+        number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
         self.link.write(response(number, b"%b\0%b" % (job.name.encode(), event.data)))
 
     def _tell_lost(self, job: Job) -> None:

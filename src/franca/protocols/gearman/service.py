@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from itertools import islice
 from random import Random
 from typing import Final
 
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.core.model import NEVER, Millis, Policy, State
+from franca.core.model import NEVER, Millis, State
 from franca.protocols.conversation import Link, Service, WorkerView
-from franca.protocols.gearman import admin
-from franca.protocols.gearman.clients import fills, foreground_policy
+from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.gearman.jobs import HIGH, background_policy, foreground_policy
 from franca.protocols.gearman.names import Names
 from franca.protocols.gearman.packets import PACKETS
-from franca.protocols.gearman.wire import Packet, error
+from franca.protocols.gearman.wire import error
+from franca.protocols.gearman.workers import sleep_anew
 
 HOST_CHARS_MAX: Final = 28
 BOOT_BITS: Final = 48
@@ -37,38 +41,48 @@ class GearmanSettings(Struct, frozen=True):
     admin: str = "loopback"
     remote_shutdown: str = "loopback"
     exceptions: bool = False
+    zone: tzinfo = UTC
+    """Whose clocks SUBMIT_JOB_SCHED means."""
     host: str = "localhost"
     pid: int = 0
     version: str = "2.0.0"
     """The version of the original that `version` names."""
     verbose: str = "INFO"
-    timezone: str = "UTC"
 
 
 class GearmanService(Service):
-    """What all Gearman connections share. `rng` makes handles that no other run has made."""
+    """What all Gearman connections share. `rng` makes handles that no other run has made.
+
+    `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
+    became of jobs. `on_line` and `sleep_anew` are here because their modules know conversations.
+    """
 
     name = "gearman"
-    refusal = error("TOO_MANY_CONNECTIONS", "too many connections")
+    refusal = error("SERVER_ERROR", "too many connections")
+    on_line = staticmethod(on_line)
+    sleep_anew = staticmethod(sleep_anew)
 
-    def __init__(self, broker: Broker, settings: GearmanSettings, rng: Random) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GearmanSettings,
+        rng: Random,
+        request_stop: Callable[[], None],
+    ) -> None:
         self.broker = broker
         broker.wakeups = settings.wakeup or EVERYBODY
         self.limits = broker.limits
         self.settings = settings
+        self.request_stop = request_stop
         self.packets = PACKETS
         self.names = Names()
-        self.handles_begin = b"H:"
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
         self.prefix = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}:"
         self.handles = 0
-        self.background = Policy(losses=settings.job_retries)
+        self.background = background_policy(
+            settings.job_retries, timeout_fails=settings.on_timeout == "fail"
+        )
         self.foreground = foreground_policy(self.background)
-        self.progress_packets = {
-            "data": Packet.WORK_DATA,
-            "status": Packet.WORK_STATUS,
-            "warning": Packet.WORK_WARNING,
-        }
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
@@ -96,13 +110,12 @@ class GearmanService(Service):
 
     def is_full(self, queue: str, key: str, priority: int) -> bool:
         """Whether a job would be one too many; one that joins another never is."""
-        if queue not in self.maxqueue or (key and self.broker.has_key(queue, key)):
+        limits = self.maxqueue.get(queue)
+        if limits is None or (key and self.broker.keyed(queue, key) is not None):
             return False
-        return fills(self, queue, priority)
-
-    def command(self, conversation: GearmanConversation, line: bytes, now: Millis) -> None:
-        """A line of text."""
-        admin.command(conversation, line, now)
+        limit = limits[priority - HIGH]
+        line = self.broker.queues.get(queue)
+        return line is not None and 0 < limit <= line.live
 
     # -- workers that were woken ------------------------------------------------------------------
 
@@ -123,7 +136,7 @@ class GearmanService(Service):
             self.broker.wake_another(conversation.session)
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
-            for handle in list(self.ended)[:surplus]:
+            for handle in list(islice(self.ended, surplus)):
                 del self.ended[handle]
 
     # -- for operators -----------------------------------------------------------------------------
@@ -139,7 +152,7 @@ class GearmanService(Service):
                 labels=[conversation.client_id.decode("utf-8", "replace")],
                 state="quiet" if self.stopping else "running",
                 started_at=conversation.link.opened_at,
-                seen_at=conversation.link.opened_at,
+                seen_at=conversation.seen_at,
                 rss_kb=0,
                 connections=1,
                 queues=sorted(map(self.names.text, conversation.functions)),

@@ -7,6 +7,7 @@ byte than NUL is a line of text.
 
 from __future__ import annotations
 
+import re
 import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -72,6 +73,25 @@ class Packet(IntEnum):
     JOB_ASSIGN_ALL = 40
     GET_STATUS_UNIQUE = 41
     STATUS_RES_UNIQUE = 42
+
+
+# -- what is in arguments ------------------------------------------------------------------
+
+_NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_NUMBER_BYTES: Final = 40
+_INT64_MAX: Final = (1 << 63) - 1
+_ON_ONE_LINE: Final = bytes(byte if byte > 31 or byte == 9 else 63 for byte in range(256))
+
+
+def number_in(text: bytes) -> int:
+    """The number at the front of a text as C reads it: 0 if there is none, 64 bits at most."""
+    match = _NUMBER.match(text[:_NUMBER_BYTES])
+    return max(min(int(match[1]), _INT64_MAX), -_INT64_MAX - 1) if match else 0
+
+
+def on_one_line(text: bytes) -> bytes:
+    """The text without what would break the list in which it is shown."""
+    return text.translate(_ON_ONE_LINE)
 
 
 # -- the server's words --------------------------------------------------------------------

@@ -1,15 +1,14 @@
-"""What workers say: what they can do, GRAB_JOB*, PRE_SLEEP and WORK_*."""
+"""What workers say before they have a job: what they can do, GRAB_JOB*, PRE_SLEEP."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Choice, Demand, Failure, Job, Millis, Shelf, State
+from franca.core.model import Choice, Demand, Job, Millis, Shelf
 from franca.protocols.bodies import BYTES, as_bytes
-from franca.protocols.gearman.clients import ORIGIN, unique_of, whole
-from franca.protocols.gearman.wire import HEADER, NO_JOB, NOOP, RES, Packet, error
+from franca.protocols.gearman.jobs import ORIGIN, unique_of
+from franca.protocols.gearman.wire import HEADER, NO_JOB, NOOP, RES, Packet, error, number_in
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -17,17 +16,12 @@ if TYPE_CHECKING:
 FUNCTIONS_MAX: Final = 16_384
 """Functions that one connection may say it can do: each GRAB_JOB may look at all of them."""
 TIMEOUT_MS_MIN: Final = 1_000
+TIMEOUT_MS_MAX: Final = 1 << 32
 
 _AT_ONCE: Final[Millis] = 1
 _pack = HEADER.pack
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
-_NOT_FOUND: Final = error("JOB_NOT_FOUND", "Job given in work result not found")
-_NO_SUCH_JOB: Final = error("JOB_NOT_FOUND", "Job does not exist on server")
-_NO_SUCH_EXCEPTION: Final = error(
-    "JOB_NOT_FOUND", "An exception was received for a job that does not exist"
-)
-_FAILED: Final = Failure("WORK_FAIL", "")
 
 
 # -- what a worker can do ------------------------------------------------------------------------
@@ -41,8 +35,8 @@ def on_can_do(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 def on_can_do_timeout(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CAN_DO_TIMEOUT: the same, and a job is taken back after so many milliseconds."""
     function, _, text = body.partition(b"\0")
-    said = whole(text)
-    timeout = 0 if not 0 < said < 1 << 31 else max(said, TIMEOUT_MS_MIN)
+    said = number_in(text)
+    timeout = max(said, TIMEOUT_MS_MIN) if 0 < said <= TIMEOUT_MS_MAX else 0
     _can_do(conversation, function, timeout, now)
 
 
@@ -63,7 +57,7 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, no
         queue = service.names.text(function)
         service.broker.queue(queue)  # listed from now on, as the original does
         service.broker.serve(conversation.session, queue)
-        _sleep_anew(conversation, now)
+        conversation.learned = True
 
 
 def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -73,7 +67,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
         conversation.grab = None
         service = conversation.service
         service.broker.unserve(conversation.session, service.names.text(function))
-        _sleep_anew(conversation, now)
+        conversation.learned = True
 
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -81,14 +75,13 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
     conversation.functions.clear()
     conversation.grab = None
     conversation.broker.serve_nothing(conversation.session)
-    _sleep_anew(conversation, now)
+    conversation.learned = True
 
 
-def _sleep_anew(conversation: GearmanConversation, now: Millis) -> None:
-    """Who learns or forgets a function in its sleep sleeps on with what it can do now."""
+def sleep_anew(conversation: GearmanConversation, now: Millis) -> None:
+    """Who learned or forgot functions in its sleep sleeps on with what it can do now."""
+    conversation.learned = False
     if conversation.sleep is not None:
-        conversation.broker.withdraw(conversation.sleep)
-        conversation.sleep = None
         on_pre_sleep(conversation, b"", now)
 
 
@@ -189,94 +182,3 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
     else:
         # The store has the job; that somebody runs it need not survive a crash.
         conversation.link.write(reply)
-
-
-# -- what becomes of it ----------------------------------------------------------------------------
-
-
-def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_COMPLETE: done, with the result."""
-    handle, _, result = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)
-    if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
-        return
-    service = conversation.service
-    if len(result) > service.limits.body_bytes_max:
-        _fail(conversation, handle, job, Failure("ResultTooLarge", "its result is too large"), now)
-        return
-    try:
-        conversation.broker.finish(job, job.holder, result, now)
-    except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        service.ended[handle] = State.DONE
-
-
-def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_FAIL: not done."""
-    handle = body.rstrip(b"\0")
-    job = conversation.held.pop(handle, None)
-    if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
-    else:
-        _fail(conversation, handle, job, _FAILED, now)
-
-
-def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
-    handle, _, data = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)
-    if job is None:
-        _not_held(conversation, handle, _NO_SUCH_EXCEPTION)
-        return
-    text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
-    conversation.forgive(handle)
-    _fail(conversation, handle, job, Failure("Exception", text, data=data), now)
-
-
-def _fail(
-    conversation: GearmanConversation, handle: bytes, job: Job, failure: Failure, now: Millis
-) -> None:
-    try:
-        conversation.broker.fail(job, job.holder, failure, now)
-    except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        conversation.service.ended[handle] = State.DEAD
-
-
-def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_STATUS: how far it is; forwarded as it came, and kept for GET_STATUS."""
-    handle, _, data = body.partition(b"\0")
-    _report(conversation, handle, "status", data, _NOT_FOUND)
-
-
-def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_DATA: a part of the result."""
-    handle, _, data = body.partition(b"\0")
-    _report(conversation, handle, "data", data, _NO_SUCH_JOB)
-
-
-def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_WARNING: something that its clients should hear."""
-    handle, _, data = body.partition(b"\0")
-    _report(conversation, handle, "warning", data, _NO_SUCH_JOB)
-
-
-def _report(
-    conversation: GearmanConversation, handle: bytes, kind: str, data: bytes, otherwise: bytes
-) -> None:
-    job = conversation.held.get(handle)
-    if job is None:
-        _not_held(conversation, handle, otherwise)
-        return
-    try:
-        conversation.broker.report(job, job.holder, kind, data, keep=kind == "status")
-    except Refused:
-        conversation.link.write(otherwise)
-
-
-def _not_held(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> None:
-    if handle not in conversation.over:
-        conversation.link.write(otherwise)
