@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -49,8 +49,8 @@ class Fate:
         return self.ended is not None and self.ended < cut
 
 
-def fates(records: list[trace.Record], dialogues: Iterable[Dialogue]) -> dict[str, Fate]:
-    """Join what the connections said with the replies that the shim saw leaving."""
+def fates(records: list[trace.Record], dialogues: Sequence[Dialogue]) -> dict[str, Fate]:
+    """Join what the connections said with the replies that the shim saw leaving, by stored name."""
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
         marks = trace.replies(records, dialogue.local_port, dialogue.take_answers)
@@ -63,7 +63,8 @@ def fates(records: list[trace.Record], dialogues: Iterable[Dialogue]) -> dict[st
                 fate.ack_sent = fate.ack_sent or command.verb == "ack"
                 if promised:
                     _take_note(fate, command.verb, mark.record)
-    return jobs
+    names = {name: called for dialogue in dialogues for name, called in dialogue.names.items()}
+    return {names.get(name, name): fate for name, fate in jobs.items()}
 
 
 def _take_note(fate: Fate, verb: str, record: int) -> None:

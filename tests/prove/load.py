@@ -47,6 +47,7 @@ class Load:
     draining: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
     noted: list[Event] = field(default_factory=list)  # by the harness: restarts
+    complaints: list[str] = field(default_factory=list)  # what no history can tell
     producers: list[Actor[Any]] = field(default_factory=list)
     consumers: list[Actor[Any]] = field(default_factory=list)
 
@@ -69,6 +70,10 @@ class Load:
         for actor in self.actors:
             if actor.error is not None:
                 raise RuntimeError(f"{actor.name} failed") from actor.error
+
+    def complain(self, what: str) -> None:
+        """An actor saw something that it should not have seen."""
+        self.complaints.append(what)
 
     def drain(self, timeout: float) -> bool:
         """Push no more, and consume until the server says that it has nothing left."""

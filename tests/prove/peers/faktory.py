@@ -184,6 +184,7 @@ class Consumer(Speaker):
         if work is None:
             return "no"
         event.jid, event.body = bodies.told(bodies.undone(work["args"]))
+        event.reserve = float(work["reserve_for"])
         if event.jid == work["jid"]:
             failure = work.get("failure")
             event.attempt = failure["retry_count"] + 1 if failure else 0

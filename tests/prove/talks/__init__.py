@@ -11,7 +11,7 @@ QUEUE = "q"
 
 
 class Command(NamedTuple):
-    """What was said, and of which jobs, by the names that the store knows them by."""
+    """What was said, and of which jobs, by the names that are in their bodies."""
 
     verb: str
     jobs: tuple[str, ...] = ()
@@ -29,6 +29,8 @@ class Dialogue(ABC):
 
     def __init__(self) -> None:
         self.said: list[Command] = []
+        self.names: dict[str, str] = {}
+        """What the server called jobs that were submitted here, where it is not their own name."""
 
     # -- what is said ------------------------------------------------------------------------
 
@@ -38,7 +40,7 @@ class Dialogue(ABC):
 
     @abstractmethod
     def take(self) -> str | None:
-        """A job to run, by the name that the store knows it by; None if there is none now."""
+        """A job to run, by the name in its body; None if there is none now."""
 
     @abstractmethod
     def finish(self, name: str) -> None:

@@ -27,9 +27,10 @@ class Talk(Dialogue):
         super().__init__()
         self.client = Faktory(port).hello(wid=worker or None)
         self.local_port = self.client.local_port
+        self._jids: dict[str, str] = {}  # of the jobs that were taken
 
     def push(self, names: Sequence[str]) -> None:
-        works = [job(name, "x" * 50, queue=QUEUE, retry=25) for name in names]
+        works = [job(name, name, "x" * 50, queue=QUEUE, retry=25) for name in names]
         line = push_line(works[0]) if len(works) == 1 else push_many_line(works)
         self._say(Command("push", tuple(names)), line)
 
@@ -38,15 +39,16 @@ class Talk(Dialogue):
         got = job_in(self.client.call(f"FETCH {QUEUE}"))
         if got is None:
             return None
-        name: str = got["jid"]
+        name: str = got["args"][0]
+        self._jids[name] = got["jid"]
         self.said[-1] = Command("fetch", (name,))
         return name
 
     def finish(self, name: str) -> None:
-        self._say(Command("ack", (name,)), ack_line(name))
+        self._say(Command("ack", (name,)), ack_line(self._jids[name]))
 
     def fail(self, name: str) -> None:
-        self._say(Command("fail", (name,)), fail_line(name))
+        self._say(Command("fail", (name,)), fail_line(self._jids[name]))
 
     def leave(self) -> None:
         self.client.end()
