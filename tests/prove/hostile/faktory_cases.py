@@ -1,30 +1,15 @@
-"""Input that no good client sends, for a Faktory listener: small frames, one table per kind.
-
-A case is what is sent and what may come of it. `CLOSED`: the server hangs up at once and says no more than
-its greeting. `REFUSED`: one error line. `ANSWERED`: one well-formed reply, whichever; what follows on
-the same connection is then answered too. `EITHER`: one reply, or the closed door.
-"""
+"""Small frames for a Faktory listener, one table per kind."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
 
-CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
+from tests.prove.hostile import ANSWERED, CLOSED, EITHER, REFUSED, Case
 
 _DIGITS = 5_000  # more than Python turns into a number
 _DEEP = 100_000
-
-
-class Case(NamedTuple):
-    """Bytes to send, by a stranger or by a client that said HELLO, and what may come of it."""
-
-    name: str
-    data: bytes
-    outcome: str
-    known: bool = True
 
 
 def cases(seed: int) -> list[Case]:
