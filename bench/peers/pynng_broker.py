@@ -2,7 +2,7 @@
 
 `python -m bench.peers.pynng_broker PORT CONTEXTS` prints "ready" when it listens, and serves until
 it is killed. It knows no timeouts, no heartbeats and no lost workers: what is left is the least
-that a broker must do. An open request keeps a context: there must be one for each client and worker.
+that a broker must do. An open request keeps a context: each client and worker needs one.
 """
 
 import asyncio
