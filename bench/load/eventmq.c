@@ -103,9 +103,16 @@ static int is(const frame *f, const char *text) {
   return f->len == (long)strlen(text) && !memcmp(f->bytes, text, f->len);
 }
 
+/* The eight digits at a place of an id; what stands behind them in the buffer may be anything. */
+static unsigned digits(const frame *id, int at) {
+  char text[9] = {0};
+  memcpy(text, id->bytes + at, 8);
+  return strtoul(text, NULL, 16);
+}
+
 static void on_reply(conn *c, const frame *id) {
   if (id->len != ID) return;
-  unsigned request = strtoul(id->bytes + ID - 8, NULL, 16);
+  unsigned request = digits(id, ID - 8);
   if (request == c->request && c->in_flight && !c->has_reply) {
     c->has_reply = 1;
     go_on(c);
@@ -121,7 +128,7 @@ static void work(conn *c, const frame *id) {
   begin_worker(c, "READY", 0);
   completed++;
   if (id->len != ID) die("a job is not one of ours");
-  unsigned client = strtoul(id->bytes, NULL, 16), request = strtoul(id->bytes + ID - 8, NULL, 16);
+  unsigned client = digits(id, 0), request = digits(id, ID - 8);
   if (client >= (unsigned)options.producers) die("a job is not one of ours");
   conn *producer = &producers[client];
   if (request != producer->request || !producer->in_flight || producer->has_run) return;
