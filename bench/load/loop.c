@@ -74,7 +74,7 @@ static void *grown(void *memory, size_t size) {
 
 static void make_room(buffer *b, long len) {
   if (b->end + len <= b->room) return;
-  memmove(b->bytes, b->bytes + b->start, b->end - b->start);
+  if (b->start) memmove(b->bytes, b->bytes + b->start, b->end - b->start);
   b->end -= b->start;
   b->start = 0;
   if (b->end + len <= b->room) return;
@@ -338,6 +338,7 @@ int main(int argc, char **argv) {
   run();
 
   double took = now() - started, cpu = server_cpu() - cpu_before;
+  if (!answered) die("nothing was submitted");
   qsort(latency, answered, sizeof *latency, by_size);
   printf("jobs=%ld jobs_per_s=%.1f p50_ms=%.3f p99_ms=%.3f cpu_us=%.2f unanswered=%ld\n",
          submitted, submitted / took, latency[answered / 2] * 1e3,
