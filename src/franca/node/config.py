@@ -454,9 +454,14 @@ def check_binds(settings: Settings) -> None:
     if settings.insecure_bind:
         return
     for protocol, address in open_binds(settings):
+        password = (
+            "set a password (faktory.password_file, --password-file, FAKTORY_PASSWORD); "
+            if protocol == "faktory"
+            else ""
+        )
         raise ConfigError(
             f"{flag_of(protocol)} {address} can be reached from other machines and asks for no "
-            f"password. Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
-            "--password-file, FAKTORY_PASSWORD); ask for client certificates (--tls-cert, "
+            f"password. Remedies: listen on 127.0.0.1; {password}ask for client certificates "
+            "(--tls-cert, "
             "--tls-key, --tls-client-ca); or give --insecure-bind if the network is trusted."
         )
