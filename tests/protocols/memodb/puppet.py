@@ -26,7 +26,8 @@ from franca.protocols.memodb.messages import (
     encode_result,
     read_header,
 )
-from franca.protocols.memodb.service import MemoDBService, MemoDBSettings
+from franca.protocols.memodb.service import MemoDBService
+from franca.protocols.memodb.settings import MemoDBSettings
 from franca.store.memory import MemoryStore
 
 START: Millis = 1_790_000_000_000

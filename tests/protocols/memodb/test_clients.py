@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.model import Demand, State
 from franca.protocols.memodb.messages import encode_job
-from franca.protocols.memodb.service import MemoDBSettings
+from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
 
 EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")

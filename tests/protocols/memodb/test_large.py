@@ -9,7 +9,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.memodb.messages import encode_job, encode_result
-from franca.protocols.memodb.service import MemoDBSettings
+from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
 MIB = 1024 * 1024

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.model import State
 from franca.protocols.memodb.messages import encode_heartbeat, encode_ready, encode_result
-from franca.protocols.memodb.service import MemoDBSettings
+from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, World, worker_on
 
 
