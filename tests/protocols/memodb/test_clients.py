@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.core.model import Demand, State
 from franca.protocols.memodb.messages import encode_job
 from franca.protocols.memodb.settings import MemoDBSettings
@@ -585,6 +586,19 @@ def test_a_connection_at_its_share_with_jobs_that_nobody_serves_is_dropped() -> 
         client.job(b"%d" % n)
     world.pass_time(11 * SECOND)
     assert client.is_hung_up
+
+
+def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask_again() -> None:
+    world = World(limits=Limits(fleeting_bytes=6_000))
+    crowd, alone = world.peer(), world.peer()
+    for n in range(20):
+        crowd.job(b"%d" % n)
+    taken = len(world.jobs)
+    assert 0 < taken < 20
+    alone.job(b"alone")
+    assert alone.is_hung_up
+    assert not crowd.is_hung_up
+    assert len(world.service.requests.by_key) == taken
 
 
 # -- the end --------------------------------------------------------------------------------------

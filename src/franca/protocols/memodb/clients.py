@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from franca.core.errors import Refused
 from franca.core.events import Finished
 from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.memodb.messages import JOB, Header, begin, encode_result
@@ -153,7 +154,11 @@ class Clients:
         if self._service.stopping:
             return  # the server that comes after this one is asked again
         session = self._session or self._open_session()
-        job = self._broker.submit(self._kinds.make(kind, payload), now, session)
+        try:
+            job = self._broker.submit(self._kinds.make(kind, payload), now, session)
+        except Refused:
+            self._drop_if_alone()
+            return
         request = self._by_key[key] = Request(key, job, b"", now)
         self._note(job, request, data[start:at])
 
@@ -195,15 +200,20 @@ class Clients:
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)
-            if not self.asked and not self._conversation.crew.here:
-                # So that NNG asks again at once. Where others share the connection the request
-                # stays unanswered, until NNG's patience ends.
-                self._conversation.link.close()
+            self._drop_if_alone()
         size = len(job.body)
         self._bytes -= size
         self._room.free(size)
         if self.held is not None:
             self.look_again()
+
+    def _drop_if_alone(self) -> None:
+        """Hang up, so that NNG asks again at once; not where others share the connection.
+
+        There the request stays unanswered, until NNG's patience ends.
+        """
+        if not self.asked and not self._conversation.crew.here:
+            self._conversation.link.close()
 
     def drop_unserved(self, now: Millis) -> None:
         """Hang up on a client that has waited long for a service that nobody offers.
