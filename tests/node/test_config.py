@@ -132,6 +132,9 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
     limits = load({}, HOME, path).limits
     assert (limits.handshake_ms, limits.window_jobs, limits.ballast_bytes) == (2_000, 5, 0)
     assert variable_of("limits.window_jobs") == "FRANCA_LIMITS__WINDOW_JOBS"
+    path = written(tmp_path, "[memodb]\nheartbeat_ms = '5s'\nshare_bytes = '1MiB'")
+    memodb = load({}, HOME | {"FRANCA_MEMODB__SHARE_JOBS": "7"}, path).memodb
+    assert (memodb.heartbeat_ms, memodb.share_bytes, memodb.share_jobs) == (5_000, 1 << 20, 7)
 
 
 # -- what is refused --------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from franca.control.values import (
     whole_number,
 )
 from franca.core.limits import Limits
+from franca.protocols.memodb.settings import MemoDBSettings
 
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
@@ -128,6 +129,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     tls: Tls = Tls()
     faktory: FaktoryOptions = FaktoryOptions()
     gearman: GearmanOptions = GearmanOptions()
+    memodb: MemoDBSettings = MemoDBSettings()
     limits: Limits = Limits()
     stop_grace_ms: int = 10_000
     remote_shutdown: str = "loopback"
@@ -153,6 +155,7 @@ class Key(Struct, frozen=True):
 def keys() -> dict[str, Key]:
     """Every setting there is, in the order in which they are shown."""
     limits = msgspec.structs.asdict(Limits())
+    memodb = msgspec.structs.asdict(MemoDBSettings())
     table = [
         Key("data", read_text, "", "--data"),
         Key("store", read_store, "sqlite:", "--store"),
@@ -165,6 +168,7 @@ def keys() -> dict[str, Key]:
         Key("gearman.job_retries", whole_number(-1, 255), -1, "--gearman-job-retries"),
         Key("gearman.on_timeout", one_of("requeue", "fail"), "requeue"),
         Key("gearman.admin", one_of("loopback", "all", "off"), "loopback"),
+        *(Key(f"memodb.{name}", _reader_of_limit(name), value) for name, value in memodb.items()),
         Key("tls.certificate", read_text, "", "--tls-cert"),
         Key("tls.key", read_text, "", "--tls-key"),
         Key("tls.client_ca", read_text, "", "--tls-client-ca"),
@@ -395,6 +399,8 @@ def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) 
     whole["limits"] = msgspec.convert(part("limits"), Limits)
     gearman = {name: value for name, value in part("gearman").items() if name != "listen"}
     whole["gearman"] = msgspec.convert(gearman, GearmanOptions)
+    memodb = {name: value for name, value in part("memodb").items() if name != "listen"}
+    whole["memodb"] = msgspec.convert(memodb, MemoDBSettings)
     whole["faktory"] = FaktoryOptions(Secret(password), bool(faktory["allow_v1_passwords"]))
     apart: dict[str, object] = {"data": whole["data"]}
     if merged["faktory.password"][0]:

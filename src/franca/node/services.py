@@ -17,7 +17,7 @@ from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
-from franca.protocols.memodb.service import MemoDBService, MemoDBSettings
+from franca.protocols.memodb.service import MemoDBService
 
 
 class ServerFacts(Protocol):
@@ -80,7 +80,7 @@ def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFact
 
 
 def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
-    return MemoDBService(broker, MemoDBSettings(), rng)
+    return MemoDBService(broker, settings.memodb, rng)
 
 
 BUILDERS: dict[str, Builder] = {

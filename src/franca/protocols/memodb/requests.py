@@ -46,7 +46,7 @@ class Requests(Conversation):
         self._bytes_max = bytes_max
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
-        self._orphans: dict[int, tuple[Request, int, Millis]] = {}
+        self._orphans: dict[int, tuple[Request, int]] = {}
 
     # -- the life of a request ------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Requests(Conversation):
 
     # -- clients that are gone --------------------------------------------------------------------
 
-    def adopt(self, request: Request, now: Millis) -> None:
+    def adopt(self, request: Request) -> None:
         """Nobody waits for a request any more. If it runs, its reply may yet be asked for."""
         job = request.job
         if job is None or job.state is not LEASED or self._broker.watchers_of(job.id) > 1:
@@ -93,7 +93,7 @@ class Requests(Conversation):
             session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
             self._session = session
         self._broker.watch(job.id, session)
-        self._orphans[job.id] = (request, job.attempts, now)
+        self._orphans[job.id] = (request, job.attempts)
 
     def release(self, job: Job, now: Millis) -> None:
         """Somebody else watches the job again."""
@@ -101,13 +101,12 @@ class Requests(Conversation):
             self._broker.unwatch(job.id, self._session, now)
 
     def sweep(self, now: Millis) -> None:
-        """Forget replies that are too old, and what runs, or waits to run again, for nobody."""
+        """Forget replies that are too old, and what is to run once more for nobody."""
         self._forget_oldest(now)
-        for request, attempts, since in list(self._orphans.values()):
+        for request, attempts in list(self._orphans.values()):
             job = request.job
             assert job is not None
-            late = now - since > self._remember_ms
-            if late or job.state is not LEASED or job.attempts != attempts:
+            if job.state is not LEASED or job.attempts != attempts:
                 self.release(job, now)
                 self.forget(request)
 

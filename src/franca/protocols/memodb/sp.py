@@ -55,16 +55,17 @@ class Parts:
     """A message that comes in several pieces. They are joined once, when all are there.
 
     Small pieces are packed together first, so that a message in single bytes takes no more room
-    than one that comes in one go.
+    than one that comes in one go. `glanced_at` is for whoever wants to look at its head only once.
     """
 
-    __slots__ = ("_open", "_pieces", "have", "size")
+    __slots__ = ("_open", "_pieces", "glanced_at", "have", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.have = 0
         self._pieces: list[bytes | bytearray] = []
         self._open = False
+        self.glanced_at = False
 
     @property
     def is_whole(self) -> bool:
@@ -109,24 +110,27 @@ class Parts:
 
 
 class Inbox:
-    """What a peer has sent and nobody has looked at yet, cut into messages."""
+    """What a peer has sent and nobody has looked at yet, cut into messages.
 
-    __slots__ = ("_buffer", "_head", "_parts", "_size_max", "_unix")
+    `parts` is the one of which only a part has come, if there is one.
+    """
+
+    __slots__ = ("_buffer", "_head", "_size_max", "_unix", "parts")
 
     def __init__(self, size_max: int, *, unix: bool) -> None:
         self._buffer = ByteBuffer()
-        self._parts: Parts | None = None
+        self.parts: Parts | None = None
         self._size_max = size_max
         self._unix = unix
         self._head = _OVER_IPC.size if unix else LENGTH.size
 
     def __len__(self) -> int:
-        parts = self._parts
+        parts = self.parts
         return len(self._buffer) + (0 if parts is None else parts.have)
 
     def feed(self, data: bytes) -> None:
         """Add bytes at the end."""
-        parts = self._parts
+        parts = self.parts
         if parts is not None and not parts.is_whole:
             taken = parts.feed(data)
             if taken == len(data):
@@ -149,11 +153,11 @@ class Inbox:
 
         A `WireError` as soon as it is plain that it is too long, or none at all.
         """
-        parts = self._parts
+        parts = self.parts
         if parts is not None:
             if not parts.is_whole:
                 return None
-            self._parts = None
+            self.parts = None
             return parts
         head = self._buffer.peek(self._head)
         if head is None:
@@ -166,6 +170,6 @@ class Inbox:
         self._buffer.take(self._head)
         message = self._buffer.take(size)
         if message is None:
-            parts = self._parts = Parts(size)
+            parts = self.parts = Parts(size)
             parts.feed(self._buffer.take(len(self._buffer)) or b"")
         return message
