@@ -154,9 +154,16 @@ class PeriodicService(Service):
             found[count.queue] = FuncStatus(
                 count.queue, 0, jobs, count.leased, locked.get(count.queue, 0), wall_s
             )
+        next_at = self.broker.waiting.earliest()
         for func, status in found.items():
             queue = self.broker.queues.get(func)
-            status.workers = queue.servers if queue is not None else 0
+            if queue is not None:
+                status.workers = queue.servers
+                first = queue.first()
+                if first is not None:
+                    status.sched_at = (first.run_at or self.broker.wall(first.ready_at)) // 1000
+                elif func in next_at:
+                    status.sched_at = next_at[func] // 1000
         return [found[func] for func in sorted(found)]
 
     # -- streams ----------------------------------------------------------------------------------
