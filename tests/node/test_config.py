@@ -47,7 +47,7 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == default_listeners()
+    assert settings.listeners == default_listeners(settings.data)
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
     assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)

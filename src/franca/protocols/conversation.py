@@ -26,6 +26,8 @@ class Peer(Struct, frozen=True):
     """A unix socket or a loopback address."""
     unix: bool = False
     """A unix socket: some protocols frame their messages differently there."""
+    listener: str = ""
+    """Which of the protocol's listeners it came to, as the settings write it."""
 
 
 class Link:
@@ -152,6 +154,8 @@ class Service(ABC):
     """What one protocol keeps for all its links."""
 
     name: str
+    file = ""
+    """The path of a file that the service wants to have read to it, now and when it changes."""
     refusal = b""
     """What a peer is told when there are too many connections already."""
 
@@ -165,6 +169,10 @@ class Service(ABC):
     def doors(self) -> Mapping[str, Service]:
         """Further listeners of this protocol that share what it keeps, by their names."""
         return {}
+
+    def take_file(self, content: bytes) -> str:
+        """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
+        return ""
 
     def workers(self) -> list[WorkerView]:
         """The workers that this protocol knows of."""

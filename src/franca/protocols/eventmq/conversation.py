@@ -143,7 +143,7 @@ class EventmqConversation(ZmtpConversation):
 
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
-        if not self.link.crowded:
+        if not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.report(text))
 
     def go_on(self, now: Millis) -> None:
