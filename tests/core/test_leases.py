@@ -97,10 +97,11 @@ def test_a_lease_that_outlives_its_session_always_ends() -> None:
     end = T + bench.broker.limits.lease_ms
     assert job.until == end
     bench.broker.close_session(worker, T)
-    bench.broker.tick(end - 1)
-    assert job.state is State.LEASED
-    bench.broker.tick(end + 1_000)
-    assert job.state is State.READY
+    states: list[State] = []
+    for now in (end - 1, end + 1_000):
+        bench.broker.tick(now)
+        states.append(job.state)
+    assert states == [State.LEASED, State.READY]
 
 
 def test_a_lease_is_extended_and_never_shortened() -> None:
@@ -242,3 +243,24 @@ def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     del owner
     gc.collect()
     assert gone() is None
+
+
+def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    bench.submit(extra=b"1")
+    bench.broker.release(bench.take(worker), worker.holder, T + 10, T, extra=b"2")
+    bench.write()
+    bench.crash()
+    bench.ripen(T + 10)
+    assert bench.take(bench.worker(), now=T + 10).extra == b"2"
+
+
+def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    bench.submit(watcher=client, fails_watched=True)
+    bench.broker.release(bench.take(worker), worker.holder, T + 10, T)
+    assert bench.ends(client) == [State.CANCELLED]
+    bench.write()
+    assert not bench.disk.rows

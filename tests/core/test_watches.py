@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.events import Finished, Progressed
-from franca.core.model import Failure, OnConflict, OnHangUp, State
+from franca.core.model import Failure, OnHangUp, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -96,7 +96,7 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("purge", CANCELLED),
         ("remove_queue", CANCELLED),
         ("flush", CANCELLED),
-        ("replace", CANCELLED),
+        ("remove", CANCELLED),
     ],
 )
 def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
@@ -117,15 +117,15 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
             getattr(broker, end)(job, T)
         case "flush":
             broker.flush(T)
-        case "replace":
-            bench.submit(key="u", on_conflict=OnConflict.REPLACE)
+        case "remove":
+            assert broker.remove("q", "u", T)
         case _:
             getattr(broker, end)("q", T)
     assert bench.ends(client) == [state]
     assert not broker._watchers
 
 
-@pytest.mark.parametrize("end", ["purge", "flush", "replace", "cancel", "run"])
+@pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
 def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     bench = Bench(**SMALL)
     for number in range(7):
@@ -140,8 +140,8 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             broker.purge("q", T)
         case "flush":
             broker.flush(T)
-        case "replace":
-            bench.submit(key="u6", on_conflict=OnConflict.REPLACE)
+        case "remove":
+            assert broker.remove("q", "u6", T)
         case "cancel":
             broker.cancel(bench.recall(ids=(joined.id,))[0], T)
         case _:
@@ -212,3 +212,13 @@ def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_ag
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)
         assert job.state is state
     assert bench.ends(client) == [CANCELLED]
+
+
+def test_a_submit_said_again_watches_the_job_that_it_stands_for() -> None:
+    bench = Bench()
+    first, second = bench.worker(), bench.worker()
+    job = bench.submit(name="n", once=True, digest=1, watcher=first)
+    bench.broker.close_session(first, T)
+    assert bench.submit(name="n", once=True, digest=1, watcher=second) is job
+    bench.broker.cancel(job, T)
+    assert bench.ends(second) == [CANCELLED]

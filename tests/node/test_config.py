@@ -17,6 +17,7 @@ from franca.control.values import (
 )
 from franca.node.config import (
     ConfigError,
+    GearmanOptions,
     Settings,
     check_binds,
     data_directory,
@@ -49,6 +50,7 @@ def test_without_any_source_there_are_defaults_for_all() -> None:
     assert settings.listeners == default_listeners()
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
+    assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)
     assert {shown.source for shown in settings.shown} == {"default"}
     assert [shown.key for shown in settings.shown] == list(keys())
 
@@ -338,12 +340,53 @@ def test_what_others_reach_needs_a_password_or_the_flag(address: str) -> None:
     assert len(open_binds(insecure)) == 1
 
 
+def test_a_protocol_without_passwords_is_told_other_remedies() -> None:
+    with pytest.raises(ConfigError) as error:
+        check_binds(load({"gearman.listen": ("0.0.0.0:1",)}, HOME | {"FAKTORY_PASSWORD": "hush"}))
+    assert "--tls-client-ca" in str(error.value)
+    assert "set a password" not in str(error.value)
+
+
 def test_client_certificates_are_as_good_as_a_password(tmp_path: Path) -> None:
     flags: dict[str, object] = {"faktory.listen": ("tls://0.0.0.0:1",)}
     flags |= {"tls.certificate": "c.pem", "tls.key": "k.pem"}
     with pytest.raises(ConfigError):
         check_binds(load(flags, HOME))
     check_binds(load(flags | {"tls.client_ca": "ca.pem"}, HOME))
+
+
+# -- Gearman ----------------------------------------------------------------------------------
+
+
+def test_the_port_that_users_of_gearmand_export_is_honoured() -> None:
+    env = HOME | {"GEARMAND_PORT": "4731"}
+    assert load({}, env).listeners["gearman"] == (Address("127.0.0.1", 4731),)
+    flags = {"gearman.listen": ("127.0.0.1:1",)}
+    assert load(flags, env).listeners["gearman"] == (Address("127.0.0.1", 1),)
+    with pytest.raises(ConfigError, match="GEARMAND_PORT"):
+        load({}, HOME | {"GEARMAND_PORT": "many"})
+
+
+def test_what_may_be_chosen_about_gearman() -> None:
+    assert load({}, HOME).gearman == GearmanOptions(1, -1, "requeue", "loopback")
+    flags = {"gearman.wakeup": "3", "gearman.job_retries": "0"}
+    env = HOME | {"FRANCA_GEARMAN__ON_TIMEOUT": "fail", "FRANCA_GEARMAN__ADMIN": "off"}
+    assert load(flags, env).gearman == GearmanOptions(3, 0, "fail", "off")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wakeup", "-1"),
+        ("wakeup", "256"),
+        ("job_retries", "-2"),
+        ("job_retries", "x"),
+        ("admin", "me"),
+    ],
+)
+def test_what_may_not(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"gearman.{name}"):
+        load({}, HOME | {f"FRANCA_GEARMAN__{name.upper()}": value})
 
 
 # -- passwords --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ only what its window holds; the store is asked for more before the window runs d
 from __future__ import annotations
 
 from franca.core.changes import Totals
-from franca.core.events import Event, Granted, Unmet, Woken
+from franca.core.events import Begun, Event, Granted, Unmet, Woken
 from franca.core.ledger import (
     LEASED,
     READY,
@@ -23,6 +23,7 @@ from franca.core.model import (
     Choice,
     Demand,
     Job,
+    JobId,
     Millis,
     OnHangUp,
     Policy,
@@ -50,6 +51,7 @@ class Lines(Ledger):
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._new_demands: list[Demand] = []
         self._new_leases: list[Job] = []
+        self._awaited: dict[JobId, Session] = {}
 
     # -- where jobs wait ------------------------------------------------------------------
 
@@ -168,7 +170,12 @@ class Lines(Ledger):
             return Unmet(demand)
         for name in demand.queues:
             line = self._line_of(name)
-            (line.sleepers if demand.only_wake else line.line)[demand] = None
+            if demand.only_wake:
+                line.sleepers[demand] = None
+            elif demand.ranks is None and line.ranks is None:
+                line.line[demand] = None
+            else:
+                line.stand_in_line(demand, (demand.ranks or {}).get(name, 0))
         session.demands[demand] = None
         if demand.until:
             self._new_demands.append(demand)
@@ -226,7 +233,11 @@ class Lines(Ledger):
             if queue is None:
                 continue  # named twice, and dropped the first time
             line = queue.sleepers if only_wake else queue.line
-            line.pop(demand, None)
+            if only_wake or queue.ranks is None:
+                line.pop(demand, None)
+            else:
+                queue.leave_line(demand)
+                line = queue.line
             if not line and not queue.listed:
                 self._drop_if_unused(queue)
         del demand.session.demands[demand]
@@ -310,8 +321,27 @@ class Lines(Ledger):
         if job.id not in self.jobs:
             self._hold(job)
         self._touch(job)
+        if self._awaited and job.id in self._awaited:
+            awaiting = self._awaited.pop(job.id)
+            del awaiting.awaits[job.id]
+            self.events.append((awaiting, Begun(job)))
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
+
+    def await_begin(self, job: Job, session: Session) -> None:
+        """Tell `session`, once, that somebody runs the job: now, if somebody does."""
+        if job.state is LEASED:
+            self.events.append((session, Begun(job)))
+            return
+        self._await_no_more(job.id)  # whoever asks last is told
+        if len(self._awaited) < self.limits.begins_awaited:
+            self._awaited[job.id] = session
+            session.awaits[job.id] = None
+
+    def _await_no_more(self, job_id: JobId) -> None:
+        session = self._awaited.pop(job_id, None)
+        if session is not None:
+            del session.awaits[job_id]
 
     def _put_on_the_clock(self) -> None:
         """Time the demands and leases that have lasted until a tick: most do not."""

@@ -40,7 +40,10 @@ class Shelf(IntEnum):
 
 
 class OnConflict(IntEnum):
-    """What a submit does when a live job of its queue already has its key."""
+    """What a submit does when a live job of its queue already has its key.
+
+    REPLACE takes that job's place: at once while it waits, else as soon as its run is over.
+    """
 
     JOIN = 0
     REPLACE = 1
@@ -67,6 +70,7 @@ class Backoff(IntEnum):
 
     FIXED = 0
     POWER = 1
+    DOUBLING = 2
 
 
 class Policy(Struct, frozen=True, gc=False, array_like=True):
@@ -74,6 +78,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
 
     `failures` and `losses` are how many reported failures and unclean ends are made good by
     another run; -1 means without limit. `bury` keeps a job that is given up in the dead set.
+    With `expiry_is_failure` only a vanished worker is a loss: a lease that ran out is a failure.
+    A job that is `never_given_up` may have more losses than the server allows others.
     """
 
     failures: int = 0
@@ -87,6 +93,7 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     dies_unwatched: bool = False
     fails_watched: bool = False
     expiry_is_failure: bool = False
+    never_given_up: bool = False
 
 
 class NewJob(Struct, gc=False):
@@ -186,6 +193,7 @@ class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
+    `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
     `owner` is whoever speaks for the session; the broker never looks at it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
@@ -199,6 +207,7 @@ class Session(Struct, eq=False):
     leases: dict[JobId, Job] = {}
     demands: dict[Demand, None] = {}
     watches: dict[JobId, None] = {}
+    awaits: dict[JobId, None] = {}
     rotation: int = 0
     woken: str = ""
     open: bool = True
@@ -209,6 +218,8 @@ class Demand(Struct, gc=False, eq=False):
 
     `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
     not to be given it. `lease_ms` overrides the job's own lease where a worker may say so.
+    `ranks` are the queues whose jobs go to this session before those of lower rank, or after
+    those of higher; most have none, which is rank 0.
     """
 
     session: Session
@@ -219,6 +230,7 @@ class Demand(Struct, gc=False, eq=False):
     lease_ms: dict[str, int] | None = None
     tag: bytes = b""
     bucket: int = -1
+    ranks: dict[str, int] | None = None
 
 
 class Schedule(Struct, gc=False):

@@ -34,6 +34,8 @@ from franca.core.limits import Limits
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
     "gearman": ("127.0.0.1:4730",),
+    "memodb": ("127.0.0.1:12703",),
+    "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
 }
 """Every protocol, and where it listens unless told otherwise."""
 
@@ -445,9 +447,13 @@ def check_binds(settings: Settings) -> None:
     if settings.insecure_bind:
         return
     for protocol, address in open_binds(settings):
+        password = (
+            "set a password (faktory.password_file, --password-file, FAKTORY_PASSWORD); "
+            if protocol == "faktory"
+            else ""
+        )
         raise ConfigError(
             f"--{protocol} {address} can be reached from other machines and asks for no password. "
-            f"Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
-            "--password-file, FAKTORY_PASSWORD); ask for client certificates (--tls-cert, "
+            f"Remedies: listen on 127.0.0.1; {password}ask for client certificates (--tls-cert, "
             "--tls-key, --tls-client-ca); or give --insecure-bind if the network is trusted."
         )

@@ -174,7 +174,7 @@ def _peer(transport: asyncio.BaseTransport) -> Peer:
         host = str(name[0])
         local = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
         return Peer(f"{host}:{name[1]}", local)
-    return Peer("unix", True)
+    return Peer("unix", True, unix=True)
 
 
 def _keep_alive(sock: socket.socket | None) -> None:

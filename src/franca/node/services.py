@@ -12,9 +12,11 @@ from franca.core.model import Millis
 from franca.node.config import Settings
 from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
+from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
+from franca.protocols.memodb.service import MemoDBService, MemoDBSettings
 
 
 class ServerFacts(Protocol):
@@ -65,7 +67,20 @@ def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return GearmanService(broker, gearman, rng, server.request_stop)
 
 
-BUILDERS: dict[str, Builder] = {"faktory": _faktory, "gearman": _gearman}
+def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return EventmqService(broker, EventmqSettings(), rng)
+
+
+def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return MemoDBService(broker, MemoDBSettings(), rng)
+
+
+BUILDERS: dict[str, Builder] = {
+    "faktory": _faktory,
+    "gearman": _gearman,
+    "memodb": _memodb,
+    "eventmq": _eventmq,
+}
 
 
 def build_services(

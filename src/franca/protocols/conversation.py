@@ -24,6 +24,8 @@ class Peer(Struct, frozen=True):
     address: str
     local: bool
     """A unix socket or a loopback address."""
+    unix: bool = False
+    """A unix socket: some protocols frame their messages differently there."""
 
 
 class Link:
@@ -31,17 +33,20 @@ class Link:
 
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
-    for the disk. `carrier` is whatever moves the bytes; nobody here looks at it.
+    for the disk. While the peer does not take what was said to it the link is `full`: what can
+    wait should. `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
     conversation: Conversation
 
     __slots__ = (
+        "_wanting",
         "after_commit",
         "carrier",
         "closed",
         "closing",
         "conversation",
+        "full",
         "id",
         "known",
         "opened_at",
@@ -51,14 +56,18 @@ class Link:
         "speaking",
     )
 
-    def __init__(self, link_id: str, peer: Peer, speaking: list[Link], now: Millis) -> None:
+    def __init__(
+        self, link_id: str, peer: Peer, speaking: list[Link], wanting: list[Link], now: Millis
+    ) -> None:
         self.id = link_id
         self.peer = peer
         self.speaking = speaking
+        self._wanting = wanting
         self.opened_at = now
         self.out: list[bytes] = []
         self.after_commit = False
         self.known = False
+        self.full = False
         self.closing = False
         self.closed = False
         self.partial_since: Millis = 0
@@ -78,6 +87,10 @@ class Link:
             self.speaking.append(self)
         out.append(data)
         self.after_commit = True
+
+    def again(self) -> None:
+        """Have the conversation called next turn, though nothing came; once it is not full."""
+        self._wanting.append(self)
 
     def close(self) -> None:
         """Hang up once everything written so far has been sent."""

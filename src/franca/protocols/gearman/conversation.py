@@ -182,9 +182,11 @@ class GearmanConversation(Conversation):
         if kind is Finished:
             self._tell_finished(event)  # type: ignore[arg-type]
         elif kind is Woken:
-            self.sleep = None
-            self.service.woke(self, now)
-            self.link.write(NOOP)
+            # Who got up meanwhile need not be woken.
+            if event.demand is self.sleep:  # type: ignore[union-attr]
+                self.sleep = None
+                self.service.woke(self, now)
+                self.link.write(NOOP)
         elif kind is Progressed:
             self._tell_progress(event)  # type: ignore[arg-type]
         elif kind is LeaseLost:

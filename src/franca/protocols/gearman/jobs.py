@@ -47,7 +47,8 @@ def unique_of(job: Job) -> bytes:
     """The unique id that a job was submitted with; a job of another protocol goes by its name."""
     key = job.key
     if job.origin != ORIGIN:
-        return job.name.encode()[:UNIQUE_BYTES_KEPT].replace(b"\0", b" ")
+        whole = job.name.encode()[:UNIQUE_BYTES_KEPT].decode("utf-8", "ignore")
+        return whole.replace("\0", " ").encode()
     if key.startswith(BY_UNIQUE):
         return raw_of(key[len(BY_UNIQUE) :])
     return _BY_ITS_WORKLOAD if key else b""

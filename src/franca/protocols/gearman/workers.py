@@ -81,7 +81,8 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
 def sleep_anew(conversation: GearmanConversation, now: Millis) -> None:
     """Who learned or forgot functions in its sleep sleeps on with what it can do now."""
     conversation.learned = False
-    if conversation.sleep is not None:
+    # A sleep whose demand is closed is over: the word of it is on its way.
+    if conversation.sleep in conversation.session.demands:
         on_pre_sleep(conversation, b"", now)
 
 
