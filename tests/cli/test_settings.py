@@ -14,7 +14,7 @@ import pytest
 from franca.cli import exits
 from franca.cli.banner import banner
 from franca.node import run as node_run
-from franca.node.config import LISTENERS, Settings, load
+from franca.node.config import LISTENERS, Settings, flag_of, load
 from franca.node.datadir import DataDir
 from franca.store.sqlite import SqliteStore
 from tests.cli.conftest import Shell
@@ -139,7 +139,7 @@ def test_a_socket_has_no_url_and_an_open_door_a_warning() -> None:
 
 def alone(*words: str) -> list[str]:
     """The words, and every listener off that they do not name: its port may be anybody's."""
-    return [*words, *(f"--{n}=off" for n in LISTENERS if f"--{n}" not in words)]
+    return [*words, *(f"{flag}=off" for flag in map(flag_of, LISTENERS) if flag not in words)]
 
 
 def findings(shell: Shell, *words: str, code: int = 0) -> dict[str, tuple[str, str]]:

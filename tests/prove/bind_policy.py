@@ -24,7 +24,7 @@ from pathlib import Path
 
 import trustme
 
-from franca.node.config import LISTENERS
+from franca.node.config import LISTENERS, flag_of
 from tests.prove.options import Options
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import HOST, ROOT, free_port
@@ -182,14 +182,14 @@ def _try(case: Case, home: Path, prefix: tuple[str, ...]) -> Outcome:
 def _arguments(case: Case, address: str, home: Path) -> list[str]:
     base = ["--data", str(home / "data"), "--log-format", "json", *case.arguments]
     # The default ports belong to nobody here.
-    base += [w for name in LISTENERS if name != case.listener for w in (f"--{name}", "off")]
+    base += [w for name in LISTENERS if name != case.listener for w in (flag_of(name), "off")]
     if case.source == "file":
         config = home / "franca.toml"
         config.write_text(f'[{case.listener}]\nlisten = ["{address}"]\n')
         return [*base, "--config", str(config)]
     if case.source == "environment":
         return base
-    return [*base, *(word for one in address.split(",") for word in (f"--{case.listener}", one))]
+    return [*base, *(word for one in address.split(",") for word in (flag_of(case.listener), one))]
 
 
 def _environment(case: Case, address: str) -> dict[str, str]:
@@ -254,7 +254,7 @@ def run(options: Options) -> bool:
     for outcome in wrong[:10]:
         case = outcome.case
         print(
-            f"  --{case.listener} {case.address} ({case.name}, {case.source}): {outcome.complaint}"
+            f"  {flag_of(case.listener)} {case.address} ({case.name}, {case.source}): {outcome.complaint}"
         )
         if case.may_start:
             print(f"    {outcome.said[-300:]}")

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
+from franca.node import log
 from franca.node.config import Settings
 from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
@@ -68,7 +69,14 @@ def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFact
 
 
 def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
-    return EventmqService(broker, EventmqSettings(), rng)
+    # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
+    timezone = "UTC" if settings.timezone == "local" else settings.timezone
+    eventmq = EventmqSettings(settings.remote_shutdown, timezone)
+
+    def complain(reason: str) -> None:
+        log.event("warning", "message-refused", f"eventmq: {reason}", protocol="eventmq")
+
+    return EventmqService(broker, eventmq, rng, server.request_stop, complain)
 
 
 def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
@@ -83,12 +91,17 @@ BUILDERS: dict[str, Builder] = {
 }
 
 
+DOORS = {"eventmq": ("eventmq_publish", "eventmq_subscribe")}
+"""Protocols with further listeners that are of another kind."""
+
+
 def build_services(
     broker: Broker, settings: Settings, rng: Random, server: ServerFacts
 ) -> dict[str, Service]:
     """A service for every protocol that listens anywhere."""
-    return {
-        name: build(broker, settings, rng, server)
-        for name, build in BUILDERS.items()
-        if settings.listeners.get(name)
-    }
+    services: dict[str, Service] = {}
+    for name, build in BUILDERS.items():
+        if any(settings.listeners.get(door) for door in (name, *DOORS.get(name, ()))):
+            services[name] = build(broker, settings, rng, server)
+            services.update(services[name].doors())
+    return services

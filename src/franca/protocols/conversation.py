@@ -10,7 +10,7 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -106,6 +106,8 @@ class Conversation(ABC):
     link: Link
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
+    drops = False
+    """What this peer does not read is dropped here, so it is listened to even while full."""
 
     @abstractmethod
     def receive(self, data: bytes, now: Millis) -> bool:
@@ -159,6 +161,10 @@ class Service(ABC):
 
     def tick(self, now: Millis) -> None:
         """Called about ten times a second, for what the protocol itself must time."""
+
+    def doors(self) -> Mapping[str, Service]:
+        """Further listeners of this protocol that share what it keeps, by their names."""
+        return {}
 
     def workers(self) -> list[WorkerView]:
         """The workers that this protocol knows of."""
