@@ -46,6 +46,7 @@ _OPEN = (
     "127.0.0.1:Q,0.0.0.0:P", f"{socket.gethostname()}:P",
 )  # fmt: skip
 _SHORT = (0, 1, 2, 7, 8, 9)
+_SHORTER = (1, 8)
 # Taken for a host name by whoever reads addresses, and for loopback by whoever binds them: a listener
 # that the policy must treat as open, without being open to anybody while this proof runs.
 _SEEMS_OPEN = "127.1:P"
@@ -94,7 +95,7 @@ class Outcome:
         if missing:
             return f"names no {missing[0]}"
         has_password = self.case.listener in _WITH_PASSWORDS
-        return "" if ("password" in self.said) is has_password else "a remedy that is none"
+        return "" if ("set a password" in self.said) is has_password else "a remedy that is none"
 
 
 class Certificates:
@@ -126,8 +127,8 @@ def _cases(home: Path, *, short: bool) -> list[Case]:
     found: list[Case] = []
     for listener in LISTENERS:
         for number, address in enumerate(_OPEN):
-            if short and number not in _SHORT:
-                continue
+            if short and number not in (_SHORT if listener == "faktory" else _SHORTER):
+                continue  # all listeners share the code that reads addresses
             flags = tls.flags if "tls:" in address else ()
             found.append(Case("no credentials", listener, address, False, arguments=flags))
         found += [
