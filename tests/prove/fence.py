@@ -24,7 +24,7 @@ from tests.prove.peers import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "fence"
-MUTANTS: tuple[str, ...] = ("no-fence",)
+MUTANTS: tuple[str, ...] = ("no-fence", "no-fence-gearman")
 
 
 @dataclass
@@ -58,6 +58,8 @@ class Play:
         self.server = server
         self.tally = tally
         self.cast = fences.of(protocol)
+        # The one before it in the list: each is another's stranger.
+        self.other = PROTOCOLS[PROTOCOLS.index(protocol) - 1]
         self.port = server.ports[protocol]
         self.workers: dict[tuple[str, str], Worker] = {}
         self.completions: Counter[str] = Counter()
@@ -94,7 +96,12 @@ class Play:
 
     def _worker(self, who: str, variant: str) -> Worker:
         if (who, variant) not in self.workers:
-            self.workers[who, variant] = self.cast.worker(self.port, who, variant)
+            if who == "x":
+                speaks = fences.of(self.other)
+                made = speaks.worker(self.server.ports[self.other], who, speaks.VARIANTS[0])
+            else:
+                made = self.cast.worker(self.port, who, variant)
+            self.workers[who, variant] = made
         return self.workers[who, variant]
 
     def _say_word(self, part: Part, stage: str, word: Word) -> None:

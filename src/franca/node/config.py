@@ -533,6 +533,6 @@ def check_binds(settings: Settings) -> None:
         raise ConfigError(
             f"{flag_of(protocol)} {address} can be reached from other machines and asks for no "
             f"password. Remedies: listen on 127.0.0.1; {password}ask for client certificates "
-            "(--tls-cert, "
-            "--tls-key, --tls-client-ca); or give --insecure-bind if the network is trusted."
+            "(--tls-cert, --tls-key, --tls-client-ca); or give --insecure-bind if the network is "
+            "trusted."
         )

@@ -73,7 +73,7 @@ class Cast(Protocol):
         """A job for this queue alone; the name by which the server knows it."""
 
     def worker(self, port: int, who: str, variant: str) -> Worker:
-        """`a`, `b` and `c` are workers, `-` is a client without a name."""
+        """`a`, `b` and `c` are workers, `-` is a client without a name, `x` is of another protocol."""
 
 
 def of(protocol: str) -> Cast:

@@ -13,6 +13,7 @@ LASTING = True
 
 SCRIPTS = (
     Script("a stranger's word", held=(*ignored("c ack", "c fail"), A_DONE, *ignored("c ack"))),
+    Script("a word in another language", held=(*ignored("x ack", "x fail"), A_DONE, *ignored("x ack"))),
     Script("the same word twice", held=(A_DONE, *ignored("a ack", "a fail"))),
     Script("ACK after FAIL", held=(("a", "fail", "failed"), *ignored("a ack", "c ack", "a fail"))),
     Script("late, and nobody has it", expired=(A_DONE, *ignored("a ack", "c ack"))),
