@@ -1,0 +1,129 @@
+"""Schedules of the real EventMQ client: by interval and by cron, kept by the server itself."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from tests.real.emq import JOBS, ORIGINAL, EmqStage, Manager, not_the_original
+
+EVERY_SECOND = "* * * * * *"
+"""Six fields, the seconds last, as croniter reads them."""
+
+LAG_S = 1.6
+"""The job manager looks for work once a second, and a busy machine is late besides."""
+
+
+def ran_at(manager: Manager, *args: object) -> float:
+    """When the next job ran, which must be this one."""
+    ran = manager.said("ran")
+    assert ran["args"] == list(args)
+    at: float = ran["at"]
+    return at
+
+
+def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker, [(10, "email")])
+    client = emq.client(broker)
+    client.until_slots(1)
+
+    began = time.time()
+    client.schedule("echo", "tick", interval_secs=1, queue="email")
+    times = [ran_at(manager, "tick") for _ in range(4)]
+    assert times[0] - began < LAG_S
+    for number, at in enumerate(times):
+        assert number - 0.2 < at - began < number + LAG_S
+    client.unschedule("echo", "tick")
+    client.defer("echo", "the same moment", queue="email")
+    manager.ran_before("the same moment")
+    time.sleep(LAG_S)
+    assert manager.heard() == []
+
+
+def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker, jobs=2)
+    client = emq.client(broker)
+    client.until_slots(2)
+
+    began = time.time()
+    how = {"func": f"{JOBS}.echo", "interval_secs": 1}
+    client.do("schedule_by_helper", **how, args=["thrice"], headers=["run_count:3"])
+    client.do("schedule", **how, args=["later"], headers=["nohaste", "run_count:1"])
+    ran = [manager.said("ran") for _ in range(4)]
+    assert sorted(job["args"][0] for job in ran) == ["later", "thrice", "thrice", "thrice"]
+    assert ran[0]["args"] == ["thrice"]
+    (later,) = (job["at"] for job in ran if job["args"] == ["later"])
+    assert 0.8 < later - began < 1 + LAG_S
+    time.sleep(LAG_S)
+    assert manager.heard() == []
+
+
+def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker)
+    client = emq.client(broker)
+    client.until_slots(1)
+
+    client.schedule("echo", "same", interval_secs=1, headers=["nohaste"])
+    client.schedule("echo", "same", interval_secs=60, headers=["nohaste"])
+    client.schedule("echo", "other", interval_secs=1, headers=["nohaste", "run_count:2"])
+    assert manager.ran(2) == [["other"], ["other"]]
+    assert manager.heard() == []
+
+
+def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
+    broker = emq.broker()
+    # The original forgets the queue of what runs by cron.
+    manager = emq.job_manager(broker, [(10, "default" if ORIGINAL else "email")])
+    client = emq.client(broker)
+    client.until_slots(1)
+
+    client.schedule("echo", "cron", cron=EVERY_SECOND, queue="email", headers=["nohaste"])
+    times = [ran_at(manager, "cron") for _ in range(4)]
+    for earlier, later in itertools.pairwise(times):
+        assert later - earlier < 1 + LAG_S
+    assert 3 - LAG_S < times[3] - times[0] < 3 + LAG_S
+    client.unschedule("echo", "cron")
+    time.sleep(LAG_S)
+    manager.heard()
+    time.sleep(LAG_S)
+    # The original forgets to forget it.
+    assert bool(manager.heard()) == ORIGINAL
+
+
+@not_the_original
+def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker)
+    client = emq.client(broker)
+    client.until_slots(1)
+
+    began = time.monotonic()
+    client.schedule("echo", "grid", interval_secs=2)
+    client.schedule("echo", "five", interval_secs=1, headers=["run_count:5"])
+    client.schedule("echo", "gone", interval_secs=1, headers=["run_count:1"])
+    ran = manager.ran(3)
+    while ran.count(["grid"]) < 2:
+        ran += manager.ran(1)
+    broker.kill9()
+    until(began + 4.3)  # so that exactly one moment of the grid is slept through
+    broker.start()
+
+    while ran.count(["grid"]) < 4:
+        ran += manager.ran(1)
+    now = time.monotonic()
+    moments = int((now - began) / 2) + 1
+    until(began + 2 * moments + 1)  # between two moments
+    client.unschedule("echo", "grid")
+    client.defer("echo", "last")
+    ran += manager.ran_before("last")
+    assert ran.count(["grid"]) == moments + 1
+    assert ran.count(["five"]) == 5
+    assert ran.count(["gone"]) == 1
+
+
+def until(moment: float) -> None:
+    """Sit out the time up to a moment of the monotonic clock."""
+    time.sleep(max(0.0, moment - time.monotonic()))
