@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 
 from tests.real.emq import JOBS, ORIGINAL, EmqStage, Manager, not_the_original
@@ -91,6 +92,24 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
     time.sleep(LAG_S)
     # The original forgets to forget it.
     assert bool(manager.heard()) == ORIGINAL
+
+
+def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker)
+    client = emq.client(broker)
+    client.until_slots(1)
+    address = broker.addresses["requests"]
+    its_own = [address, "default", "nohaste,run_count:2", 1, f"{JOBS}.echo", ["its own"]]
+    emq.program("eventmq_scheduler", json.dumps(its_own)).said("ready")
+    client.until_schedulers(2 if ORIGINAL else 1)
+
+    assert manager.ran(2) == [["its own"], ["its own"]]
+    client.schedule("echo", "of a client", interval_secs=60)
+    assert manager.ran(1) == [["of a client"]]
+    client.unschedule("echo", "of a client")
+    time.sleep(LAG_S)
+    assert manager.heard() == []
 
 
 @not_the_original
