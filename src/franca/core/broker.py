@@ -111,6 +111,8 @@ class Broker(Life):
         self.serve_nothing(session)
         for job_id in list(session.watches):
             self.unwatch(job_id, session, now)
+        for job_id in list(session.awaits):
+            self._await_no_more(job_id)
         for job in list(session.leases.values()):
             self._lose(job, LOST, now, as_failure=session.on_hang_up is OnHangUp.FAIL)
         self._holders.pop(session.holder, None)
@@ -357,6 +359,8 @@ class Broker(Life):
         self._lease_ends.clear()
         self._new_leases.clear()
         self._start_ends.clear()
+        for job_id in list(self._awaited):
+            self._await_no_more(job_id)
         self._flushed = True
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0

@@ -53,10 +53,16 @@ class LeaseLost(Struct, gc=False):
     job: Job
 
 
+class Begun(Struct, gc=False):
+    """A job that the session submitted is in somebody's hands, for the first time since."""
+
+    job: Job
+
+
 class Asked(Struct, gc=False):
     """An operator asks a worker to be quiet or to stop. A protocol without a word ignores it."""
 
     what: str
 
 
-Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Asked
+Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Begun | Asked

@@ -209,6 +209,8 @@ class Life(Lines):
                 self._ended.append(job)
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
+        if self._awaited:
+            self._await_no_more(job.id)
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""

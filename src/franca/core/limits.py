@@ -30,6 +30,8 @@ class Limits(Struct, frozen=True):
     """Names of jobs in the tail that are still recognised when pushed again."""
     losses_max: int = 10
     """Unclean ends before a job is dead, in every protocol."""
+    begins_awaited: int = 100_000
+    """Jobs whose beginning their submitters want to hear of; those of later ones go unheard."""
     story_attempts: int = 25
     """Attempts that a job's story keeps; the oldest go first."""
     dead_jobs: int = 100_000

@@ -7,7 +7,7 @@ only what its window holds; the store is asked for more before the window runs d
 from __future__ import annotations
 
 from franca.core.changes import Totals
-from franca.core.events import Event, Granted, Unmet, Woken
+from franca.core.events import Begun, Event, Granted, Unmet, Woken
 from franca.core.ledger import (
     LEASED,
     READY,
@@ -23,6 +23,7 @@ from franca.core.model import (
     Choice,
     Demand,
     Job,
+    JobId,
     Millis,
     OnHangUp,
     Policy,
@@ -49,6 +50,7 @@ class Lines(Ledger):
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._new_demands: list[Demand] = []
         self._new_leases: list[Job] = []
+        self._awaited: dict[JobId, Session] = {}
 
     # -- where jobs wait ------------------------------------------------------------------
 
@@ -293,8 +295,27 @@ class Lines(Ledger):
         if job.id not in self.jobs:
             self._hold(job)
         self._touch(job)
+        if self._awaited and job.id in self._awaited:
+            awaiting = self._awaited.pop(job.id)
+            del awaiting.awaits[job.id]
+            self.events.append((awaiting, Begun(job)))
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
+
+    def await_begin(self, job: Job, session: Session) -> None:
+        """Tell `session`, once, that somebody runs the job: now, if somebody does."""
+        if job.state is LEASED:
+            self.events.append((session, Begun(job)))
+            return
+        self._await_no_more(job.id)  # whoever asks last is told
+        if len(self._awaited) < self.limits.begins_awaited:
+            self._awaited[job.id] = session
+            session.awaits[job.id] = None
+
+    def _await_no_more(self, job_id: JobId) -> None:
+        session = self._awaited.pop(job_id, None)
+        if session is not None:
+            del session.awaits[job_id]
 
     def _put_on_the_clock(self) -> None:
         """Time the demands and leases that have lasted until a tick: most do not."""

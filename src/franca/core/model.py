@@ -181,6 +181,7 @@ class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
+    `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
     `owner` is whoever speaks for the session; the broker never looks at it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
@@ -194,6 +195,7 @@ class Session(Struct, eq=False):
     leases: dict[JobId, Job] = {}
     demands: dict[Demand, None] = {}
     watches: dict[JobId, None] = {}
+    awaits: dict[JobId, None] = {}
     rotation: int = 0
     woken: str = ""
     open: bool = True

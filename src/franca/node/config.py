@@ -30,7 +30,10 @@ from franca.control.values import (
 )
 from franca.core.limits import Limits
 
-LISTENERS: dict[str, tuple[str, ...]] = {"faktory": ("127.0.0.1:7419",)}
+LISTENERS: dict[str, tuple[str, ...]] = {
+    "faktory": ("127.0.0.1:7419",),
+    "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
+}
 """Every protocol, and where it listens unless told otherwise."""
 
 PREFIX = "FRANCA_"

@@ -10,6 +10,7 @@ from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node.config import Settings
 from franca.protocols.conversation import Service
+from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 
@@ -44,7 +45,11 @@ def _faktory(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return service
 
 
-BUILDERS: dict[str, Builder] = {"faktory": _faktory}
+def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return EventmqService(broker, EventmqSettings(), rng)
+
+
+BUILDERS: dict[str, Builder] = {"faktory": _faktory, "eventmq": _eventmq}
 
 
 def build_services(

@@ -2,7 +2,8 @@
 
 A body is never changed in the store and never refused because of who will run it: there is
 always a rendering. Each rule is a function here and a row in `docs/crossing.md`. Media labels:
-`json-job` (a JSON object with `args` inside), `json-args` (a JSON array), `bytes` (anything).
+`json-job` (a JSON object with `args` inside), `json-args` (a JSON array), `json-call` (a JSON array
+of a word and an object that names what is called, with `args` inside), `bytes` (anything).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
+JSON_CALL = "json-call"
 BYTES = "bytes"
 
 
@@ -20,6 +22,15 @@ class _Job(msgspec.Struct):
     args: msgspec.Raw
 
 
+class _Call(msgspec.Struct):
+    args: msgspec.Raw = msgspec.Raw(b"[]")
+    kwargs: dict[str, msgspec.Raw] | None = None
+    class_args: list[msgspec.Raw] | None = None
+    class_kwargs: dict[str, msgspec.Raw] | None = None
+
+
+_CALL = msgspec.json.Decoder(tuple[str, _Call])
+_PARTS = msgspec.json.Decoder(tuple[str, msgspec.Raw])
 _JOB = msgspec.json.Decoder(_Job)
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -34,6 +45,8 @@ def as_json_args(media: str, body: bytes) -> bytes:
         return body
     if media == JSON_JOB:
         return bytes(_JOB.decode(body).args)
+    if media == JSON_CALL:
+        return _args_of_call(body)
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -43,3 +56,15 @@ def as_json_args(media: str, body: bytes) -> bytes:
     except (msgspec.MsgspecError, RecursionError):
         return msgspec.json.encode([text])
     return body
+
+
+def _args_of_call(body: bytes) -> bytes:
+    """The arguments of a call where they are all it has, else an array with the whole call."""
+    try:
+        call = _CALL.decode(body)[1]
+        args = bytes(call.args)
+        if args[:1] == b"[" and not (call.kwargs or call.class_args or call.class_kwargs):
+            return args
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    return b"[%b]" % bytes(_PARTS.decode(body)[1])

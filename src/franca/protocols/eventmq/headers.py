@@ -1,0 +1,163 @@
+"""The headers of a message, in any of the ways in which they are written.
+
+The client library writes them as comma-separated words (`timeout:5,guarantee`), the document
+also calls them a dictionary, and people write one as JSON or as Python does. What they mean for a
+job is a `Terms`, made once for each text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from franca.core.model import Policy
+
+HEADERS_BYTES_MAX: Final = 4_096
+TIMEOUT_S_MAX: Final = 10 * 365 * 86_400
+RETRIES_MAX: Final = 1_000_000
+REPLY_DELAY_MS: Final = 2_000
+"""How much later than a job's timeout its worker, which enforces it, may say so."""
+RETRY_MS: Final = 1_000
+_KNOWN: Final = frozenset(
+    (
+        "reply-requested",
+        "retry-count",
+        "timeout",
+        "guarantee",
+        "nohaste",
+        "run_count",
+        "run-count",
+        "interval",
+        "timezone",
+    )
+)
+_NO: Final = ("false", "0", "no", "off", "none", "null")
+_TERMS_MAX: Final = 1_000
+_REPLY_REQUESTED: Final = "reply-requested"
+
+
+class Terms(Struct, gc=False):
+    """What a request's headers mean.
+
+    `forwarded` is what a worker is told: always in the form that job managers read, and always
+    with the wish for a reply, because that is how the broker hears that the job is done.
+    """
+
+    policy: Policy
+    wants_result: bool
+    forwarded: bytes
+    timeout_ms: int = 0
+
+
+def read_headers(raw: bytes) -> dict[str, str]:
+    """Every header by its name; one that is only named has the value `true`.
+
+    What is no text at all is no header: nothing that a client writes here is worth losing a job.
+    """
+    text = raw[:HEADERS_BYTES_MAX].decode("utf-8", "replace").strip()
+    if not text:
+        return {}
+    if text[0] == "{" or text == "set()":
+        found = _as_mapping(text)
+        if found is not None:
+            return found
+    return _of_words(text)
+
+
+def _as_mapping(text: str) -> dict[str, str] | None:
+    value: object
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return None
+    if isinstance(value, Mapping):
+        return {_name(str(k)): _shown(v) for k, v in value.items()}
+    if isinstance(value, (set, frozenset, list, tuple)):
+        return {name: text for item in value for name, text in _of_words(str(item)).items()}
+    return None
+
+
+def _shown(value: object) -> str:
+    if value is None or value is False:
+        return "false"
+    return "true" if value is True else str(value)
+
+
+def _of_words(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    in_cron = False
+    for word in text.split(","):
+        name, _, value = word.partition(":")
+        name = _name(name)
+        if in_cron and name not in _KNOWN:
+            found["cron"] += f",{word}"  # a cron line has commas of its own
+            continue
+        in_cron = name == "cron"
+        if name:
+            found[name] = value.strip() or "true"
+    return found
+
+
+def _name(text: str) -> str:
+    return text.strip().lower()
+
+
+def is_set(headers: Mapping[str, str], name: str) -> bool:
+    """Whether a header is there and does not say no."""
+    return headers.get(name, "false").lower() not in _NO
+
+
+def number_in(headers: Mapping[str, str], name: str) -> int | None:
+    """A header's number, or None if there is none."""
+    try:
+        return int(float(headers[name]))
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+class TermsReader:
+    """Makes `Terms` of header texts, and remembers those that were met."""
+
+    def __init__(self, losses: int) -> None:
+        self._losses = losses
+        self._known: dict[bytes, Terms] = {}
+
+    def of(self, raw: bytes) -> Terms:
+        """What these headers mean."""
+        terms = self._known.get(raw)
+        if terms is None:
+            terms = self._read(raw)
+            if len(self._known) >= _TERMS_MAX:
+                self._known.clear()
+            self._known[raw] = terms
+        return terms
+
+    def _read(self, raw: bytes) -> Terms:
+        headers = read_headers(raw)
+        timeout_s = min(max(number_in(headers, "timeout") or 0, 0), TIMEOUT_S_MAX)
+        retries = min(max(number_in(headers, "retry-count") or 0, 0), RETRIES_MAX)
+        guaranteed = is_set(headers, "guarantee")
+        policy = Policy(
+            failures=-1 if guaranteed else retries,
+            losses=self._losses,
+            delay_ms=RETRY_MS,
+            lease_ms=timeout_s * 1000 + REPLY_DELAY_MS if timeout_s else 0,
+        )
+        wants_result = is_set(headers, _REPLY_REQUESTED)
+        return Terms(policy, wants_result, _forwarded(raw, headers), timeout_s * 1000)
+
+
+def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
+    if raw[:1] in (b"{", b"s") or not raw.isascii():
+        words = [n if v == "true" else f"{n}:{v}" for n, v in headers.items() if v != "false"]
+        raw = ",".join(words).encode()
+    if is_set(headers, _REPLY_REQUESTED):
+        return raw
+    return raw + b",reply-requested" if raw else b"reply-requested"

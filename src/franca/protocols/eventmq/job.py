@@ -1,0 +1,211 @@
+"""Requests on their way in and jobs on their way out.
+
+A job's body is the request's last usual frame, to the byte; what else was in it lies in `extra`:
+the headers alone where that is all, as nearly always, else everything that a worker must be shown
+again. A job of another protocol is shown as the call that its kind and arguments stand for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+import msgspec
+from msgspec import Raw, Struct
+
+from franca.core.broker import Broker
+from franca.core.errors import Refused
+from franca.core.limits import Limits
+from franca.core.model import Job, Millis, NewJob, Session
+from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args
+from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsReader
+from franca.protocols.eventmq.queues import DEFAULT_QUEUE
+from franca.protocols.eventmq.wire import long_request, request
+
+ORIGIN: Final = "eventmq"
+REQUEST_FRAMES: Final = 7
+_APART: Final = b"\0"
+"""What `extra` begins with where it is more than the headers."""
+_ID_PREFIX: Final = "job:"
+_HEX_PREFIX: Final = "hex:"
+
+
+class Unfit(Refused):
+    """A message that cannot be taken."""
+
+    code = "unfit"
+
+
+class Apart(Struct, array_like=True, gc=False):
+    """What a worker is shown besides the body, where it is not the usual."""
+
+    headers: bytes
+    queue: bytes
+    more: list[bytes] = []
+
+
+class Call(Struct, gc=False):
+    """The part of a message that says what is to be called."""
+
+    path: str
+    callable: str
+
+
+class _WholeCall(Struct, kw_only=True):
+    callable: str
+    path: str
+    args: Raw
+    kwargs: dict[str, None] = {}
+    class_args: list[None] = []
+    class_kwargs: dict[str, None] = {}
+
+
+_decode_call = msgspec.json.Decoder(tuple[str, Call]).decode
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Apart).decode
+
+
+# -- names ---------------------------------------------------------------------------------
+
+
+def name_of(msgid: bytes) -> str:
+    """A message's id as the name of its job: itself where it is text, else written as digits."""
+    try:
+        name = msgid.decode()
+    except UnicodeDecodeError:
+        return _HEX_PREFIX + msgid.hex()
+    if "\0" in name or name.startswith((_HEX_PREFIX, _ID_PREFIX)):
+        return _HEX_PREFIX + msgid.hex()
+    return name
+
+
+def msgid_of(job: Job) -> bytes:
+    """The id under which workers and clients know a job."""
+    name = job.name
+    if not name:
+        return f"{_ID_PREFIX}{job.id}".encode()
+    if job.origin == ORIGIN and name.startswith(_HEX_PREFIX):
+        return bytes.fromhex(name[len(_HEX_PREFIX) :])
+    return name.encode()
+
+
+def named(broker: Broker, msgid: bytes) -> list[Job]:
+    """Every job in memory that goes by this id."""
+    if msgid.startswith(b"job:") and msgid[4:].isdigit() and len(msgid) < 24:
+        job = broker.jobs.get(int(msgid[4:]))
+        return [job] if job is not None and not job.name else []
+    jobs = broker.named(name_of(msgid))
+    try:
+        return jobs or broker.named(msgid.decode())
+    except UnicodeDecodeError:
+        return jobs
+
+
+# -- in ------------------------------------------------------------------------------------
+
+
+def kind_of(body: bytes) -> str:
+    """What a message calls, as one dotted name; nothing if it is no call that can be read."""
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return ""
+    try:
+        call = _decode_call(body)[1]
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
+    return f"{call.path}.{call.callable}"
+
+
+class Intake:
+    """Takes in requests. A request for a queue that nobody ever spoke of goes to `default`."""
+
+    def __init__(self, broker: Broker, terms: TermsReader) -> None:
+        self._broker = broker
+        self._limits: Limits = broker.limits
+        self._terms_of = terms.of
+
+    def new_job(self, frames: list[bytes]) -> tuple[NewJob, Terms]:
+        """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
+        _, _, _, msgid, queue_frame, headers, body, *rest = frames
+        limits = self._limits
+        if len(msgid) * 2 > limits.name_bytes_max or len(queue_frame) > limits.name_bytes_max:
+            raise Unfit(f"ids and names have at most {limits.name_bytes_max} bytes")
+        if len(body) > limits.body_bytes_max or len(headers) > HEADERS_BYTES_MAX:
+            raise Unfit(f"{len(body)} bytes, at most {limits.body_bytes_max}")
+        terms = self._terms_of(headers)
+        extra = headers
+        queue = self.queue_for(queue_frame)
+        if rest or headers[:1] == _APART or queue.encode() != queue_frame:
+            if sum(map(len, rest)) > limits.body_bytes_max:
+                raise Unfit(f"more than {limits.body_bytes_max} bytes")
+            extra = _APART + _pack(Apart(headers, queue_frame, rest))
+        kind = kind_of(body)
+        if len(kind) > limits.name_bytes_max // 4:
+            kind = kind.encode()[: limits.name_bytes_max].decode("utf-8", "ignore")
+        return (
+            NewJob(
+                queue,
+                kind,
+                body,
+                terms.policy,
+                name_of(msgid),
+                JSON_CALL if kind else BYTES,
+                ORIGIN,
+                extra=extra,
+                digest=crc32(body),
+                once=True,
+            ),
+            terms,
+        )
+
+    def queue_for(self, frame: bytes) -> str:
+        """The queue that a request for this one goes to."""
+        try:
+            name = frame.decode()
+        except UnicodeDecodeError:
+            return DEFAULT_QUEUE
+        return name if name in self._broker.queues else DEFAULT_QUEUE
+
+    def submit(self, frames: list[bytes], now: Millis, session: Session) -> tuple[Job, Terms]:
+        """Take in a REQUEST; whoever wants its result watches. `Refused`, and nothing happened."""
+        new, terms = self.new_job(frames)
+        watcher = session if terms.wants_result else None
+        return self._broker.submit(new, now, watcher), terms
+
+
+# -- out -----------------------------------------------------------------------------------
+
+
+class Renderer:
+    """Writes jobs down for workers."""
+
+    def __init__(self, terms: TermsReader) -> None:
+        self._terms_of = terms.of
+
+    def request(self, job: Job) -> bytes:
+        """The REQUEST that gives a worker this job."""
+        if job.origin != ORIGIN:
+            headers = self._terms_of(_headers_of(job)).forwarded
+            return request(msgid_of(job), job.queue.encode(), headers, _as_call(job))
+        extra = job.extra
+        if extra[:1] != _APART:
+            headers = self._terms_of(extra).forwarded
+            return request(msgid_of(job), job.queue.encode(), headers, job.body)
+        apart = _unpack(extra[1:])
+        headers = self._terms_of(apart.headers).forwarded
+        return long_request([msgid_of(job), apart.queue, headers, job.body, *apart.more])
+
+
+def _headers_of(job: Job) -> bytes:
+    """The headers that a job of another protocol would have had."""
+    seconds = job.policy.lease_ms // 1000
+    return b"timeout:%d" % seconds if seconds else b""
+
+
+def _as_call(job: Job) -> bytes:
+    path, _, name = job.kind.rpartition(".")
+    args = Raw(as_json_args(job.media, job.body))
+    return _encode(["run", _WholeCall(callable=name, path=path or name, args=args)])

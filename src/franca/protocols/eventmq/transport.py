@@ -1,0 +1,128 @@
+"""A conversation over ZMTP: the handshake, then messages; what they mean is for those built on it.
+
+Nothing is said before the peer has shown that it speaks ZMTP, so a browser that strays here is
+hung up on without a word.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from franca.core.errors import WireError
+from franca.core.limits import Limits
+from franca.core.model import Millis
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.zmtp import Frames, Greeted
+
+IDENTITY_BYTES_MAX: Final = 255
+
+
+class ZmtpConversation(Conversation):
+    """The dialogue with one socket. Subclasses say of which type they are and whom they accept."""
+
+    socket_type: bytes
+    accepted: frozenset[bytes]
+
+    def __init__(self, link: Link, limits: Limits, name: bytes) -> None:
+        self.link = link
+        self.identity = b""
+        self.peer_type = b""
+        self._name = name
+        self._share = limits.turn_messages
+        self._greeted: Greeted | None = Greeted()
+        self._greets = False
+        self._frames = Frames(limits.frame_bytes_max)
+
+    @abstractmethod
+    def act(self, frames: list[bytes], now: Millis) -> None:
+        """The peer sent a message."""
+
+    def on_command(self, name: bytes, data: bytes) -> None:
+        """The peer sent a command that the transport itself does not know."""
+
+    # -- the contract -------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        """Act on the whole messages among `data`, at most a turn's share of them."""
+        try:
+            if self._greeted is not None:
+                return self._is_greeted(data) and self._read(b"", now)
+            return self._read(data, now)
+        except WireError:
+            self._give_up()
+            return False
+
+    def _read(self, data: bytes, now: Millis) -> bool:
+        frames = self._frames
+        if data:
+            frames.feed(data)
+        link = self.link
+        for _ in range(self._share):
+            if self.holding:
+                return False
+            message = frames.next_message()
+            if frames.commands:
+                self._take_commands()
+            if message is None:
+                return False
+            if not link.known:
+                raise WireError("no-ready", "a message before READY")
+            self.act(message, now)
+            if link.closing:
+                return False
+        return frames.is_behind
+
+    def unread(self) -> int:
+        """How many bytes wait, parts of the greeting too."""
+        return len(self._greeted) if self._greeted is not None else len(self._frames)
+
+    # -- the handshake --------------------------------------------------------------------------
+
+    def _is_greeted(self, data: bytes) -> bool:
+        """Read the greeting; True once it is whole."""
+        greeted = self._greeted
+        assert greeted is not None
+        whole = greeted.feed(data)
+        if whole:
+            self._greeted = None
+            self._frames.feed(greeted.rest)
+        if not self._greets and (whole or greeted.is_signed):
+            # libzmq waits for our signature before it says more than its own.
+            self._greets = True
+            self.link.write(zmtp.GREETING + zmtp.ready(self.socket_type, self._name))
+        return whole
+
+    def _take_commands(self) -> None:
+        commands = self._frames.commands[:]
+        self._frames.commands.clear()
+        for body in commands:
+            name, data = zmtp.split_command(body)
+            if name == b"PING":
+                self.link.write(zmtp.pong(data))
+            elif not self.link.known:
+                self._on_ready(name, data)
+            elif name == b"ERROR":
+                raise WireError("refused", "the peer gave up")
+            else:
+                self.on_command(name, data)
+
+    def _on_ready(self, name: bytes, data: bytes) -> None:
+        if name != b"READY":
+            raise WireError("no-ready", f"{name!r} before READY")
+        properties = zmtp.read_properties(data)
+        self.peer_type = properties.get(b"socket-type", b"").upper()
+        self.identity = properties.get(b"identity", b"")
+        if len(self.identity) > IDENTITY_BYTES_MAX:
+            raise WireError("identity", "an identity has at most 255 bytes")
+        if self.peer_type not in self.accepted:
+            self.link.write(zmtp.error(b"Invalid socket type"))
+            raise WireError("socket-type", f"{self.peer_type!r} is not served here")
+        self.link.known = True
+
+    def _give_up(self) -> None:
+        """These bytes are beyond repair: forget what is left of them, and hang up."""
+        self._greeted = None
+        self._frames = Frames(0)
+        self.link.close()

@@ -1,0 +1,98 @@
+"""Workers and schedulers: who they are, when they were heard last, who has fallen silent.
+
+Any message counts as a heartbeat, and every peer that INFORMed is sent one regularly: a job
+manager starts its processes on the first one it hears. A worker that says goodbye finishes its
+jobs in silence, so from then on only its connection tells whether it lives.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from franca.core.model import Millis
+from franca.protocols.conversation import WorkerView
+from franca.protocols.eventmq.queues import Weighted
+
+BEAT_EVERY_MS: Final = 3_000
+SILENCE_MS: Final = 10_000
+"""A worker that said nothing for so long is taken for gone. (The original: 5 to 15 s.)"""
+
+
+class Party(Protocol):
+    """The conversation of a peer that INFORMed, as far as the registry needs to reach it."""
+
+    def beat(self, heartbeat: bytes) -> None:
+        """Say that the broker lives."""
+
+    def fell_silent(self, now: Millis) -> None:
+        """Take the peer for gone."""
+
+    def slots(self) -> int:
+        """How many more jobs it would take now."""
+
+
+class Member(Struct, eq=False):
+    """A peer that INFORMed: a worker, or a scheduler, which serves no queues."""
+
+    name: str
+    party: Party
+    queues: tuple[Weighted, ...]
+    since: Millis
+    heard_at: Millis
+    host: str = ""
+    leaving: bool = False
+    handed: int = 0
+    done: int = 0
+
+
+class Members:
+    """All workers, or all schedulers."""
+
+    def __init__(self) -> None:
+        self.all: dict[Member, None] = {}
+        self.lost = 0
+
+    def join(self, member: Member) -> None:
+        """A peer has INFORMed."""
+        self.all[member] = None
+
+    def leave(self, member: Member) -> None:
+        """It is gone."""
+        self.all.pop(member, None)
+
+    def beat(self, heartbeat: bytes) -> None:
+        """Tell everybody that the broker lives."""
+        for member in self.all:
+            member.party.beat(heartbeat)
+
+    def lose_silent(self, now: Millis) -> None:
+        """Let go of those who were not heard for too long."""
+        silent = [m for m in self.all if now - m.heard_at > SILENCE_MS and not m.leaving]
+        for member in silent:
+            self.lost += 1
+            member.party.fell_silent(now)
+
+    def by_name(self, name: str) -> Member | None:
+        """The member that goes by this name."""
+        return next((m for m in self.all if m.name == name), None)
+
+    def views(self, protocol: str) -> list[WorkerView]:
+        """The workers as operators see them."""
+        return [
+            WorkerView(
+                name=m.name,
+                protocol=protocol,
+                host=m.host,
+                pid=0,
+                labels=(),
+                state="leaving" if m.leaving else "running",
+                started_at=m.since,
+                seen_at=m.heard_at,
+                rss_kb=0,
+                connections=1,
+                queues=[queue for _, queue in m.queues],
+            )
+            for m in self.all
+        ]
