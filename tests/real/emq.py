@@ -80,10 +80,10 @@ class Franca:
     """One port for requests of every role; publishers and subscribers have their own."""
 
     def __init__(self, data: Path, args: Sequence[str] = ()) -> None:
-        speaks = ("eventmq", "eventmq-publish", "eventmq-subscribe")
+        speaks = ("eventmq", "eventmq_publish", "eventmq_subscribe")
         self.server = Server(data, speaks=speaks, extra_args=args)
         named = dict.fromkeys(ROLES[:3], "eventmq")
-        named |= {"publish": "eventmq-publish", "subscribe": "eventmq-subscribe"}
+        named |= {"publish": "eventmq_publish", "subscribe": "eventmq_subscribe"}
         self.addresses = {role: _address(self.server.ports[n]) for role, n in named.items()}
 
     def start(self) -> None:

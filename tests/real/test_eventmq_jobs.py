@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import signal
 
 from tests.real.emq import JOBS, ORIGINAL, EmqStage, not_the_original
@@ -69,6 +70,22 @@ def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(emq:
     assert [(answer[0], answer[2]) for answer in answers] == (
         [] if ORIGINAL else [("REPLY", name) for name in names]
     )
+
+
+@not_the_original
+def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(emq: EmqStage) -> None:
+    broker = emq.broker()
+    emq.job_manager(broker)
+    client = emq.client(broker)
+    for job, args, result in (
+        ("echo", [1, "zwölf"], {"value": [1, "zwölf"]}),
+        ("boom", [], {"value": "boom"}),
+        ("nothing", [], True),
+    ):
+        name = client.defer(job, *args, reply_requested=True)
+        handed, done = client.do("answers", count=2)
+        assert (handed[0], handed[2:]) == ("REPLY", [name])
+        assert (done[0], json.loads(done[2]), done[3:]) == ("REPLY", result, [name])
 
 
 def test_every_one_of_many_jobs_runs_once(emq: EmqStage) -> None:

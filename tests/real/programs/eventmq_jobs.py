@@ -22,6 +22,10 @@ def boom(*args: object) -> None:
     raise ValueError("boom")
 
 
+def nothing() -> None:
+    """A job without a result."""
+
+
 def measure(text: str) -> int:
     """For an argument that is too big to be repeated."""
     say("ran", args=[len(text), hashlib.sha256(text.encode()).hexdigest()], kwargs={})
