@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.build import BUILD, ROOT
-from franca.node.config import LISTENERS
+from franca.node.config import LISTENERS, flag_of
 
 START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
@@ -116,7 +116,7 @@ def start_franca(
     port = port or free_port()
     command = [sys.executable, "-m", "franca", "serve", "--data", str(data), *STORE_FLAGS[store]]
     for name in LISTENERS:
-        command += [f"--{name}", f"127.0.0.1:{port}" if name == protocol else "off"]
+        command += [flag_of(name), f"127.0.0.1:{port}" if name == protocol else "off"]
     command += ["--log-format", "json", *flags]
     log = data.with_suffix(".log")
     return Server(store, port, spawn(command, log), log, data)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from franca.cli.main import cli
+from franca.node.config import LISTENERS, variable_of
 from tests.control.kit import FakeNode
 from tests.control.served import served
 
@@ -42,6 +43,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("FRANCA_DATA", str(data))
+    for listener in LISTENERS:
+        if listener != "faktory":  # whose ports may be somebody's on this machine
+            monkeypatch.setenv(variable_of(f"{listener}.listen"), "off")
     return Shell(data)
 
 

@@ -173,3 +173,45 @@ def test_a_lost_job_keeps_its_place() -> None:
     first, second = bench.submit_many(2)
     run_and_vanish(bench)
     assert [job.id for job in bench.take_all()] == [first.id, second.id]
+
+
+# -- expiry apart from loss, and jobs that are never given up ---------------------------------
+
+
+def test_with_expiry_as_failure_a_lease_that_ran_out_is_one_and_a_lost_worker_is_not() -> None:
+    bench = Bench()
+    job = bench.submit(failures=1, lease_ms=5_000, expiry_is_failure=True)
+    run_and_vanish(bench)
+    assert (job.state, job.failures, job.losses) == (State.READY, 0, 1)
+    bench.take(bench.worker())
+    bench.broker.tick(T + 1)
+    bench.broker.tick(T + 7_000)
+    assert (job.failures, job.losses) == (1, 2)
+    bench.take(bench.worker(), now=T + 7_000)
+    bench.broker.tick(T + 7_001)
+    bench.broker.tick(T + 14_000)
+    assert job.state is State.DEAD
+
+
+def test_a_job_that_is_never_given_up_outlives_every_limit() -> None:
+    bench = Bench(losses_max=3)
+    job = bench.submit(
+        failures=-1,
+        loss_is_failure=True,
+        never_given_up=True,
+        backoff=Backoff.DOUBLING,
+        delay_ms=1_000,
+    )
+    now = T
+    for _ in range(12):
+        run_and_vanish(bench, now)
+        assert job.state is State.WAITING
+        now = job.run_at
+        bench.broker.tick(now)
+    assert (job.failures, job.losses) == (12, 12)
+
+
+def test_a_doubling_delay_doubles_and_ends_at_five_minutes() -> None:
+    policy = Policy(backoff=Backoff.DOUBLING, delay_ms=1_000)
+    delays = [delay_ms(policy, n, Random(1)) // 1000 for n in (1, 2, 3, 9, 10, 1_000_000)]
+    assert delays == [1, 2, 4, 256, 300, 300]

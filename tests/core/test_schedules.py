@@ -203,3 +203,16 @@ def test_a_cron_rule_makes_jobs() -> None:
 def test_utc_is_the_zone_of_those_who_name_none() -> None:
     moment = next_moment("0 0 * * *", Schedule("s", NewJob("q", "k", b"", Policy())).timezone, T)
     assert datetime.fromtimestamp(moment / 1000, UTC).hour == 0
+
+
+def test_a_rule_may_be_amended_without_changing_when_it_fires() -> None:
+    bench = Bench()
+    schedule = rule()
+    bench.broker.put_schedule(schedule, T, fire_now=False)
+    bench.write()
+    schedule.job.queue = "other"
+    bench.broker.amend_schedule(schedule)
+    bench.write()
+    bench.crash()
+    (kept,) = bench.broker.schedules.by_id.values()
+    assert (kept.job.queue, kept.next_at) == ("other", T + MINUTE)

@@ -20,6 +20,7 @@ from franca.node.config import (
     Settings,
     check_binds,
     data_directory,
+    default_listeners,
     keys,
     load,
     open_binds,
@@ -45,7 +46,8 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == {"faktory": (Address("127.0.0.1", 7419),)}
+    assert settings.listeners == default_listeners()
+    assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert {shown.source for shown in settings.shown} == {"default"}
     assert [shown.key for shown in settings.shown] == list(keys())
 

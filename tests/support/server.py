@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from franca.node.config import LISTENERS
+from franca.node.config import LISTENERS, flag_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -180,7 +180,7 @@ class Server:
         listeners: list[str] = []
         for name in LISTENERS:
             listeners += [
-                f"--{name}",
+                flag_of(name),
                 f"{HOST}:{self.ports[name]}" if name in self.ports else "off",
             ]
         return [

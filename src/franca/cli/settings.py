@@ -58,7 +58,8 @@ def _option(name: str, flag: str) -> Callable[..., Any]:
     protocol = name.removesuffix(".listen")
     if protocol in LISTENERS:
         default = " ".join(LISTENERS[protocol])
-        text = f"Where to speak {protocol.title()} (default {default}), or off. May be repeated."
+        spoken = protocol.replace("_", " ").title()
+        text = f"Where to speak {spoken} (default {default}), or off. May be repeated."
         return click.option(flag, _parameter(flag), multiple=True, metavar="ADDR", help=text)
     if name == "insecure_bind":
         return click.option(

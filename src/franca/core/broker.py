@@ -154,6 +154,8 @@ class Broker(Life):
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
             if said_before is not None:
+                if watcher is not None:
+                    self.watch(said_before.id, watcher)
                 return said_before
         taken = None
         if new.key:
@@ -234,6 +236,11 @@ class Broker(Life):
     def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
         """Make jobs by this rule from now on, in place of one with the same id."""
         self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
+        self._schedules_changed[schedule.id] = schedule
+
+    def amend_schedule(self, schedule: Schedule) -> None:
+        """Something of a rule that is in force was changed, but not when it fires."""
+        assert self.schedules.by_id.get(schedule.id) is schedule, "not in force"
         self._schedules_changed[schedule.id] = schedule
 
     def drop_schedule(self, schedule_id: str) -> bool:
@@ -401,7 +408,7 @@ class Broker(Life):
                 session = self._holders.get(job.holder)
                 if session is not None:
                     self.events.append((session, LeaseLost(job)))
-                self._lose(job, EXPIRED, now, as_failure=False)
+                self._lose(job, EXPIRED, now, as_failure=job.policy.expiry_is_failure)
         for job_id in self._start_ends.due(now):
             late = self.jobs.get(job_id)
             if late is not None and late.state is READY:

@@ -137,6 +137,8 @@ class Life(Lines):
         policy = job.policy
         own_limit = policy.losses
         spent = job.losses >= self.limits.losses_max or 0 <= own_limit < job.losses
+        if policy.never_given_up:
+            spent = False
         failure = Failure("LeaseExpired" if how == EXPIRED else "WorkerLost", _REASONS[how])
         if policy.dies_unwatched and job.id not in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)

@@ -161,7 +161,12 @@ class Lines(Ledger):
             return Unmet(demand)
         for name in demand.queues:
             line = self._line_of(name)
-            (line.sleepers if demand.only_wake else line.line)[demand] = None
+            if demand.only_wake:
+                line.sleepers[demand] = None
+            elif demand.ranks is None and line.ranks is None:
+                line.line[demand] = None
+            else:
+                line.stand_in_line(demand, (demand.ranks or {}).get(name, 0))
         session.demands[demand] = None
         if demand.until:
             self._new_demands.append(demand)
@@ -219,7 +224,11 @@ class Lines(Ledger):
             if queue is None:
                 continue  # named twice, and dropped the first time
             line = queue.sleepers if only_wake else queue.line
-            line.pop(demand, None)
+            if only_wake or queue.ranks is None:
+                line.pop(demand, None)
+            else:
+                queue.leave_line(demand)
+                line = queue.line
             if not line and not queue.listed:
                 self._drop_if_unused(queue)
         del demand.session.demands[demand]

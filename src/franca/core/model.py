@@ -67,6 +67,7 @@ class Backoff(IntEnum):
 
     FIXED = 0
     POWER = 1
+    DOUBLING = 2
 
 
 class Policy(Struct, frozen=True, gc=False, array_like=True):
@@ -74,6 +75,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
 
     `failures` and `losses` are how many reported failures and unclean ends are made good by
     another run; -1 means without limit. `bury` keeps a job that is given up in the dead set.
+    With `expiry_is_failure` only a vanished worker is a loss: a lease that ran out is a failure.
+    A job that is `never_given_up` may have more losses than the server allows others.
     """
 
     failures: int = 0
@@ -86,6 +89,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     durable: bool = True
     dies_unwatched: bool = False
     fails_watched: bool = False
+    expiry_is_failure: bool = False
+    never_given_up: bool = False
 
 
 class NewJob(Struct, gc=False):
@@ -206,6 +211,8 @@ class Demand(Struct, gc=False, eq=False):
 
     `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
     not to be given it. `lease_ms` overrides the job's own lease where a worker may say so.
+    `ranks` are the queues whose jobs go to this session before those of lower rank, or after
+    those of higher; most have none, which is rank 0.
     """
 
     session: Session
@@ -216,6 +223,7 @@ class Demand(Struct, gc=False, eq=False):
     lease_ms: dict[str, int] | None = None
     tag: bytes = b""
     bucket: int = -1
+    ranks: dict[str, int] | None = None
 
 
 class Schedule(Struct, gc=False):

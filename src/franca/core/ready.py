@@ -21,6 +21,8 @@ class Queue:
     A queue is `listed` from its first job on; until then it exists only for those who wait.
     `woken` counts the sessions that were told of its jobs and have not asked for one yet;
     up to `crowd` jobs the window is not cut, because too many of them could not leave it.
+    `line` is where the next to be served stands; where some go before others there is a line for
+    each of the `ranks`, and it is the foremost that somebody stands in.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class Queue:
         "mark",
         "name",
         "paused",
+        "ranks",
         "retrying",
         "scheduled",
         "servers",
@@ -62,6 +65,7 @@ class Queue:
         self.servers = 0
         self.woken = 0
         self.line: OrderedDict[Demand, None] = OrderedDict()
+        self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
         self.sleepers: OrderedDict[Demand, None] = OrderedDict()
         self._levels: dict[int, deque[Job]] = {}
         self._order: list[int] = []
@@ -70,6 +74,29 @@ class Queue:
     def ready(self) -> int:
         """How many jobs are ready, in memory and in the tail."""
         return self.size + self.tail
+
+    def stand_in_line(self, demand: Demand, rank: int) -> None:
+        """Let somebody wait behind all others of this rank; higher ranks are served first."""
+        if self.ranks is None:
+            self.ranks = {0: self.line}
+        self.ranks.setdefault(rank, OrderedDict())[demand] = None
+        self._find_the_foremost(self.ranks)
+
+    def leave_line(self, demand: Demand) -> None:
+        """Somebody waits no longer, in whichever line."""
+        if self.ranks is None:
+            self.line.pop(demand, None)
+            return
+        for line in self.ranks.values():
+            line.pop(demand, None)
+        self._find_the_foremost(self.ranks)
+
+    def _find_the_foremost(self, ranks: dict[int, OrderedDict[Demand, None]]) -> None:
+        for rank in [rank for rank, line in ranks.items() if rank and not line]:
+            del ranks[rank]
+        self.line = ranks[max((r for r in ranks if ranks[r]), default=0)]
+        if len(ranks) == 1:
+            self.ranks = None
 
     def belongs_to_tail(self, job: Job) -> bool:
         """Whether a ready job lies behind the mark."""

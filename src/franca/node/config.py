@@ -33,6 +33,8 @@ from franca.core.limits import Limits
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
     "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
+    "eventmq_publish": ("127.0.0.1:47298",),
+    "eventmq_subscribe": ("127.0.0.1:47299",),
 }
 """Every protocol, and where it listens unless told otherwise."""
 
@@ -141,7 +143,7 @@ def keys() -> dict[str, Key]:
     table = [
         Key("data", read_text, "", "--data"),
         Key("store", read_store, "sqlite:", "--store"),
-        *(Key(f"{n}.listen", read_addresses, list(a), f"--{n}") for n, a in LISTENERS.items()),
+        *(Key(f"{n}.listen", read_addresses, list(a), flag_of(n)) for n, a in LISTENERS.items()),
         Key("insecure_bind", read_switch, False, "--insecure-bind"),
         Key("faktory.password", read_text, ""),
         Key("faktory.password_file", read_text, "", "--password-file"),
@@ -158,6 +160,11 @@ def keys() -> dict[str, Key]:
         *(Key(f"limits.{name}", _reader_of_limit(name), value) for name, value in limits.items()),
     ]
     return {key.name: key for key in table}
+
+
+def flag_of(listener: str) -> str:
+    """The flag that says where a protocol listens."""
+    return "--" + listener.replace("_", "-")
 
 
 def read_store(raw: object) -> str:
@@ -424,8 +431,8 @@ def check_binds(settings: Settings) -> None:
         return
     for protocol, address in open_binds(settings):
         raise ConfigError(
-            f"--{protocol} {address} can be reached from other machines and asks for no password. "
-            f"Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
+            f"{flag_of(protocol)} {address} can be reached from other machines and asks for no "
+            f"password. Remedies: listen on 127.0.0.1; set a password ({protocol}.password_file, "
             "--password-file, FAKTORY_PASSWORD); ask for client certificates (--tls-cert, "
             "--tls-key, --tls-client-ca); or give --insecure-bind if the network is trusted."
         )

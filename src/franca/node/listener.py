@@ -106,21 +106,22 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: read nothing more from it either, nor act on what it sent."""
         if not self._closed:
-            self._full = True
-            self._node.engine.hold_back(self.link)
-            self._read_or_not()
+            self._full = self.link.crowded = True
+            if self.full:
+                self._node.engine.hold_back(self.link)
+                self._read_or_not()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
-        self._full = False
+        self._full = self.link.crowded = False
         if not self._closed:
             self._node.go_on(self)
             self._read_or_not()
 
     @property
     def full(self) -> bool:
-        """Whether the peer lets too much pile up."""
-        return self._full
+        """Whether the peer lets too much pile up, and may say nothing more until it reads."""
+        return self._full and not self.link.conversation.drops
 
     # -- called by the node ---------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class Connection(asyncio.Protocol):
     def _read_or_not(self) -> None:
         if self._closed or self.transport.is_closing():
             return
-        if self._reading and not self._full:
+        if self._reading and not self.full:
             self.transport.resume_reading()
         else:
             self.transport.pause_reading()

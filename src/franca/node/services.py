@@ -8,6 +8,7 @@ from typing import Protocol
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
+from franca.node import log
 from franca.node.config import Settings
 from franca.protocols.conversation import Service
 from franca.protocols.eventmq.service import EventmqService, EventmqSettings
@@ -26,6 +27,9 @@ class ServerFacts(Protocol):
 
     def memory_mb(self) -> int:
         """Resident memory."""
+
+    def request_stop(self) -> None:
+        """Begin to stop, as on SIGTERM."""
 
 
 Builder = Callable[[Broker, Settings, Random, ServerFacts], Service]
@@ -46,18 +50,30 @@ def _faktory(broker: Broker, settings: Settings, rng: Random, server: ServerFact
 
 
 def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
-    return EventmqService(broker, EventmqSettings(), rng)
+    # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
+    timezone = "UTC" if settings.timezone == "local" else settings.timezone
+    eventmq = EventmqSettings(settings.remote_shutdown, timezone)
+
+    def complain(reason: str) -> None:
+        log.event("warning", "message-refused", f"eventmq: {reason}", protocol="eventmq")
+
+    return EventmqService(broker, eventmq, rng, server.request_stop, complain)
 
 
 BUILDERS: dict[str, Builder] = {"faktory": _faktory, "eventmq": _eventmq}
+
+
+DOORS = {"eventmq": ("eventmq_publish", "eventmq_subscribe")}
+"""Protocols with further listeners that are of another kind."""
 
 
 def build_services(
     broker: Broker, settings: Settings, rng: Random, server: ServerFacts
 ) -> dict[str, Service]:
     """A service for every protocol that listens anywhere."""
-    return {
-        name: build(broker, settings, rng, server)
-        for name, build in BUILDERS.items()
-        if settings.listeners.get(name)
-    }
+    services: dict[str, Service] = {}
+    for name, build in BUILDERS.items():
+        if any(settings.listeners.get(door) for door in (name, *DOORS.get(name, ()))):
+            services[name] = build(broker, settings, rng, server)
+            services.update(services[name].doors())
+    return services

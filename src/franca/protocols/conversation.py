@@ -10,7 +10,7 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -29,7 +29,8 @@ class Peer(Struct, frozen=True):
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 
-    `known` is set by the conversation once the peer has said who it is. What is written in one
+    `known` is set by the conversation once the peer has said who it is. It is `crowded` while the
+    peer lets too much of what was written pile up. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
     for the disk. `carrier` is whatever moves the bytes; nobody here looks at it.
     """
@@ -42,6 +43,7 @@ class Link:
         "closed",
         "closing",
         "conversation",
+        "crowded",
         "id",
         "known",
         "opened_at",
@@ -59,6 +61,7 @@ class Link:
         self.out: list[bytes] = []
         self.after_commit = False
         self.known = False
+        self.crowded = False
         self.closing = False
         self.closed = False
         self.partial_since: Millis = 0
@@ -93,6 +96,8 @@ class Conversation(ABC):
     link: Link
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
+    drops = False
+    """What this peer does not read is dropped here, so it is listened to even while crowded."""
 
     @abstractmethod
     def receive(self, data: bytes, now: Millis) -> bool:
@@ -146,6 +151,10 @@ class Service(ABC):
 
     def tick(self, now: Millis) -> None:
         """Called about ten times a second, for what the protocol itself must time."""
+
+    def doors(self) -> Mapping[str, Service]:
+        """Further listeners of this protocol that share what it keeps, by their names."""
+        return {}
 
     def workers(self) -> list[WorkerView]:
         """The workers that this protocol knows of."""

@@ -2,25 +2,29 @@
 
 Each READY is one more job that a worker would take. However many slots are free, it stands in
 line once, and again behind the others after each job it was given: so the least recently used
-worker is always next.
+worker is always next, of those that the queue prefers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Demand, Job, Millis, Session, State
+from franca.core.model import Demand, Failure, Job, Millis, Session, State
 from franca.protocols.eventmq.job import ORIGIN, Unfit, named
-from franca.protocols.eventmq.queues import Weighted, read_queues
-from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
+from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
+from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
 from franca.protocols.eventmq.workers import Member, Members
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
 
 SLOTS_MAX: Final = 10_000
+EARLY_MS: Final = 250
+"""How much sooner than the server a worker's clock may find that a timeout has passed."""
 LEASED = State.LEASED
 
 
@@ -38,7 +42,7 @@ class Hands:
         name = conversation.service.name_for(conversation.identity, link)
         self.session: Session = conversation.session
         self.member = Member(name, self, queues, now, now, link.peer.address)
-        self.members = members
+        self._members = members
         self._conversation = conversation
         self._service = conversation.service
         self._broker = conversation.broker
@@ -46,11 +50,12 @@ class Hands:
         self._holder = self.session.holder
         self._render = conversation.service.renderer.request
         self._queues = tuple(name for _, name in queues)
+        ranks = {name: weight - USUAL_WEIGHT for weight, name in queues if weight != USUAL_WEIGHT}
+        self._ranks = ranks or None
         self._slots = 0
         self._demand: Demand | None = None
         self._last_grant: Job | None = None
         self._last_attempt = 0
-        self._stopped = False
 
     @classmethod
     def of(
@@ -67,21 +72,35 @@ class Hands:
 
     # -- coming and going -----------------------------------------------------------------------
 
-    def join(self, now: Millis) -> None:
-        """Be known from now on."""
-        self.members.join(self.member)
+    def join(self) -> None:
+        """Be known from now on, and so are its queues, for good: a restart must not forget them."""
+        self._members.join(self.member)
         for name in self._queues:
+            if name not in self._broker.queues:
+                self._service.scheduling.adopt(name)
             self._broker.queue(name)
             self._broker.serve(self.session, name)
 
-    def leave(self, now: Millis) -> None:
-        """Take no more jobs; what is held may still be finished."""
-        self.members.leave(self.member)
-        self._want_nothing()
+    def leave(self) -> None:
+        """Take no more jobs; what is held may still be finished, without another heartbeat."""
+        self._slots = 0
+        self.member.leaving = True
+        if self._demand is not None:
+            self._broker.withdraw(self._demand)
+            self._demand = None
+        for name in self._queues:
+            self._broker.unserve(self.session, name)
+        if not self.session.leases:
+            self._members.leave(self.member)
+
+    def replace(self) -> None:
+        """The peer INFORMs again: what it holds goes on under its new description."""
+        self.leave()
+        self._members.leave(self.member)
 
     def end(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
-        self.members.leave(self.member)
+        self._members.leave(self.member)
         self._demand = None
         job = self._last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:
@@ -90,45 +109,46 @@ class Hands:
             except Refused:
                 pass  # it was settled, or taken away
 
-    def _want_nothing(self) -> None:
-        self._slots = 0
-        self._stopped = True
-        if self._demand is not None:
-            self._broker.withdraw(self._demand)
-            self._demand = None
-        for name in self._queues:
-            self._broker.unserve(self.session, name)
-
-    def stop(self, now: Millis) -> None:
+    def stop(self) -> None:
         """The server stops: say goodbye, and give no more jobs."""
-        self._want_nothing()
+        self.leave()
         self._link.write(self._conversation.voice.kbye())
 
-    def beat(self, heartbeat: bytes) -> None:
-        """Tell the peer that the broker lives."""
-        self._link.write(heartbeat)
+    # -- what the registry asks -------------------------------------------------------------------
+
+    def hear(self, message: bytes) -> None:
+        """Be told something, unless the peer does not even read."""
+        if not self._link.crowded:
+            self._link.write(message)
 
     def fell_silent(self, now: Millis) -> None:
         """Take the peer for gone: its jobs go to others. It may INFORM again."""
-        self._conversation.forget(now)
+        if not self._conversation.holding:  # then it is we who do not listen
+            self._members.lost += 1
+            self._conversation.forget(now)
 
     def slots(self) -> int:
         """How many more jobs the worker would take now."""
         return self._slots
 
+    def held(self) -> Iterable[Job]:
+        """The jobs that it has now."""
+        return self.session.leases.values()
+
     # -- jobs -------------------------------------------------------------------------------------
 
     def ready(self, now: Millis) -> None:
         """One more job would be taken."""
-        if self._slots < SLOTS_MAX and not self._stopped:
+        if self._slots < SLOTS_MAX and self._queues and not self.member.leaving:
             self._slots += 1
             if self._demand is None:
                 self._ask(now)
 
     def _ask(self, now: Millis) -> None:
+        """Stand in line, as long as there are jobs and slots for them."""
         broker = self._broker
         while self._slots:
-            demand = Demand(self.session, self._queues)
+            demand = Demand(self.session, self._queues, ranks=self._ranks)
             answer = broker.demand(demand, now)
             if answer is None:
                 self._demand = demand
@@ -149,25 +169,54 @@ class Hands:
     def _hand_over(self, job: Job) -> None:
         self._slots -= 1
         self.member.handed += 1
+        self._service.handed[job.queue] += 1
         self._last_grant = job
         self._last_attempt = job.attempts
         self._link.write_after_commit(self._render(job))
 
     def reply(self, result: bytes, msgid: bytes, now: Millis) -> None:
-        """A job is done, or says that it failed."""
+        """A job is done, or its worker says that it failed."""
         broker = self._broker
         job = self._held(msgid)
         if job is None:
+            settle_late(broker, result, msgid, now)
             return
-        limits = self._service.limits
-        failure = failure_in(result, limits.error_text_chars)
-        if failure is not None:
-            broker.fail(job, self._holder, failure, now)
-            return
-        if job.origin != ORIGIN:
-            result = as_stranger_knows_it(job, result)
+        if result in TIMED_OUT and self._has_timed_out(job, now):
+            broker.fail(job, self._holder, Failure("TimeoutError", "its timeout passed"), now)
+        else:
+            failure = failure_in(result, self._service.limits.error_text_chars)
+            if failure is not None:
+                broker.fail(job, self._holder, failure, now)
+            else:
+                if job.origin != ORIGIN:
+                    result = as_stranger_knows_it(result)
+                broker.finish(job, self._holder, result, now)
         self.member.done += 1
-        broker.finish(job, self._holder, result, now)
+        if self.member.leaving and not self.session.leases:
+            self._members.leave(self.member)
+
+    def reply_unnamed(self, result: bytes, msgid: bytes, now: Millis) -> None:
+        """The document's REPLY, which does not say to what: to its own id, or to the only job."""
+        if self._held(msgid) is None:
+            if len(self.session.leases) != 1:
+                self._service.refuse("a REPLY to nobody knows which request")
+                return
+            (job,) = self.session.leases.values()
+            msgid = self._service.renderer.msgid(job)
+        self.reply(result, msgid, now)
+
+    def _has_timed_out(self, job: Job, now: Millis) -> bool:
+        """Whether the text means what it says, and another try may still help.
+
+        A worker kills a job when its time is over and answers with that text. The last such
+        answer is the job's result, as it always was.
+        """
+        timeout_ms = self._service.renderer.terms(job).timeout_ms
+        failures = job.policy.failures
+        return (
+            0 < timeout_ms <= now - job.started_at + EARLY_MS
+            and (failures < 0 or job.failures < failures)
+        )  # fmt: skip
 
     def _held(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""
@@ -181,3 +230,22 @@ class Hands:
             if other.state is LEASED and other.holder == self._holder:
                 return other
         return None
+
+
+def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> None:
+    """A worker that is not taken for the holder any more says what came of a job.
+
+    Its connection broke, or the server was restarted, while it ran; if nobody was given the job
+    since, its word counts: better than to run the job again.
+    """
+    if result in TIMED_OUT or failure_in(result, 0) is not None:
+        return
+    for job in named(broker, msgid):
+        if (
+            job.state in (State.READY, State.WAITING)
+            and job.attempts
+            and job.holder.startswith(HOLDERS)
+        ):
+            bare = result if job.origin == ORIGIN else as_stranger_knows_it(result)
+            broker.finish_late(job, job.holder, bare, now)
+            return

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from franca.core.model import Policy
+from franca.core.model import Backoff, Policy
 
 HEADERS_BYTES_MAX: Final = 4_096
 TIMEOUT_S_MAX: Final = 10 * 365 * 86_400
@@ -22,6 +22,7 @@ RETRIES_MAX: Final = 1_000_000
 REPLY_DELAY_MS: Final = 2_000
 """How much later than a job's timeout its worker, which enforces it, may say so."""
 RETRY_MS: Final = 1_000
+"""How long a failed job waits for its second try; every further one doubles it."""
 _KNOWN: Final = frozenset(
     (
         "reply-requested",
@@ -125,8 +126,7 @@ def number_in(headers: Mapping[str, str], name: str) -> int | None:
 class TermsReader:
     """Makes `Terms` of header texts, and remembers those that were met."""
 
-    def __init__(self, losses: int) -> None:
-        self._losses = losses
+    def __init__(self) -> None:
         self._known: dict[bytes, Terms] = {}
 
     def of(self, raw: bytes) -> Terms:
@@ -146,18 +146,30 @@ class TermsReader:
         guaranteed = is_set(headers, "guarantee")
         policy = Policy(
             failures=-1 if guaranteed else retries,
-            losses=self._losses,
+            losses=-1,
+            loss_is_failure=guaranteed,
+            backoff=Backoff.DOUBLING,
             delay_ms=RETRY_MS,
             lease_ms=timeout_s * 1000 + REPLY_DELAY_MS if timeout_s else 0,
+            expiry_is_failure=True,
+            never_given_up=guaranteed,
         )
         wants_result = is_set(headers, _REPLY_REQUESTED)
         return Terms(policy, wants_result, _forwarded(raw, headers), timeout_s * 1000)
 
 
 def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
-    if raw[:1] in (b"{", b"s") or not raw.isascii():
-        words = [n if v == "true" else f"{n}:{v}" for n, v in headers.items() if v != "false"]
-        raw = ",".join(words).encode()
+    """The headers for a worker. Job managers die of a timeout that is no whole number."""
+    if raw[:1] in (b"{", b"s") or not raw.isascii() or not headers.get("timeout", "0").isdigit():
+        words = [_word(name, value) for name, value in headers.items() if value != "false"]
+        raw = ",".join(word for word in words if word).encode()
     if is_set(headers, _REPLY_REQUESTED):
         return raw
     return raw + b",reply-requested" if raw else b"reply-requested"
+
+
+def _word(name: str, value: str) -> str:
+    if name == "timeout":
+        seconds = number_in({name: value}, name)
+        return f"timeout:{seconds}" if seconds is not None and seconds > 0 else ""
+    return name if value == "true" else f"{name}:{value}"

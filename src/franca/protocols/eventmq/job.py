@@ -129,6 +129,8 @@ class Intake:
 
     def new_job(self, frames: list[bytes]) -> tuple[NewJob, Terms]:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
+        if len(frames) < REQUEST_FRAMES:
+            raise Unfit("a REQUEST of too few frames")
         _, _, _, msgid, queue_frame, headers, body, *rest = frames
         limits = self._limits
         if len(msgid) * 2 > limits.name_bytes_max or len(queue_frame) > limits.name_bytes_max:
@@ -161,6 +163,13 @@ class Intake:
             terms,
         )
 
+    def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
+        """A job without headers and without an id of its own, for those that a rule makes."""
+        frames = [b"", b"", b"", b"", queue_frame, b"", body]
+        new, _ = self.new_job(frames)
+        new.once = False
+        return new
+
     def queue_for(self, frame: bytes) -> str:
         """The queue that a request for this one goes to."""
         try:
@@ -185,6 +194,17 @@ class Renderer:
     def __init__(self, terms: TermsReader) -> None:
         self._terms_of = terms.of
 
+    def terms(self, job: Job) -> Terms:
+        """What the headers of a job say."""
+        if job.origin != ORIGIN:
+            return self._terms_of(_headers_of(job))
+        extra = job.extra
+        return self._terms_of(_unpack(extra[1:]).headers if extra[:1] == _APART else extra)
+
+    def msgid(self, job: Job) -> bytes:
+        """The id under which workers and clients know a job."""
+        return msgid_of(job)
+
     def request(self, job: Job) -> bytes:
         """The REQUEST that gives a worker this job."""
         if job.origin != ORIGIN:
@@ -197,6 +217,13 @@ class Renderer:
         apart = _unpack(extra[1:])
         headers = self._terms_of(apart.headers).forwarded
         return long_request([msgid_of(job), apart.queue, headers, job.body, *apart.more])
+
+
+def wished_queue(new: NewJob) -> str:
+    """The queue that a job was meant for, where that is not the one it is in."""
+    if new.extra[:1] != _APART:
+        return ""
+    return _unpack(new.extra[1:]).queue.decode("utf-8", "replace")
 
 
 def _headers_of(job: Job) -> bytes:

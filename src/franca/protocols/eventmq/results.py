@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from franca.core.events import Finished
-from franca.core.model import Failure, Job, State
+from franca.core.model import Failure, State
 
 HOLDERS: Final = "eventmq "
 """What the holder's name of every worker of this protocol begins with."""
@@ -60,7 +60,7 @@ def result_of(event: Finished) -> bytes:
     return _encode({"value": _as_value(result)})
 
 
-def as_stranger_knows_it(job: Job, result: bytes) -> bytes:
+def as_stranger_knows_it(result: bytes) -> bytes:
     """A worker's result as a client of another protocol is given it: the bare value."""
     try:
         value = _decode(result).value

@@ -1,64 +1,104 @@
-"""EventMQ on this server: its settings, workers and schedulers, and the conversations it opens."""
+"""EventMQ on this server: its settings, workers, rules and topics, and the dialogues it opens."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import Final
 
 from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.job import Intake, Renderer
+from franca.protocols.eventmq.publish import SubscribeDoor, Topics
+from franca.protocols.eventmq.scheduler import Scheduling
 from franca.protocols.eventmq.wire import Voice
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Members
 
-LOOK_EVERY_MS = 1_000
+LOOK_EVERY_MS: Final = 1_000
+COMPLAIN_EVERY_MS: Final = 1_000
+
+Complain = Callable[[str], None]
 
 
 class EventmqSettings(Struct, frozen=True):
     """What an operator may choose."""
 
     remote_shutdown: str = "loopback"
+    """From whom an administrator's DISCONNECT is taken: `loopback`, `all` or `never`."""
     timezone: str = "UTC"
+    """Where cron lines are that name no time zone. The original knows only this one."""
 
 
 class EventmqService(Service):
-    """What all EventMQ connections share."""
+    """What all EventMQ connections share.
+
+    `request_stop` is called when an administrator asks for it, `complain` with what could not be
+    taken: peers have no ears for it. `handed` counts the jobs of each queue given to workers.
+    """
 
     name = "eventmq"
 
-    def __init__(self, broker: Broker, settings: EventmqSettings, rng: Random) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: EventmqSettings,
+        rng: Random,
+        request_stop: Callable[[], None],
+        complain: Complain,
+    ) -> None:
         self.broker = broker
         self.limits = broker.limits
         self.settings = settings
+        self.request_stop = request_stop
         self.voice = Voice(rng)
-        terms = TermsReader(broker.limits.losses_max)
-        self.intake = Intake(broker, terms)
-        self.renderer = Renderer(terms)
+        self.terms = TermsReader()
+        self.intake = Intake(broker, self.terms)
+        self.renderer = Renderer(self.terms)
+        self.scheduling = Scheduling(broker, self.intake, settings.timezone)
+        self.topics = Topics()
         self.workers_here = Members()
         self.schedulers = Members()
+        self.handed: dict[str, int] = defaultdict(int)
         self.refused = 0
+        self.stopping = False
+        self._complain = complain
+        self._complained_at: Millis = NEVER
+        self._now: Millis = NEVER
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
+        self._wait_for_room: dict[EventmqConversation, None] = {}
 
     def open(self, link: Link, now: Millis) -> EventmqConversation:
         """Begin the dialogue on a new link; nothing is said before the peer has spoken."""
         return EventmqConversation(self, link)
 
+    def doors(self) -> Mapping[str, Service]:
+        """Where messages are published, and where they are subscribed to."""
+        subscribe = SubscribeDoor(self.topics, self.limits, self.voice.name)
+        return {"eventmq_publish": PublishDoor(self), subscribe.name: subscribe}
+
     def tick(self, now: Millis) -> None:
-        """Send heartbeats, and let go of those who send none."""
+        """Send heartbeats, let go of those who send none, go on where room was waited for."""
+        self._now = now
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
             beat = self.heartbeat(now)
-            self.workers_here.beat(beat)
-            self.schedulers.beat(beat)
+            self.workers_here.tell(beat)
+            self.schedulers.tell(beat)
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_MS
             self.workers_here.lose_silent(now)
             self.schedulers.lose_silent(now)
+        if self._wait_for_room and not self.broker.refusing_new:
+            waiting, self._wait_for_room = self._wait_for_room, {}
+            for conversation in waiting:
+                conversation.go_on(now)
 
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""
@@ -66,8 +106,24 @@ class EventmqService(Service):
         return self.voice.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
 
     def refuse(self, reason: str) -> None:
-        """A message was not taken. Peers have no ears for it: it is counted."""
+        """A message was not taken: it is counted, and now and then the operator is told."""
         self.refused += 1
+        if self._now >= self._complained_at:
+            self._complained_at = self._now + COMPLAIN_EVERY_MS
+            self._complain(reason)
+
+    def wait_for_room(self, conversation: EventmqConversation) -> None:
+        """A request could not be kept: its conversation goes on when there is room."""
+        self._wait_for_room[conversation] = None
+
+    def wait_no_more(self, conversation: EventmqConversation) -> None:
+        """A conversation is over."""
+        self._wait_for_room.pop(conversation, None)
+
+    def may_stop(self, peer: Peer) -> bool:
+        """Whether this peer may stop the whole server."""
+        allowed = self.settings.remote_shutdown
+        return allowed == "all" or (allowed == "loopback" and peer.local)
 
     def name_for(self, identity: bytes, link: Link) -> str:
         """What a worker is called: its own name where that is text and nobody else's."""
@@ -80,6 +136,40 @@ class EventmqService(Service):
         taken = self.workers_here.by_name(name) or self.schedulers.by_name(name)
         return f"{name}@{link.id}" if taken is not None else name
 
+    # -- what operators ask -----------------------------------------------------------------------
+
     def workers(self) -> list[WorkerView]:
         """The workers that INFORMed and are still there."""
         return self.workers_here.views(self.name)
+
+    def ask_worker(self, name: str, what: str) -> bool:
+        """Give a worker no more jobs; one that is to stop is told that the broker leaves it."""
+        member = self.workers_here.by_name(name)
+        if member is None or what not in ("quiet", "stop"):
+            return False
+        if what == "stop":
+            member.party.stop()
+        else:
+            member.party.leave()
+        return True
+
+    def stop(self, now: Millis) -> None:
+        """The server is about to stop: nobody is given a job any more."""
+        self.stopping = True
+
+    def consumers(self) -> int:
+        """How many workers still run jobs."""
+        return self.workers_here.busy()
+
+
+class PublishDoor(Service):
+    """The listener for those who publish; whatever else is said there is understood too."""
+
+    name = "eventmq_publish"
+
+    def __init__(self, service: EventmqService) -> None:
+        self._service = service
+
+    def open(self, link: Link, now: Millis) -> EventmqConversation:
+        """Begin the dialogue with a publisher."""
+        return self._service.open(link, now)

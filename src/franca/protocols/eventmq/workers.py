@@ -7,11 +7,12 @@ jobs in silence, so from then on only its connection tells whether it lives.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from franca.core.model import Millis
+from franca.core.model import Job, Millis
 from franca.protocols.conversation import WorkerView
 from franca.protocols.eventmq.queues import Weighted
 
@@ -23,14 +24,23 @@ SILENCE_MS: Final = 10_000
 class Party(Protocol):
     """The conversation of a peer that INFORMed, as far as the registry needs to reach it."""
 
-    def beat(self, heartbeat: bytes) -> None:
-        """Say that the broker lives."""
+    def hear(self, message: bytes) -> None:
+        """Be told something, unless one does not even read."""
 
     def fell_silent(self, now: Millis) -> None:
         """Take the peer for gone."""
 
     def slots(self) -> int:
         """How many more jobs it would take now."""
+
+    def held(self) -> Iterable[Job]:
+        """The jobs that it has now."""
+
+    def leave(self) -> None:
+        """Give it no more jobs."""
+
+    def stop(self) -> None:
+        """Say goodbye, and give it no more jobs."""
 
 
 class Member(Struct, eq=False):
@@ -62,17 +72,20 @@ class Members:
         """It is gone."""
         self.all.pop(member, None)
 
-    def beat(self, heartbeat: bytes) -> None:
-        """Tell everybody that the broker lives."""
+    def tell(self, message: bytes) -> None:
+        """Tell everybody the same."""
         for member in self.all:
-            member.party.beat(heartbeat)
+            member.party.hear(message)
 
     def lose_silent(self, now: Millis) -> None:
         """Let go of those who were not heard for too long."""
         silent = [m for m in self.all if now - m.heard_at > SILENCE_MS and not m.leaving]
         for member in silent:
-            self.lost += 1
             member.party.fell_silent(now)
+
+    def busy(self) -> int:
+        """How many of them still run jobs."""
+        return sum(any(True for _ in member.party.held()) for member in self.all)
 
     def by_name(self, name: str) -> Member | None:
         """The member that goes by this name."""

@@ -1,0 +1,126 @@
+"""SCHEDULE and UNSCHEDULE: rules that make jobs, kept by the broker over restarts.
+
+A rule is known by what it calls and with what, as the original knows it: the same call scheduled
+again takes the place of the first, with whatever queue, interval and headers. A rule for a queue
+that no worker has spoken of makes its jobs in `default` until one does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha1
+from typing import Final
+
+from franca.core.broker import Broker
+from franca.core.model import Millis, Schedule
+from franca.protocols.eventmq.headers import is_set, number_in, read_headers
+from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
+
+FRAMES_OF_DOCUMENT: Final = 7
+FRAMES_WITH_INTERVAL: Final = 8
+_PREFIX: Final = f"{ORIGIN}:"
+_SECONDS_MAX: Final = 100 * 365 * 86_400
+_CRON_CHARS_MAX: Final = 256
+_NAMED: Final = ("args", "kwargs", "class_args", "class_kwargs", "path", "callable")
+_EMPTY: Final[Mapping[str, object]] = {
+    "args": [],
+    "kwargs": {},
+    "class_args": [],
+    "class_kwargs": {},
+}
+
+
+class Scheduling:
+    """Takes in rules and drops them. `timezone` is that of cron lines that name none."""
+
+    def __init__(self, broker: Broker, intake: Intake, timezone: str) -> None:
+        self._broker = broker
+        self._intake = intake
+        self._timezone = timezone
+
+    def schedule(self, frames: list[bytes], now: Millis) -> None:
+        """SCHEDULE in the code's form or the document's. `Refused` if it names no time."""
+        if len(frames) < FRAMES_OF_DOCUMENT:
+            raise Unfit("a SCHEDULE of too few frames")
+        interval, cron, headers, body = _parts(frames)
+        queue_frame = frames[4]
+        new = self._intake.plain_job(queue_frame, body)
+        schedule = Schedule(schedule_id(body), new)
+        if cron:
+            schedule.cron = _as_cronsim(cron)
+            schedule.timezone = headers.get("timezone", self._timezone)
+        else:
+            schedule.every_ms = int(interval * 1000)
+        runs = number_in(headers, "run_count")
+        if runs is None:
+            runs = number_in(headers, "run-count")
+        if runs is not None and runs >= 0:
+            if runs == 0:
+                self._broker.drop_schedule(schedule.id)
+                return
+            schedule.runs_left = runs
+        self._broker.put_schedule(schedule, now, fire_now=not is_set(headers, "nohaste"))
+
+    def unschedule(self, frames: list[bytes]) -> None:
+        """UNSCHEDULE: no more of what this message calls, by interval or by cron."""
+        if len(frames) < FRAMES_OF_DOCUMENT:
+            raise Unfit("an UNSCHEDULE of too few frames")
+        body = frames[6] if len(frames) == FRAMES_OF_DOCUMENT else frames[7]
+        self._broker.drop_schedule(schedule_id(body))
+
+    def adopt(self, queue: str) -> None:
+        """A worker speaks of this queue for the first time: rules that wished for it have it."""
+        for schedule in self._broker.schedules.by_id.values():
+            if schedule.id.startswith(_PREFIX) and wished_queue(schedule.job) == queue:
+                schedule.job.queue = queue
+                schedule.job.extra = b""
+                self._broker.amend_schedule(schedule)
+
+
+def schedule_id(body: bytes) -> str:
+    """What a rule is known by: the original's digest of the call, or one of what is no call."""
+    try:
+        call = json.loads(body)[1]
+        named = json.dumps(
+            {name: call.get(name, _EMPTY.get(name)) for name in _NAMED}, sort_keys=True
+        )
+        digest = sha1(named.encode(), usedforsecurity=False)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        digest = sha1(body, usedforsecurity=False)
+    return _PREFIX + digest.hexdigest()
+
+
+def _parts(frames: list[bytes]) -> tuple[float, str, dict[str, str], bytes]:
+    """Interval, cron line, headers and message, from wherever they stand."""
+    headers = read_headers(frames[5])
+    if len(frames) < FRAMES_WITH_INTERVAL:
+        interval = _seconds(headers.get("interval", "-1"))
+        cron = "" if interval > 0 else headers.get("cron", "")
+        body = frames[6]
+    else:
+        interval = _seconds(frames[6].decode("utf-8", "replace"))
+        cron = frames[8].decode("utf-8", "replace").strip() if len(frames) > 8 else ""
+        body = frames[7]
+        if interval >= 0:
+            cron = ""
+    if not cron and not 0 < interval <= _SECONDS_MAX:
+        raise Unfit("a schedule without an interval or a cron line")
+    if len(cron) > _CRON_CHARS_MAX:
+        raise Unfit(f"a cron line has at most {_CRON_CHARS_MAX} characters")
+    return interval, cron, headers, body
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1
+
+
+def _as_cronsim(cron: str) -> str:
+    """The same line with its fields where our library has them: seconds come first, not last."""
+    fields = cron.replace("?", "*").split()
+    if len(fields) == 6:
+        fields = [fields[5], *fields[:5]]
+    return " ".join(fields)
