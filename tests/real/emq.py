@@ -37,6 +37,10 @@ PACKAGES = (
 JOBS = "tests.real.programs.eventmq_jobs"
 ROLES = ("requests", "workers", "admin", "publish", "subscribe")
 
+NOTICES_SOON = {"HEARTBEAT_TIMEOUT": 2}
+"""Settings of a job manager that misses its broker after six seconds instead of fifteen."""
+
+NONE: Mapping[str, object] = {}
 P = TypeVar("P", bound=Program)
 
 _TRIES_S = 10.0
@@ -192,6 +196,12 @@ class Client(Program):
 
         eventually(look, f"{count} schedulers")
 
+    def until_idle(self) -> None:
+        """Wait until no job is waiting or running."""
+        eventually(
+            lambda: self.admin("STATUS")["inflight_messages_by_queue"] == {}, "an idle server"
+        )
+
     def until_slots(self, count: int) -> None:
         """Wait until the job managers together have so many free slots."""
 
@@ -273,7 +283,7 @@ class EmqStage:
         broker: Broker | str,
         queues: Sequence[tuple[int, str]] = ((10, "default"),),
         jobs: int = 1,
-        **settings: object,
+        settings: Mapping[str, object] = NONE,
     ) -> Manager:
         """`emq-jobmanager`: its jobs tell of themselves. `settings` are its own, by their names."""
         address = broker if isinstance(broker, str) else broker.addresses["workers"]
@@ -284,11 +294,11 @@ class EmqStage:
         }  # fmt: skip
         return self._script(Manager, "emq-jobmanager", given)
 
-    def scheduler(self, broker: Broker, **settings: object) -> Program:
+    def scheduler(self, broker: Broker) -> Program:
         """`emq-scheduler`, which keeps what it is told in its memory."""
         given = {
             "SCHEDULER_ADDR": broker.addresses["requests"],
-            "REDIS_STARTUP_ERROR_HARD_KILL": "false", **settings,
+            "REDIS_STARTUP_ERROR_HARD_KILL": "false",
         }  # fmt: skip
         return self._script(Program, "emq-scheduler", given)
 

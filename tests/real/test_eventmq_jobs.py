@@ -6,10 +6,10 @@ import hashlib
 import json
 import signal
 
-from tests.real.emq import JOBS, ORIGINAL, EmqStage, not_the_original
-from tests.real.kit import eventually
+from tests.real.emq import JOBS, ORIGINAL, EmqStage, Franca, not_the_original
+from tests.real.kit import counts, eventually
 
-MANY = 200
+MANY = 100
 
 
 def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(emq: EmqStage) -> None:
@@ -115,21 +115,26 @@ def test_what_a_job_raises_is_its_result(emq: EmqStage) -> None:
     assert manager.ran_before("last") == [["first"]]
 
 
-def test_a_job_is_given_up_after_its_timeout_and_its_retries(emq: EmqStage) -> None:
+def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(emq: EmqStage) -> None:
     broker = emq.broker()
-    manager = emq.job_manager(broker, jobs=2)
+    manager = emq.job_manager(broker, jobs=6)
     client = emq.client(broker)
-    go = emq.folder / "go"
-    client.defer("wait", "once", str(go), timeout=1)
-    client.defer("wait", "twice", str(go), timeout=1, retry_count=1)
-    client.defer("echo", "a new process")
+    never, go = str(emq.folder / "never"), emq.folder / "go"
+    client.defer("wait", "once", never, timeout=1)
+    client.defer("wait", "twice", never, timeout=1, retry_count=1)
+    client.defer("wait", "until it is done", str(go), timeout=1, guarantee=True)
 
-    assert manager.said("ran")["args"] == ["a new process"]
-    client.until_slots(2)
-    started = sorted(job["name"] for job in manager.heard("started"))
     # The original never tries again.
-    assert started == ["once", "twice"] + ([] if ORIGINAL else ["twice"])
-    client.until_waiting()
+    again = [] if ORIGINAL else ["twice", "until it is done"]
+    wanted = sorted(["once", "twice", "until it is done", *again])
+    assert sorted(manager.said("started")["name"] for _ in wanted) == wanted
+    go.touch()
+    assert ["until it is done"] in manager.ran(1 if ORIGINAL else 2)
+    if isinstance(broker, Franca):
+        client.until_idle()
+        found = counts(broker.server.port)
+        assert (found["retries"], found["dead"], found["total_failures"]) == (0, 0, 2)
+    assert manager.heard("started") == []
 
 
 @not_the_original

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.real.emq import JOBS, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, NOTICES_SOON, EmqStage, Franca, not_the_original
 
 BUFFERED = 50
-BACK_WITHIN_S = 20.0
-"""The job manager itself notices after three times five seconds without a word."""
+BACK_WITHIN_S = 10.0
+"""A job manager notices after three of its timeouts without a word; here these are two seconds."""
 
 
 @not_the_original
@@ -32,7 +32,7 @@ def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(emq: EmqS
 @not_the_original
 def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -> None:
     broker = emq.broker()
-    manager = emq.job_manager(broker)
+    manager = emq.job_manager(broker, settings=NOTICES_SOON)
     client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
@@ -56,7 +56,7 @@ def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -
 def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(emq: EmqStage) -> None:
     broker = emq.broker()
     assert isinstance(broker, Franca)
-    manager = emq.job_manager(broker)
+    manager = emq.job_manager(broker, settings=NOTICES_SOON)
     client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
