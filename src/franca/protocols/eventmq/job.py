@@ -94,7 +94,8 @@ def named(broker: Broker, msgid: bytes) -> list[Job]:
     """Every job in memory that goes by this id."""
     if msgid.startswith(b"job:") and msgid[4:].isdigit() and len(msgid) < 24:
         job = broker.jobs.get(int(msgid[4:]))
-        return [job] if job is not None and not job.name else []
+        if job is not None and not job.name:
+            return [job]
     jobs = broker.named(name_of(msgid))
     try:
         return jobs or broker.named(msgid.decode())

@@ -48,6 +48,8 @@ def _items(text: str) -> list[object]:
     value = _decoded(text)
     if value is None and text[0] in "[(":
         value = _decoded(f"[{text}]")
+    if value is None and text[0] in "[({":
+        raise BadQueues("a list of queues that cannot be read")
     if value is None:
         return [word.strip() for word in text.split(",") if word.strip()]
     if isinstance(value, (list, tuple)):

@@ -60,7 +60,23 @@ class Scheduling:
                 self._broker.drop_schedule(schedule.id)
                 return
             schedule.runs_left = runs
-        self._broker.put_schedule(schedule, now, fire_now=not is_set(headers, "nohaste"))
+        self._begin(schedule, now, hasty=not is_set(headers, "nohaste"))
+
+    def _begin(self, schedule: Schedule, now: Millis, *, hasty: bool) -> None:
+        """Put a rule in force. Its first run, if it is a hasty one, is already under way then.
+
+        So it happens even if the rule is taken back or replaced in the same breath. While there
+        is no room for new jobs it is left to the rule itself.
+        """
+        broker = self._broker
+        hasty_later = hasty and broker.refusing_new
+        broker.put_schedule(schedule, now, fire_now=hasty_later)
+        if hasty and not hasty_later:
+            if schedule.runs_left > 0:
+                schedule.runs_left -= 1
+            if schedule.runs_left == 0:
+                broker.drop_schedule(schedule.id)
+            broker.submit(schedule.job, now)
 
     def unschedule(self, frames: list[bytes]) -> None:
         """UNSCHEDULE: no more of what this message calls, by interval or by cron."""

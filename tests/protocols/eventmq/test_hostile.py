@@ -1,0 +1,108 @@
+"""Whatever a peer sends, the server stands and others are served."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from franca.core.limits import Limits
+from franca.protocols.eventmq import zmtp
+from tests.protocols.eventmq.puppet import VERSION, World
+
+COMMANDS = [
+    b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH",
+    b"KBYE", b"KBAI", b"DISCONNECT", b"HELLO", b"ACK", b"STATUS", b"ROUTER_SHOW_WORKERS",
+    b"ROUTER_SHOW_SCHEDULERS", b"", b"\xff",
+]  # fmt: skip
+PARTS = [
+    b"", b"worker", b"scheduler", b"default", b"\xff\xfe", b"[[10,\"default\"]]", b"reply-requested",
+    b"retry-count:1,guarantee", b"{'timeout': 1}", b"-1", b"5", b"* * * * *", b"x" * 300, b"\0",
+    b'["run", {"path": "a", "callable": "b", "args": []}]', b'{"error": "x"}', b"id",
+]  # fmt: skip
+
+messages = st.tuples(
+    st.sampled_from([b"", b"x"]),
+    st.sampled_from([VERSION, b"eMQP/2", b"?"]),
+    st.sampled_from(COMMANDS),
+    st.sampled_from([b"id", b"", b"\xff", b"admin:x"]),
+).flatmap(
+    lambda head: st.lists(st.sampled_from(PARTS), max_size=6).map(lambda rest: [*head, *rest])
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(messages, max_size=12), st.integers(0, 20_000))
+def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -> None:
+    world = World()
+    peer, other = world.peer(), world.worker(slots=3)
+    for frames in said:
+        peer.send(zmtp.message(frames))
+    world.pass_time(wait, other, step=1_000)
+    peer.hang_up()
+    assert world.peer().ask("STATUS")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_no_bytes_break_it(data: bytes, greeted: bool) -> None:
+    world = World()
+    peer = world.peer() if greeted else world.stranger()
+    peer.send(data)
+    assert world.peer().ask("STATUS")
+
+
+@pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
+def test_no_damaged_dialogue_breaks_it(door: str) -> None:
+    rng = Random(5)
+    whole = zmtp.GREETING + zmtp.ready(b"DEALER" if door == "eventmq" else b"SUB", b"me")
+    for part in ([b"", VERSION, b"INFORM", b"i", b"", b"worker"], [b"", VERSION, b"READY", b"i"]):
+        whole += zmtp.message(part)
+    world = World()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(rng.randrange(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        peer = world.stranger(door)
+        peer.send(bytes(damaged))
+        peer.hang_up()
+    assert world.peer().ask("STATUS")["inflight_messages_by_queue"] == {}
+
+
+def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
+    world = World(limits=Limits(turn_messages=8))
+    flooder, other = world.peer(), world.peer()
+    flood = zmtp.message([b"", VERSION, b"HEARTBEAT", b"i", b"1"]) * 100
+    world.engine.received(flooder.link, flood)
+    world.engine.received(other.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]))
+    world.engine.turn(world.now)
+    assert other.link.out
+    assert flooder.link.conversation.unread() > 0
+    world.run()
+    assert flooder.link.conversation.unread() == 0
+
+
+def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
+    world = World()
+    worker = world.worker(identity=b"w")
+    ready = zmtp.message([b"", VERSION, b"READY", b"i"])
+    worker.send(ready * 12_000)
+    shown = world.peer().ask("ROUTER_SHOW_WORKERS")
+    assert shown["connected_workers"]["w"]["available_slots"] == 10_000
+
+
+def test_a_frame_of_a_size_that_nobody_may_send_ends_the_dialogue_at_its_head() -> None:
+    world = World(limits=Limits(frame_bytes_max=1_000, body_bytes_max=1_000))
+    peer = world.peer()
+    peer.send(b"\x02" + (1_001).to_bytes(8, "big"))
+    assert peer.is_hung_up
+
+
+def test_who_never_finishes_a_message_is_hung_up_on() -> None:
+    world = World()
+    peer = world.peer()
+    peer.send(zmtp.more(b"") + zmtp.more(VERSION))
+    world.pass_time(40_000, step=500)
+    assert peer.is_hung_up

@@ -1,0 +1,426 @@
+"""Requests: handed to a worker, answered when that happens, and again with their result if asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import Demand, NewJob, OnHangUp, Policy, State
+from franca.protocols.eventmq import zmtp
+from tests.protocols.eventmq.puppet import VERSION, Given, World, call
+
+# -- the usual way ---------------------------------------------------------------------------------
+
+
+def test_a_request_reaches_a_free_worker_unchanged_but_for_the_wish_for_a_reply() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    msgid = client.request(call(), "default", "timeout:5")
+    assert worker.take() == Given(msgid, b"default", b"timeout:5,reply-requested", call())
+    assert client.words() == [("REPLY", msgid.decode())]
+
+
+def test_both_answers_wait_for_the_disk() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    assert not worker.waited_for_commit
+    client.request()
+    assert worker.waited_for_commit
+    assert client.waited_for_commit
+
+
+def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_free() -> None:
+    world = World()
+    worker, client = world.worker(slots=2), world.peer()
+    first, second, third = (client.request(body) for body in ("1", "2", "3"))
+    assert client.replies() == [(first.decode(),), (second.decode(),)]
+    status = client.ask("STATUS")
+    assert status["inflight_messages_by_queue"] == {"default": 3}
+    assert status["waiting_messages_by_queue"] == {"default": 1}
+    assert status["processed_messages_by_queue"] == {"default": 2}
+    one, two = worker.given()
+    worker.done(one)
+    assert client.replies() == [(third.decode(),)]
+    worker.done(worker.take())
+    worker.done(two)
+    status = client.ask("STATUS")
+    assert status["inflight_messages_by_queue"] == {}
+    assert status["waiting_messages_by_queue"] == {}
+    assert status["processed_messages_by_queue"] == {"default": 3}
+
+
+def test_a_buffered_request_outlives_the_server() -> None:
+    world = World()
+    msgid = world.peer().request(call())
+    world = world.restarted()
+    worker = world.worker(slots=1)
+    assert worker.take() == Given(msgid, b"default", b"reply-requested", call())
+
+
+def test_a_request_from_a_client_that_is_gone_is_run_all_the_same() -> None:
+    world = World()
+    client = world.peer()
+    client.request(b"1")
+    client.hang_up()
+    assert world.worker(slots=1).take().body == b"1"
+
+
+def test_one_request_in_two_deliveries_is_one_job_while_nobody_has_run_it() -> None:
+    world = World()
+    msgid = world.peer().request(call())
+    again = world.peer()
+    again.request(call(), msgid=msgid)
+    assert len(world.jobs()) == 1
+    world.worker(slots=1)
+    assert again.replies() == [(msgid.decode(),)]
+
+
+def test_the_same_id_with_another_message_is_another_job() -> None:
+    world = World()
+    client = world.peer()
+    msgid = client.request(b"1")
+    client.request(b"2", msgid=msgid)
+    worker = world.worker(slots=2)
+    first, second = worker.given()
+    assert (first.msgid, second.msgid) == (msgid, msgid)
+    worker.done(second, ready=False)
+    worker.done(first, ready=False)
+    assert world.jobs() == []
+
+
+def test_a_requests_kind_is_what_it_calls() -> None:
+    world = World()
+    world.peer().request(call("package.module:Class.method", 1))
+    job = world.job()
+    assert (job.kind, job.media) == ("package.module:Class.method", "json-call")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"plain", b"\xff\xfe", b'["run"]', b'["run", {"path": 1}]', b"[" * 100_000, b"NaN"],
+)
+def test_any_message_is_kept_and_handed_on_to_the_byte(body: bytes) -> None:
+    world = World()
+    world.peer().request(body)
+    assert world.job().kind == ""
+    assert world.worker(slots=1).take().body == body
+
+
+def test_ids_of_any_bytes_come_back_as_they_were() -> None:
+    world = World()
+    worker, client = world.worker(slots=9), world.peer()
+    for msgid in (b"\xff\x00\xfe", b"hex:00", b"job:1", b"a\0b", "ü".encode()):
+        client.request(msgid=msgid, headers="reply-requested")
+        given = worker.take()
+        assert given.msgid == msgid
+        worker.done(given)
+        begun, ended = client.heard()
+        assert (begun[4], ended[5]) == (msgid, msgid)
+    assert world.jobs() == []
+
+
+def test_further_frames_are_handed_on() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    client.say("REQUEST", "default", "guarantee", "body", "more", b"\xff", msgid=b"id")
+    (message,) = (m for m in worker.heard() if m[2] == b"REQUEST")
+    assert message[3:] == [
+        b"id", b"default", b"guarantee,reply-requested", b"body", b"more", b"\xff",
+    ]  # fmt: skip
+
+
+# -- queues ----------------------------------------------------------------------------------------
+
+
+def test_a_request_for_a_queue_that_nobody_spoke_of_goes_to_default_under_its_own_name() -> None:
+    world = World()
+    worker, client = world.worker((10, "default"), slots=2), world.peer()
+    for queue in (b"nowhere", b"\xff\xfe"):
+        client.request(queue=queue)
+        given = worker.take()
+        assert given.queue == queue
+    assert {job.queue for job in world.jobs()} == {"default"}
+
+
+def test_a_queue_is_known_once_a_worker_spoke_of_it_over_restarts_too() -> None:
+    world = World()
+    world.worker((10, "email")).hang_up()
+    world.peer().request(queue="email")
+    world = world.restarted()
+    world.peer().request(queue="email")
+    assert [job.queue for job in world.jobs()] == ["email", "email"]
+    assert world.worker((10, "default"), slots=2).given() == []
+    assert len(world.worker((10, "email"), slots=2).given()) == 2
+
+
+def test_an_empty_queue_name_is_default() -> None:
+    world = World()
+    world.peer().request(queue="")
+    assert world.worker(slots=1).take().queue == b""
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "heard"),
+    [
+        ('{"value": "b"}', '{"value": "b"}'),
+        ("bytes of any kind", "bytes of any kind"),
+        ('{"value": "an exception\'s text"}', '{"value": "an exception\'s text"}'),
+        ('{"value": null}', "true"),
+        ("", "true"),
+        ("null", "true"),
+    ],
+)
+def test_who_asks_for_a_reply_hears_of_the_hand_over_and_then_the_result(
+    result: str, heard: str
+) -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    msgid = client.request(call(), headers="reply-requested").decode()
+    assert client.words() == [("REPLY", msgid)]
+    worker.done(worker.take(), result)
+    assert client.words() == [("REPLY", heard, msgid)]
+
+
+def test_who_does_not_ask_hears_no_result() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    client.request(call())
+    client.heard()
+    worker.done(worker.take())
+    assert client.words() == []
+
+
+def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it() -> None:
+    world = World()
+    worker, client = world.worker(slots=2), world.peer(b"REQ")
+    msgid = client.request(call(), headers="reply-requested").decode()
+    assert client.words() == []
+    worker.done(worker.take())
+    assert client.words() == [("REPLY", '{"value": 1}', msgid)]
+    msgid = client.request(call()).decode()
+    assert client.words() == [("REPLY", msgid)]
+
+
+def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    msgid = client.request(call(), headers="reply-requested").decode()
+    client.heard()
+    worker.done(worker.take(), '{"error": "boom"}')
+    assert client.words() == [("REPLY", '{"error":"boom"}', msgid)]
+    assert world.job().state is State.DEAD
+
+
+def test_a_result_of_another_protocols_worker_is_a_value() -> None:
+    world = World()
+    client = world.peer()
+    for result, heard in ((b"", "true"), (b"text", '{"value":"text"}'), (b"\xff", "base64")):
+        client.request(call(), headers="reply-requested", msgid=b"id")
+        job = world.job()
+        session = world.broker.open_session("other", OnHangUp.KEEP, None)
+        world.broker.demand(Demand(session, ("default",)), world.now)
+        world.broker.finish(job, "other", result, world.now)
+        world.engine.deliver(world.now)
+        world.run()
+        said = client.replies()[-1]
+        assert heard in said[0]
+
+
+# -- envelopes --------------------------------------------------------------------------------------
+
+
+def test_an_envelope_of_sockets_in_between_is_on_every_answer() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    client.send(
+        zmtp.message(
+            [
+                b"\x00route",
+                b"r2",
+                b"",
+                VERSION,
+                b"REQUEST",
+                b"id",
+                b"default",
+                b"reply-requested",
+                b"x",
+            ]
+        )
+    )
+    worker.done(worker.take())
+    begun, ended = client.heard()
+    assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
+    assert (begun[4], begun[6]) == (b"REPLY", b"id")
+    assert ended[6:] == [b'{"value": 1}', b"id"]
+
+
+def test_a_delimiter_too_many_is_an_envelope_too() -> None:
+    world = World()
+    world.worker(slots=1)
+    client = world.peer(b"REQ")
+    client.send(zmtp.message([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
+    (reply,) = client.heard()
+    assert reply[:3] == [b"", b"", VERSION]
+
+
+# -- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b""],
+        [b"", b""],
+        [b"", VERSION],
+        [b"", VERSION, b"REQUEST"],
+        [b"", VERSION, b"REQUEST", b"id"],
+        [b"", VERSION, b"REQUEST", b"id", b"default", b""],
+        [VERSION, b"REQUEST", b"id", b"default", b"", b"x"],
+        [b"", b"HTTP/1.0", b"REQUEST", b"id", b"default", b"", b"x"],
+        [b"", VERSION, b"\xff\xfe", b"id"],
+        [b"", VERSION, b"DANCE", b"id"],
+        [b"", VERSION, b"REQUEST", b"i" * 513, b"default", b"", b"x"],
+        [b"", VERSION, b"REQUEST", b"id", b"q" * 1_025, b"", b"x"],
+        [b"", VERSION, b"REQUEST", b"id", b"default", b"h" * 4_097, b"x"],
+        [b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x" * 101],
+        [b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x", b"x" * 101],
+        [b"", VERSION, b"REPLY", b"id"],
+        [b"", VERSION, b"PUBLISH", b"id", b"topic"],
+        [b"", VERSION, b"SCHEDULE", b"id", b"default", b""],
+        [b"", VERSION, b"UNSCHEDULE", b"id", b"default", b""],
+    ],
+)
+def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[bytes]) -> None:
+    world = World(limits=Limits(body_bytes_max=100))
+    client = world.peer()
+    client.send(zmtp.message(frames))
+    assert world.service.refused == 1
+    assert len(world.complaints) == 1
+    assert world.jobs() == []
+    client.request(b"good")
+    assert len(world.jobs()) == 1
+
+
+def test_who_wants_a_result_hears_why_there_is_none() -> None:
+    world = World(limits=Limits(body_bytes_max=100))
+    client = world.peer()
+    msgid = client.request(b"x" * 101, headers="reply-requested").decode()
+    ((word, error, of),) = client.words()
+    assert (word, of) == ("REPLY", msgid)
+    assert "at most 100" in json.loads(error)["error"]
+
+
+def test_complaints_do_not_flood_the_log() -> None:
+    world = World()
+    client = world.peer()
+    for _ in range(100):
+        client.say("DANCE")
+    assert world.service.refused == 100
+    assert len(world.complaints) == 1
+    world.pass_time(2_000)
+    client.say("DANCE")
+    assert len(world.complaints) == 2
+
+
+# -- without room ---------------------------------------------------------------------------------------
+
+
+def test_without_room_on_the_disk_requests_wait_and_none_is_lost() -> None:
+    world = World()
+    client, other = world.peer(), world.worker(slots=1)
+    world.broker.refusing_new = True
+    client.request(b"1")
+    client.request(b"2")
+    assert world.jobs() == []
+    other.say("READY")
+    world.pass_time(1_000, other)
+    assert world.jobs() == []
+    world.broker.refusing_new = False
+    world.pass_time(100)
+    assert [given.body for given in other.given()] == [b"1", b"2"]
+
+
+def test_a_client_that_leaves_while_it_waits_for_room_leaves_nothing() -> None:
+    world = World()
+    client = world.peer()
+    world.broker.refusing_new = True
+    client.request(b"1")
+    client.hang_up()
+    world.broker.refusing_new = False
+    world.pass_time(100)
+    assert world.jobs() == []
+
+
+# -- peers that do not read -----------------------------------------------------------------------------
+
+
+def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> None:
+    world = World()
+    worker, client = world.worker(slots=3), world.peer()
+    assert client.link.conversation.drops
+    client.link.crowded = True
+    for body in ("1", "2", "3", "4"):
+        client.request(body)
+    assert len(worker.given()) == 3
+    assert client.words() == []
+    worker.say("READY")
+    assert client.words() == []
+    client.link.crowded = False
+    client.request("5")
+    worker.say("READY")
+    assert len(client.words()) == 1
+
+
+def test_results_pile_up_for_a_client_that_does_not_read_only_so_far() -> None:
+    world = World(limits=Limits(output_hard_bytes=1_000, output_soft_bytes=500))
+    worker, client = world.worker(slots=9), world.peer()
+    client.link.crowded = True
+    for _ in range(9):
+        client.request(call(), headers="reply-requested")
+        worker.done(worker.take(), b"x" * 50)
+    assert 0 < len(client.replies()) < 9
+    assert world.service.refused > 0
+
+
+def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:
+    worker = World().worker(slots=1)
+    assert not worker.link.conversation.drops
+
+
+# -- crossing -----------------------------------------------------------------------------------------------
+
+
+def test_a_job_of_another_protocol_is_shown_as_a_call() -> None:
+    world = World()
+    new = NewJob(
+        "default", "os.path.basename", b'["/a/b"]', Policy(lease_ms=60_000), "jid-1", "json-args"
+    )
+    world.broker.submit(new, world.now)
+    worker = world.worker(slots=1)
+    given = worker.take()
+    assert (given.msgid, given.queue) == (b"jid-1", b"default")
+    assert given.headers == b"timeout:60,reply-requested"
+    assert json.loads(given.body) == [
+        "run",
+        {
+            "callable": "basename", "path": "os.path", "args": ["/a/b"],
+            "kwargs": {}, "class_args": [], "class_kwargs": {},
+        },
+    ]  # fmt: skip
+    worker.done(given, '{"value": "b"}')
+    assert world.jobs() == []
+
+
+def test_a_job_without_a_name_is_known_by_its_number() -> None:
+    world = World()
+    world.broker.submit(NewJob("default", "k", b"x", Policy()), world.now)
+    worker = world.worker(slots=1)
+    given = worker.take()
+    assert given.msgid == b"job:1"
+    worker.done(given)
+    assert world.jobs() == []

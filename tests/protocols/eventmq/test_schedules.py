@@ -1,0 +1,327 @@
+"""SCHEDULE and UNSCHEDULE: on time, once for each moment, over restarts, in the queue they name."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.scheduler import schedule_id
+from franca.protocols.eventmq.service import EventmqSettings
+from tests.protocols.eventmq.puppet import START, Puppet, World, call
+
+MINUTE = 60_000
+
+
+def scheduled(
+    client: Puppet,
+    interval: str = "60",
+    cron: str = "",
+    *,
+    headers: str = "",
+    queue: str = "default",
+    body: bytes = b"",
+) -> None:
+    client.say("SCHEDULE", queue, headers, interval, body or call(), cron)
+
+
+def firings(world: World, worker: Puppet, ms: int, step: int = 1_000) -> list[int]:
+    """At which seconds from now jobs came, each done at once."""
+    found = []
+    began = world.now
+    while world.now < began + ms:
+        world.pass_time(step, step=step)
+        given = worker.given()
+        found += [(world.now - began) // 1000] * len(given)
+        for one in given:
+            worker.done(one)
+        worker.say("HEARTBEAT", "1")
+    return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def worker(world: World) -> Puppet:
+    return world.worker(slots=4)
+
+
+def test_an_interval_runs_now_and_then_on_its_grid(world: World, worker: Puppet) -> None:
+    scheduled(world.peer())
+    assert firings(world, worker, 3 * MINUTE + 5_000) == [1, 60, 120, 180]
+
+
+def test_the_hasty_run_happens_whatever_is_said_next(world: World, worker: Puppet) -> None:
+
+    head = [b"", b"eMQP/1.0"]
+    rest = [b"id", b"default", b"", b"60", call(), b""]
+    world.peer().send(
+        zmtp.message([*head, b"SCHEDULE", *rest])
+        + zmtp.message([*head, b"SCHEDULE", *rest])
+        + zmtp.message([*head, b"UNSCHEDULE", *rest])
+    )
+    assert len(worker.given()) == 2
+    assert world.broker.schedules.by_id == {}
+
+
+def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -> None:
+    world.broker.refusing_new = True
+    scheduled(world.peer())
+    world.pass_time(5_000, worker)
+    assert worker.given() == []
+    world.broker.refusing_new = False
+    world.pass_time(100)
+    assert len(worker.given()) == 1
+
+
+def test_without_haste_the_first_run_is_one_interval_later(world: World, worker: Puppet) -> None:
+    scheduled(world.peer(), headers="nohaste")
+    assert firings(world, worker, 2 * MINUTE + 5_000) == [60, 120]
+
+
+def test_a_run_count_ends_it_and_the_first_run_counts(world: World, worker: Puppet) -> None:
+    scheduled(world.peer(), headers="run_count:3")
+    assert firings(world, worker, 10 * MINUTE) == [1, 60, 120]
+    assert world.broker.schedules.by_id == {}
+    scheduled(world.peer(), headers="nohaste,run_count:2")
+    assert firings(world, worker, 10 * MINUTE) == [60, 120]
+    scheduled(world.peer(), headers="run_count:0")
+    assert firings(world, worker, 10 * MINUTE) == []
+
+
+def test_a_fired_job_looks_like_a_schedulers_request(world: World, worker: Puppet) -> None:
+    scheduled(world.peer(), headers="guarantee", body=call("a.b", 1))
+    world.pass_time(100)
+    given = worker.take()
+    assert (given.queue, given.headers, given.body) == (
+        b"default", b"reply-requested", call("a.b", 1),
+    )  # fmt: skip
+
+
+def test_each_firing_has_an_id_of_its_own(world: World, worker: Puppet) -> None:
+    scheduled(world.peer(), "1")
+    world.pass_time(3_100, worker)
+    ids = [given.msgid for given in worker.given()]
+    assert len(set(ids)) == len(ids) == 4
+
+
+# -- cron ---------------------------------------------------------------------------------------------
+
+
+def seconds_to(text: str) -> int:
+    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return int(moment.timestamp()) - START // 1000
+
+
+def test_cron_runs_now_and_when_it_says(world: World, worker: Puppet) -> None:
+    """The world begins at 14:13:20 UTC."""
+    scheduled(world.peer(), "-1", "*/15 * * * *", queue="default")
+    assert firings(world, worker, 3_600_000, 10_000) == [10, 100, 1_000, 1_900, 2_800]
+
+
+def test_cron_keeps_its_queue_and_its_count(world: World) -> None:
+    worker = world.worker((10, "email"), slots=4)
+    scheduled(world.peer(), "-1", "* * * * *", queue="email", headers="nohaste,run_count:2")
+    assert firings(world, worker, 10 * MINUTE, 10_000) == [40, 100]
+
+
+def test_six_fields_have_their_seconds_last_as_the_originals_library_has_them(
+    world: World, worker: Puppet
+) -> None:
+    scheduled(world.peer(), "-1", "* * * * * 30", headers="nohaste")
+    assert firings(world, worker, 2 * MINUTE) == [10, 70]
+
+
+@pytest.mark.parametrize("cron", ["@hourly", "0 * * * ?"])
+def test_macros_and_question_marks(world: World, worker: Puppet, cron: str) -> None:
+    scheduled(world.peer(), "-1", cron, headers="nohaste")
+    assert firings(world, worker, 2 * 3_600_000, 5_000) == [2_800, 6_400]
+
+
+@pytest.mark.parametrize(
+    ("headers", "settings", "moment"),
+    [
+        ("nohaste", EventmqSettings(), "2026-09-22T03:30"),
+        ("nohaste,timezone:Europe/Berlin", EventmqSettings(), "2026-09-22T01:30"),
+        ("nohaste", EventmqSettings(timezone="Europe/Berlin"), "2026-09-22T01:30"),
+    ],
+)
+def test_cron_is_read_in_utc_unless_told_otherwise(
+    headers: str, settings: EventmqSettings, moment: str
+) -> None:
+    world = World(settings=settings)
+    scheduled(world.peer(), "-1", "30 3 * * *", headers=headers)
+    (schedule,) = world.broker.schedules.by_id.values()
+    assert (schedule.next_at - START) // 1000 == seconds_to(moment)
+
+
+# -- the document's form --------------------------------------------------------------------------------
+
+
+def test_seven_frames_take_their_time_from_the_headers(world: World, worker: Puppet) -> None:
+    client = world.peer()
+    client.say("SCHEDULE", "default", "interval:60,nohaste", call("a.b"))
+    assert firings(world, worker, 2 * MINUTE + 1_000) == [60, 120]
+    client.say("UNSCHEDULE", "default", "", call("a.b"))
+    assert world.broker.schedules.by_id == {}
+    client.say("SCHEDULE", "default", '{"cron": "0,30 * * * *", "nohaste": true}', call("a.b"))
+    (schedule,) = world.broker.schedules.by_id.values()
+    assert schedule.cron == "0,30 * * * *"
+    client.say("SCHEDULE", "default", "cron:0,20 * * * *,nohaste", call("a.b"))
+    (schedule,) = world.broker.schedules.by_id.values()
+    assert schedule.cron == "0,20 * * * *"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("default", "", call()),
+        ("default", "interval:0", call()),
+        ("default", "interval:x", call()),
+        ("default", "cron:x", call()),
+        ("default", "cron:0 0 31 2 *", call()),
+        ("default", "timezone:Mars/Base,cron:* * * * *", call()),
+        ("default", "", "-1", call(), ""),
+        ("default", "", "0", call(), ""),
+        ("default", "", "nan", call(), ""),
+        ("default", "", "inf", call(), ""),
+        ("default", "", "1e300", call(), ""),
+        ("default", "", "-1", call(), "x" * 300),
+        ("default", "", "-1", call(), "1 2 3"),
+        ("default", "", "5", b"x" * 101, ""),
+    ],
+)
+def test_a_schedule_without_a_time_is_refused(parts: tuple[str | bytes, ...]) -> None:
+    world = World(limits=Limits(body_bytes_max=200))
+    if len(parts) == 5 and len(parts[3]) == 101:
+        parts = (*parts[:3], b"x" * 201, parts[4])
+    world.peer().say("SCHEDULE", *parts)
+    assert world.broker.schedules.by_id == {}
+    assert world.service.refused == 1
+
+
+# -- the same rule again, and none -------------------------------------------------------------------------
+
+
+def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
+    world: World, worker: Puppet
+) -> None:
+    client = world.peer()
+    scheduled(client, "10", headers="nohaste", body=call("a.b", 1))
+    scheduled(client, "-1", "0 0 1 1 *", headers="nohaste", body=call("a.b", 1))
+    scheduled(client, "60", headers="nohaste", body=call("a.b", 1))
+    scheduled(client, "90", headers="nohaste", body=call("a.b", 2))
+    assert len(world.broker.schedules.by_id) == 2
+    assert firings(world, worker, 95_000) == [60, 90]
+
+
+@pytest.mark.parametrize(("interval", "cron"), [("60", ""), ("-1", "* * * * *")])
+def test_unschedule_ends_it_by_interval_or_cron_whatever_else_it_says(
+    world: World, worker: Puppet, interval: str, cron: str
+) -> None:
+    client = world.peer()
+    scheduled(client, interval, cron, headers="nohaste")
+    client.say("UNSCHEDULE", "other", "", "-1", call(), "")
+    assert firings(world, worker, 5 * MINUTE, 10_000) == []
+
+
+def test_the_digest_is_the_originals() -> None:
+    """sha1 over the sorted JSON of six members, as its scheduler computes it."""
+    body = json.dumps(
+        ["run", {"path": "os.path", "callable": "basename", "args": ["/a"], "kwargs": {"b": 1},
+                 "class_args": [], "class_kwargs": {}, "more": 1}]
+    ).encode()  # fmt: skip
+    assert schedule_id(body) == "eventmq:33a9ee44db861d308ab22a6fa32ba8af74f1b96d"
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'["run"]', b'["run", 5]', b"[" * 100_000])
+def test_what_is_no_call_has_a_digest_too(body: bytes) -> None:
+    assert schedule_id(body).startswith("eventmq:")
+
+
+# -- queues -------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_for_an_unknown_queue_runs_in_default_until_a_worker_speaks_of_it(
+    world: World, worker: Puppet
+) -> None:
+    scheduled(world.peer(), "10", queue="email")
+    world.pass_time(100)
+    given = worker.take()
+    assert given.queue == b"email"
+    world = world.restarted()
+    mailer = world.worker((10, "email"), slots=1)
+    world.pass_time(10_000, mailer)
+    assert mailer.take().queue == b"email"
+    world = world.restarted()
+    world.pass_time(10_000)
+    assert world.worker((10, "email"), slots=1).take().queue == b"email"
+
+
+# -- restarts -------------------------------------------------------------------------------------------------
+
+
+def test_rules_survive_a_restart_and_keep_to_their_grid(world: World, worker: Puppet) -> None:
+    scheduled(world.peer())
+    assert firings(world, worker, 90_000) == [1, 60]
+    world = world.restarted()
+    worker = world.worker(slots=1)
+    assert firings(world, worker, 2 * MINUTE) == [30, 90]
+
+
+def test_what_was_missed_while_the_server_was_down_is_run_once(
+    world: World, worker: Puppet
+) -> None:
+    scheduled(world.peer(), "10")
+    assert firings(world, worker, 5_000) == [1]
+    world = world.restarted(world.now + 10 * MINUTE)
+    worker = world.worker(slots=4)
+    assert firings(world, worker, 21_000) == [1, 5, 15]
+
+
+def test_a_firing_is_once_whether_the_server_dies_before_or_after_it(world: World) -> None:
+    scheduled(world.peer(), "60", headers="nohaste")
+    world.pass_time(MINUTE - 100)
+    world = world.restarted()
+    world.pass_time(200)
+    assert len(world.jobs()) == 1
+    world = world.restarted()
+    world.pass_time(200)
+    assert len(world.jobs()) == 1
+
+
+def test_a_run_count_goes_on_where_it_was(world: World, worker: Puppet) -> None:
+    scheduled(world.peer(), "60", headers="run_count:3")
+    assert firings(world, worker, 70_000) == [1, 60]
+    world = world.restarted()
+    worker = world.worker(slots=4)
+    assert firings(world, worker, 10 * MINUTE) == [50]
+
+
+# -- schedulers of the original ---------------------------------------------------------------------------------
+
+
+def test_a_scheduler_that_connects_is_obeyed_and_hears_of_unschedules(world: World) -> None:
+    scheduler, client, worker = world.worker(role="scheduler"), world.peer(), world.worker(slots=1)
+    msgid = scheduler.request(call(), headers="reply-requested").decode()
+    assert scheduler.words() == [("REPLY", msgid)]
+    worker.done(worker.take())
+    scheduler.heard()
+    scheduled(client, body=call("a.b"))
+    assert scheduler.words() == []
+    client.say("UNSCHEDULE", "default", "", "-1", call("a.b"), "")
+    ((word, *rest),) = scheduler.words()
+    assert (word, rest[3]) == ("UNSCHEDULE", call("a.b").decode())
+
+
+def test_a_scheduler_takes_no_jobs(world: World) -> None:
+    scheduler = world.worker(role="scheduler")
+    scheduler.say("READY")
+    world.peer().request()
+    assert scheduler.given() == []

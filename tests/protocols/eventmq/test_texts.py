@@ -1,0 +1,151 @@
+"""Headers and queues, in all the ways in which they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import Backoff
+from franca.protocols.eventmq.headers import TermsReader, read_headers
+from franca.protocols.eventmq.queues import BadQueues, read_queues
+
+# -- headers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "headers"),
+    [
+        (b"", {}),
+        (b"   ", {}),
+        (b"reply-requested", {"reply-requested": "true"}),
+        (b"reply-requested,guarantee", {"reply-requested": "true", "guarantee": "true"}),
+        (b" Reply-Requested , timeout: 5 ", {"reply-requested": "true", "timeout": "5"}),
+        (b"retry-count:3,timeout:10", {"retry-count": "3", "timeout": "10"}),
+        (b'{"reply-requested": true, "timeout": 5}', {"reply-requested": "true", "timeout": "5"}),
+        (b"{'reply-requested': True, 'timeout': 5}", {"reply-requested": "true", "timeout": "5"}),
+        (b"{'guarantee': False}", {"guarantee": "false"}),
+        (b"{'guarantee': None}", {"guarantee": "false"}),
+        (b"{}", {}),
+        (b"set()", {}),
+        (b"{'guarantee', 'timeout:5'}", {"guarantee": "true", "timeout": "5"}),
+        (b"{broken", {"{broken": "true"}),
+        (b"cron:0,30 * * * *,nohaste", {"cron": "0,30 * * * *", "nohaste": "true"}),
+        (b"nohaste,cron:1,2,3 0 * * *", {"nohaste": "true", "cron": "1,2,3 0 * * *"}),
+        (b",,", {}),
+        (b"\xff\xfe", {"\ufffd\ufffd": "true"}),
+    ],
+)
+def test_headers_are_read_however_they_are_written(raw: bytes, headers: dict[str, str]) -> None:
+    assert read_headers(raw) == headers
+
+
+@pytest.mark.parametrize(
+    ("raw", "forwarded"),
+    [
+        (b"", b"reply-requested"),
+        (b"reply-requested", b"reply-requested"),
+        (b"timeout:5", b"timeout:5,reply-requested"),
+        (b"guarantee,reply-requested,x", b"guarantee,reply-requested,x"),
+        (b"{'timeout': 5, 'guarantee': True}", b"timeout:5,guarantee,reply-requested"),
+        (b'{"reply-requested": true}', b"reply-requested"),
+        (b'{"reply-requested": false}', b"reply-requested"),
+        # A job manager dies of these, and with it all jobs that it runs.
+        (b"timeout:abc", b"reply-requested"),
+        (b"timeout:1.5,guarantee", b"timeout:1,guarantee,reply-requested"),
+        (b"timeout:-1", b"reply-requested"),
+        (b"timeout", b"reply-requested"),
+    ],
+)
+def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: bytes) -> None:
+    assert TermsReader().of(raw).forwarded == forwarded
+
+
+def test_what_headers_mean() -> None:
+    read = TermsReader().of
+    plain = read(b"")
+    assert not plain.wants_result
+    assert (plain.policy.failures, plain.policy.lease_ms) == (0, 0)
+    assert plain.policy.expiry_is_failure
+    assert not plain.policy.loss_is_failure
+    assert read(b"reply-requested").wants_result
+    assert read(b"timeout:5").policy.lease_ms == 7_000
+    assert read(b"timeout:5").timeout_ms == 5_000
+    assert read(b"retry-count:3").policy.failures == 3
+    guaranteed = read(b"guarantee").policy
+    assert (guaranteed.failures, guaranteed.never_given_up) == (-1, True)
+    assert (guaranteed.backoff, guaranteed.delay_ms) == (Backoff.DOUBLING, 1_000)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"timeout:nan",
+        b"timeout:inf",
+        b"timeout:1e300",
+        b"retry-count:x",
+        b"retry-count:-5",
+        b"{" * 4000,
+    ],
+)
+def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
+    terms = TermsReader().of(raw)
+    assert terms.policy.lease_ms >= 0
+    assert terms.policy.failures >= 0
+
+
+def test_terms_are_remembered_but_not_without_end() -> None:
+    reader = TermsReader()
+    assert reader.of(b"timeout:1") is reader.of(b"timeout:1")
+    for number in range(5_000):
+        reader.of(b"timeout:%d" % number)
+    assert len(reader._known) <= 1_000
+
+
+# -- queues ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "queues"),
+    [
+        (b"", [(10, "default")]),
+        (b"[]", [(10, "default")]),
+        (b'[[10, "default"], [15, "email"]]', [(10, "default"), (15, "email")]),
+        (b"[[10, 'default'], [15, 'email']]", [(10, "default"), (15, "email")]),
+        (b"((10, 'default'), (15, 'email'))", [(10, "default"), (15, "email")]),
+        (b"[40, 'email'],[10, 'default']", [(40, "email"), (10, "default")]),
+        (b'[40, "email"],[10, "default"]', [(40, "email"), (10, "default")]),
+        (b"[40, 'email']", [(40, "email")]),
+        (b'[40, "email"]', [(40, "email")]),
+        (b"email", [(10, "email")]),
+        (b"email,default", [(10, "email"), (10, "default")]),
+        (b'["email", "default"]', [(10, "email"), (10, "default")]),
+        (b'[[5, "a"], [7, "a"]]', [(5, "a")]),
+        (b'[[1.9, "a"], [-3, "b"]]', [(1, "a"), (-3, "b")]),
+        (b'[[1e300, "a"]]', [(1_000_000, "a")]),
+        ('[[1, "ü"]]'.encode(), [(1, "ü")]),
+    ],
+)
+def test_queues_are_read_however_they_are_written(
+    raw: bytes, queues: list[tuple[int, str]]
+) -> None:
+    assert list(read_queues(raw, 1_024)) == queues
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'[[10, ""]]',
+        b'[["default", 10]]',
+        b"[[10]]",
+        b"[[[10, 1]]]",
+        b"{}x",
+        b"5",
+        b'[[true, "a"]]',
+        b"q" * 1_025,
+        b"[" * 10_000,
+        b"x" * 70_000,
+        b"[" + b",".join(b'[1,"%d"]' % n for n in range(1_025)) + b"]",
+    ],
+)
+def test_what_names_no_queues_is_refused(raw: bytes) -> None:
+    with pytest.raises(BadQueues):
+        read_queues(raw, 1_024)

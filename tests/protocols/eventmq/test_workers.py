@@ -1,0 +1,395 @@
+"""Workers: how they come, which is next, how they leave, and what becomes of their jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.workers import BEAT_EVERY_MS, SILENCE_MS
+from tests.protocols.eventmq.puppet import Puppet, World, call
+
+# -- coming ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ('[[10, "default"]]', "worker"),
+        ("", "worker"),
+        ("default", "worker"),
+        ("[10, 'default']", "WORKER"),
+        ("default",),
+        (),
+    ],
+)
+def test_an_inform_is_acknowledged_and_followed_by_a_heartbeat(parts: tuple[str, ...]) -> None:
+    world = World()
+    worker = world.peer()
+    msgid = worker.say("INFORM", *parts)
+    ack, heartbeat = worker.heard()
+    assert ack[2:3] + ack[4:] == [b"ACK", msgid]
+    assert (heartbeat[2], heartbeat[4]) == (b"HEARTBEAT", b"1790000000.000")
+    worker.say("READY")
+    world.peer().request(b"1")
+    assert worker.take().body == b"1"
+
+
+@pytest.mark.parametrize("parts", [("[[10]]", "worker"), ("", "dancer")])
+def test_an_inform_that_makes_no_sense_is_not_acknowledged(parts: tuple[str, str]) -> None:
+    world = World()
+    worker = world.peer()
+    worker.say("INFORM", *parts)
+    assert worker.heard() == []
+    assert world.service.refused == 1
+
+
+def test_who_never_informed_is_given_nothing() -> None:
+    world = World()
+    world.peer().request()
+    worker = world.peer()
+    worker.say("READY")
+    assert worker.heard() == []
+
+
+def test_everybody_is_sent_heartbeats() -> None:
+    world = World()
+    worker, scheduler, client = world.worker(), world.worker(role="scheduler"), world.peer()
+    client.request()
+    world.pass_time(4 * BEAT_EVERY_MS, worker, scheduler)
+    assert [m[2] for m in worker.heard()] == [b"HEARTBEAT"] * 4
+    assert [m[2] for m in scheduler.heard()] == [b"HEARTBEAT"] * 4
+    assert client.heard() == []
+
+
+def test_commands_in_small_letters_are_understood() -> None:
+    world = World()
+    worker = world.peer()
+    worker.say("inform", "", "worker")
+    assert worker.heard()[0][2] == b"ACK"
+
+
+# -- who is next -------------------------------------------------------------------------------------
+
+
+def bodies(*workers: Puppet) -> list[list[str]]:
+    return [[given.body.decode() for given in worker.given()] for worker in workers]
+
+
+def test_the_least_recently_used_worker_is_next_however_many_slots_others_have() -> None:
+    world = World()
+    client = world.peer()
+    a, b = world.worker(slots=3), world.worker(slots=1)
+    for body in "1234":
+        client.request(body)
+    assert bodies(a, b) == [["1", "3", "4"], ["2"]]
+
+
+def test_so_it_is_for_requests_that_come_at_once() -> None:
+
+    world = World()
+    client = world.peer()
+    a, b = world.worker(slots=2), world.worker(slots=2)
+    client.send(
+        b"".join(
+            zmtp.message([b"", b"eMQP/1.0", b"REQUEST", b"id" + n, b"default", b"", n])
+            for n in (b"1", b"2", b"3", b"4")
+        )
+    )
+    assert bodies(a, b) == [["1", "3"], ["2", "4"]]
+
+
+def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots() -> None:
+    world = World()
+    client = world.peer()
+    light = world.worker((10, "default"), slots=4)
+    heavy = world.worker((20, "default"), slots=2)
+    for body in "1234":
+        client.request(body)
+    assert bodies(light, heavy) == [["3", "4"], ["1", "2"]]
+    heavy.say("READY")
+    client.request("5")
+    assert bodies(light, heavy) == [[], ["5"]]
+
+
+def test_the_lightest_worker_comes_after_those_of_other_protocols() -> None:
+    world = World()
+    client = world.peer()
+    light = world.worker((5, "default"), slots=1)
+    usual = world.worker((10, "default"), slots=1)
+    client.request("1")
+    client.request("2")
+    assert bodies(light, usual) == [["2"], ["1"]]
+
+
+def test_a_free_slot_takes_from_its_queues_in_the_order_in_which_they_were_named() -> None:
+    world = World()
+    client = world.peer()
+    worker = world.worker((10, "a"), (90, "b"))
+    client.request("1", "b")
+    client.request("2", "a")
+    client.request("3", "b")
+    for _ in range(3):
+        worker.say("READY")
+    assert bodies(worker) == [["2", "1", "3"]]
+
+
+def test_a_slot_counts_for_all_queues_of_its_worker() -> None:
+    world = World()
+    client = world.peer()
+    worker = world.worker((10, "a"), (10, "b"), slots=1)
+    client.request("1", "a")
+    client.request("2", "b")
+    assert bodies(worker) == [["1"]]
+
+
+# -- leaving -----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_hangs_up_leaves_its_jobs_to_others() -> None:
+    world = World()
+    lost, other = world.worker(slots=2), world.worker()
+    client = world.peer()
+    client.request("1")
+    client.request("2")
+    lost.hang_up()
+    other.say("READY")
+    other.say("READY")
+    assert bodies(other) == [["1", "2"]]
+    assert len(client.replies()) == 2  # each was handed over once, as far as clients care
+
+
+def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
+    world = World()
+    lost = world.worker(slots=1)
+    world.peer().request()
+    lost.hang_up(unheard=True)
+    assert (world.job().losses, world.job().attempts) == (0, 0)
+
+
+def test_a_silent_worker_is_taken_for_gone() -> None:
+    world = World()
+    silent, other = world.worker(slots=1), world.worker()
+    world.peer().request()
+    world.pass_time(SILENCE_MS - 500, other)
+    other.say("READY")
+    assert other.given() == []
+    world.pass_time(2_000, other)
+    assert len(other.given()) == 1
+    assert world.service.workers_here.lost == 1
+    assert not silent.is_hung_up
+
+
+@pytest.mark.parametrize("word", ["HEARTBEAT", "READY", "HELLO", "DANCE"])
+def test_any_message_is_a_heartbeat(word: str) -> None:
+    world = World()
+    worker = world.worker()
+    for _ in range(10):
+        world.pass_time(SILENCE_MS // 2)
+        worker.say(word)
+    assert len(world.service.workers()) == 1
+
+
+def test_a_worker_that_was_taken_for_gone_may_inform_again() -> None:
+    world = World()
+    worker = world.worker(slots=1)
+    world.pass_time(2 * SILENCE_MS)
+    worker.heard()
+    worker.say("READY")
+    world.peer().request()
+    assert worker.given() == []
+    worker.say("INFORM", "", "worker")
+    worker.say("READY")
+    assert len(worker.given()) == 1
+
+
+@pytest.mark.parametrize("goodbye", ["KBYE", "KBAI", "DISCONNECT"])
+def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: str) -> None:
+    world = World()
+    worker, client = world.worker(slots=2), world.peer()
+    client.request("1", headers="reply-requested")
+    given = worker.take()
+    worker.say(goodbye)
+    client.request("2")
+    world.pass_time(300_000, step=1_000)
+    assert worker.given() == []
+    assert world.peer().ask("ROUTER_SHOW_WORKERS")["connected_workers"] == {}
+    worker.done(given, ready=False)
+    assert ("REPLY", '{"value": 1}', given.msgid.decode()) in client.words()
+    assert [job.body for job in world.jobs()] == [b"2"]
+    assert world.service.workers() == []
+
+
+def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() -> None:
+    world = World()
+    worker, other = world.worker(slots=1), world.worker()
+    world.peer().request("1")
+    worker.say("KBYE")
+    other.say("READY")
+    assert bodies(other) == [[]]
+    worker.hang_up()
+    assert bodies(other) == [["1"]]
+
+
+def test_a_disconnect_is_answered_with_the_word_that_real_peers_know() -> None:
+    world = World()
+    worker = world.worker()
+    worker.say("DISCONNECT")
+    assert worker.words() == [("KBYE",)]
+    assert world.stop_requests == 0
+
+
+def test_a_client_that_says_goodbye_hears_no_more() -> None:
+    world = World()
+    client, worker = world.peer(), world.worker()
+    client.request(headers="reply-requested")
+    client.say("KBYE")
+    worker.say("READY")
+    worker.done(worker.take())
+    assert client.words() == []
+
+
+def test_a_worker_may_inform_again_and_keeps_what_it_holds() -> None:
+    world = World()
+    worker, client = world.worker((10, "a"), slots=2), world.peer()
+    client.request("1", "a")
+    given = worker.take()
+    worker.say("INFORM", '[[10, "b"]]', "worker")
+    worker.heard()
+    client.request("2", "a")
+    client.request("3", "b")
+    assert bodies(worker) == [[]]  # its slots are those it says READY for from now on
+    worker.say("READY")
+    assert bodies(worker) == [["3"]]
+    worker.done(given, ready=False)
+    assert sorted(job.body for job in world.jobs()) == [b"2", b"3"]
+
+
+# -- replies ------------------------------------------------------------------------------------------
+
+
+def test_a_reply_of_somebody_else_changes_nothing() -> None:
+    world = World()
+    worker, other = world.worker(slots=1), world.worker()
+    world.peer().request()
+    given = worker.take()
+    other.say("REPLY", "x", given.msgid)
+    world.peer().say("REPLY", "x", given.msgid)
+    other.say("REPLY", "x", "nobody knows")
+    assert world.job().state is State.LEASED
+
+
+def test_the_documents_reply_is_to_its_own_id_or_to_the_only_job() -> None:
+    world = World()
+    worker, client = world.worker(slots=4), world.peer()
+    client.request("1")
+    client.request("2")
+    one, _ = worker.given()
+    worker.say("REPLY", "x")
+    assert world.service.refused == 1
+    assert len(world.jobs()) == 2
+    worker.say("REPLY", "x", msgid=one.msgid)
+    assert [job.body for job in world.jobs()] == [b"2"]
+    worker.say("REPLY", "x")
+    assert world.jobs() == []
+
+
+def test_a_worker_that_comes_back_may_still_report_what_nobody_else_was_given() -> None:
+    world = World()
+    lost, client = world.worker(slots=1), world.peer()
+    client.request(headers="reply-requested")
+    given = lost.take()
+    lost.hang_up()
+    back = world.worker()
+    back.done(given, ready=False)
+    assert client.replies()[-1][0] == '{"value": 1}'
+    assert world.jobs() == []
+
+
+def test_so_may_one_that_the_server_forgot_in_a_restart() -> None:
+    world = World()
+    worker = world.worker(slots=1)
+    world.peer().request(call())
+    given = worker.take()
+    world = world.restarted()
+    again = world.peer()
+    again.say("REPLY", '{"value": 1}', given.msgid)
+    assert world.jobs() == []
+
+
+def test_but_not_what_another_has_been_given_since_nor_a_failure() -> None:
+    world = World()
+    lost = world.worker(slots=1)
+    world.peer().request()
+    given = lost.take()
+    lost.hang_up()
+    late = world.worker()
+    late.say("REPLY", '{"error": "x"}', given.msgid)
+    late.say("REPLY", '{"value": "TimeoutError"}', given.msgid)
+    assert world.job().state is State.READY
+    other = world.worker(slots=1)
+    late.done(given, ready=False)
+    assert world.job().state is State.LEASED
+    other.done(given)
+    assert world.jobs() == []
+
+
+def test_a_request_that_was_never_run_cannot_be_reported() -> None:
+    world = World()
+    msgid = world.peer().request()
+    world.worker().say("REPLY", "x", msgid)
+    assert world.job().state is State.READY
+
+
+# -- what operators see and do ----------------------------------------------------------------------
+
+
+def test_operators_see_workers_by_their_names() -> None:
+    world = World()
+    world.worker((10, "a"), (5, "b"), identity=b"manager-1")
+    auto = world.worker(identity=b"\x00\x01\x02\x03\x04")
+    nameless = world.worker()
+    names = [(view.name, tuple(view.queues)) for view in world.service.workers()]
+    assert names == [
+        ("manager-1", ("a", "b")),
+        (f"0001020304@{auto.link.id}", ("default",)),
+        (nameless.link.id, ("default",)),
+    ]
+
+
+@pytest.mark.parametrize(("what", "heard"), [("quiet", []), ("stop", [("KBYE",)])])
+def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple[str]]) -> None:
+    world = World()
+    worker = world.worker(slots=1, identity=b"w")
+    assert world.service.ask_worker("w", what)
+    world.run()
+    assert worker.words() == heard
+    world.peer().request()
+    assert worker.given() == []
+    assert not world.service.ask_worker("nobody", what)
+    assert not world.service.ask_worker("w", "dance")
+
+
+# -- the end ---------------------------------------------------------------------------------------------
+
+
+def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
+    world = World()
+    worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
+    client = world.peer()
+    client.request("1", headers="reply-requested")
+    given = worker.take()
+    assert world.engine.consumers() == 1
+    world.stop()
+    for peer in (worker, idle, scheduler):
+        assert peer.words() == [("KBYE",)]
+    client.request("2")
+    idle.say("READY")
+    assert idle.given() == []
+    assert world.engine.consumers() == 1
+    worker.done(given)
+    assert world.engine.consumers() == 0
+    assert client.replies()[-1][0] == '{"value": 1}'
+    late = world.peer()
+    late.say("INFORM", "", "worker")
+    assert [word for word, *_ in late.words()] == ["ACK", "KBYE"]
