@@ -93,20 +93,19 @@ class Client:
             found.append([frame.decode() for frame in socket.recv_multipart()])
         return found
 
-    def nameless(self, func: str, args: list[Any]) -> list[str]:
-        """A REQUEST from a DEALER without an identity of its own; the answer to it."""
-        path, _, name = func.rpartition(".")
-        call: Facts = {"callable": name, "path": path, "args": args}
-        call |= {"kwargs": {}, "class_args": [], "class_kwargs": {}}
-        socket = zmq.Context.instance().socket(zmq.DEALER)
-        socket.linger = 0
-        socket.connect(self._spec["requests"])
-        message = json.dumps(["run", call])
-        frames = ("", PROTOCOL_VERSION, "REQUEST", "nameless-1", "default", "", message)
-        socket.send_multipart([frame.encode() for frame in frames])
-        if not socket.poll(_ANSWER_MS):
+    def nameless(self, frames: list[str]) -> None:
+        """A message from a DEALER without an identity of its own, as it is."""
+        if not hasattr(self, "_nameless"):
+            self._nameless = zmq.Context.instance().socket(zmq.DEALER)
+            self._nameless.linger = 0
+            self._nameless.connect(self._spec["requests"])
+        self._nameless.send_multipart([frame.encode() for frame in frames])
+
+    def nameless_answer(self) -> list[str]:
+        """The next message to it, from its command on."""
+        if not self._nameless.poll(_ANSWER_MS):
             raise TimeoutError("no answer to a peer without a name")
-        return [frame.decode() for frame in socket.recv_multipart()][2:]
+        return [frame.decode() for frame in self._nameless.recv_multipart()][2:]
 
     def _connected(self, where: str) -> Any:
         socket = Sender()
@@ -131,7 +130,7 @@ def main() -> None:
     known: tuple[Callable[..., object], ...] = (
         client.defer, client.defer_many, client.delay, client.schedule, client.schedule_by_helper,
         client.answers, client.admin, client.publish, client.subscribe, client.heard,
-        client.nameless,
+        client.nameless, client.nameless_answer,
     )  # fmt: skip
     verbs = {verb.__name__: verb for verb in known}
     say("ready")

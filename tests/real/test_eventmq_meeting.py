@@ -1,7 +1,8 @@
-"""Heartbeats start the processes of the real job manager; nobody needs a name of his own."""
+"""How the real peers meet the server: heartbeats, names, and files instead of ports."""
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from tests.real.emq import EmqStage, not_the_original
+from tests.real.emq import JOBS, EmqStage, not_the_original
 from tests.support.server import HOST
 
 HELD_S = 4.0
@@ -44,9 +45,24 @@ def test_a_peer_without_a_name_of_its_own_is_served(emq: EmqStage) -> None:
     manager = emq.job_manager(broker)
     client = emq.client(broker)
     client.until_slots(1)
-    answer = client.do("nameless", func="tests.real.programs.eventmq_jobs.echo", args=["nameless"])
+    call = {"callable": "echo", "path": JOBS, "args": ["nameless"]}
+    frames = ["", "eMQP/1.0", "REQUEST", "nameless-1", "default", "", json.dumps(["run", call])]
+    client.do("nameless", frames=frames)
+    answer = client.do("nameless_answer")
     assert (answer[0], answer[2:]) == ("REPLY", ["nameless-1"])
     assert manager.ran(1) == [["nameless"]]
+
+
+@not_the_original
+def test_peers_may_meet_the_server_in_a_file_instead_of_a_port(emq: EmqStage) -> None:
+    address = f"ipc://{emq.folder}/eventmq"
+    broker = emq.broker("--eventmq", address)
+    broker.addresses |= dict.fromkeys(("requests", "workers", "admin"), address)
+    manager = emq.job_manager(broker)
+    client = emq.client(broker)
+    client.until_slots(1)
+    client.defer("echo", "through a file")
+    assert manager.ran(1) == [["through a file"]]
 
 
 class Holding:
