@@ -141,6 +141,11 @@ class EventmqConversation(ZmtpConversation):
         if not self.link.crowded:
             self.link.write(self._envelope + message)
 
+    def report(self, text: bytes) -> None:
+        """Answer an administrator with what must be durable first."""
+        if not self.link.crowded:
+            self.link.write_after_commit(self._envelope + self.voice.report(text))
+
     def go_on(self, now: Millis) -> None:
         """There is room again: take the request that waits for it, and what came behind it."""
         frames, self._waits_for_room = self._waits_for_room, None
