@@ -34,6 +34,8 @@ class Client:
         self._spec = spec
         os.environ["EMQ_BROKER_ADDR"] = spec["requests"]
         self._requests = self._connected("requests")
+        self._publisher: Any = None
+        self._nameless: Any = None
         self._subscriptions: dict[str, Any] = {}
 
     def defer(self, func: str, **how: Any) -> str:
@@ -73,13 +75,13 @@ class Client:
 
     def publish(self, topic: str, message: object) -> str:
         """`send_publish_request`, over one socket."""
-        if not hasattr(self, "_publisher"):
+        if self._publisher is None:
             self._publisher = self._connected("publish")
         return str(messages.send_publish_request(self._publisher, topic, message))
 
     def subscribe(self, prefix: str) -> None:
         """A subscriber, as the package's own: a plain SUB socket."""
-        socket = zmq.Context.instance().socket(zmq.SUB)
+        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
         socket.linger = 0
         socket.setsockopt(zmq.SUBSCRIBE, prefix.encode())
         socket.connect(self._spec["subscribe"])
@@ -96,7 +98,7 @@ class Client:
 
     def nameless(self, frames: list[str]) -> None:
         """A message from a DEALER without an identity of its own, as it is."""
-        if not hasattr(self, "_nameless"):
+        if self._nameless is None:
             self._nameless = zmq.Context.instance().socket(zmq.DEALER)
             self._nameless.linger = 0
             self._nameless.connect(self._spec["requests"])
