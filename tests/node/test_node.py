@@ -310,6 +310,20 @@ async def test_a_peer_that_does_not_read_is_not_read_from_and_at_last_cut_off() 
         assert (guest.heard, guest.wire.closed) == ("", "aborted")
 
 
+@asynchronous
+async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does_not_read() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.talk.drops = True
+        guest.connection.pause_writing()
+        assert guest.wire.reading is True
+        assert guest.connection.link.crowded is True
+        guest.says("ping")
+        await guest.hears("pong;")
+        guest.connection.resume_writing()
+        assert guest.connection.link.crowded is False
+
+
 # -- failure ------------------------------------------------------------------------------------------------
 
 

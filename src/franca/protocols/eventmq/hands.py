@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Demand, Failure, Job, Millis, Session, State
-from franca.protocols.eventmq.job import ORIGIN, Unfit, named
+from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session, State
+from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, named, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
 from franca.protocols.eventmq.workers import Member, Members
@@ -108,6 +108,19 @@ class Hands:
                 self._broker.give_back(job, self._holder, now)
             except Refused:
                 pass  # it was settled, or taken away
+        self._spare_the_innocent(now)
+
+    def _spare_the_innocent(self, now: Millis) -> None:
+        """Where a worker may have died of what it could not read, its other jobs have lost nothing.
+
+        A job manager drops its connection when it is given such a message. Without this a few of
+        them, given again and again, would bring all jobs of their neighbourhood to the dead set.
+        """
+        jobs = list(self.session.leases.values())
+        if any(map(is_suspect, jobs)):
+            for job in jobs:
+                if not is_suspect(job):
+                    self._broker.release(job, self._holder, NEVER, now)
 
     def stop(self) -> None:
         """The server stops: say goodbye, and give no more jobs."""
@@ -202,7 +215,7 @@ class Hands:
                 self._service.refuse("a REPLY to nobody knows which request")
                 return
             (job,) = self.session.leases.values()
-            msgid = self._service.renderer.msgid(job)
+            msgid = shown_msgid(job)
         self.reply(result, msgid, now)
 
     def _has_timed_out(self, job: Job, now: Millis) -> bool:

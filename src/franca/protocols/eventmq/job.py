@@ -81,13 +81,21 @@ def name_of(msgid: bytes) -> str:
 
 
 def msgid_of(job: Job) -> bytes:
-    """The id under which workers and clients know a job."""
+    """The id under which a client knows its job: its own bytes."""
     name = job.name
-    if not name:
-        return f"{_ID_PREFIX}{job.id}".encode()
     if job.origin == ORIGIN and name.startswith(_HEX_PREFIX):
         return bytes.fromhex(name[len(_HEX_PREFIX) :])
     return name.encode()
+
+
+def shown_msgid(job: Job) -> bytes:
+    """The id under which a worker knows a job. Always text: job managers die of anything else."""
+    return job.name.encode() if job.name else b"job:%d" % job.id
+
+
+def is_suspect(job: Job) -> bool:
+    """Whether a job manager may have died of this job: a message that is no call it can read."""
+    return job.origin == ORIGIN and job.media == BYTES
 
 
 def named(broker: Broker, msgid: bytes) -> list[Job]:
@@ -153,7 +161,7 @@ class Intake:
                 queue,
                 kind,
                 body,
-                terms.policy,
+                terms.policy if kind else terms.wary,
                 name_of(msgid),
                 JSON_CALL if kind else BYTES,
                 ORIGIN,
@@ -202,22 +210,27 @@ class Renderer:
         extra = job.extra
         return self._terms_of(_unpack(extra[1:]).headers if extra[:1] == _APART else extra)
 
-    def msgid(self, job: Job) -> bytes:
-        """The id under which workers and clients know a job."""
-        return msgid_of(job)
-
     def request(self, job: Job) -> bytes:
         """The REQUEST that gives a worker this job."""
         if job.origin != ORIGIN:
             headers = self._terms_of(_headers_of(job)).forwarded
-            return request(msgid_of(job), job.queue.encode(), headers, _as_call(job))
+            return request(shown_msgid(job), job.queue.encode(), headers, _as_call(job))
         extra = job.extra
         if extra[:1] != _APART:
             headers = self._terms_of(extra).forwarded
-            return request(msgid_of(job), job.queue.encode(), headers, job.body)
+            return request(shown_msgid(job), job.queue.encode(), headers, job.body)
         apart = _unpack(extra[1:])
         headers = self._terms_of(apart.headers).forwarded
-        return long_request([msgid_of(job), apart.queue, headers, job.body, *apart.more])
+        queue = apart.queue if _is_text(apart.queue) else job.queue.encode()
+        return long_request([shown_msgid(job), queue, headers, job.body, *apart.more])
+
+
+def _is_text(frame: bytes) -> bool:
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def wished_queue(new: NewJob) -> str:
