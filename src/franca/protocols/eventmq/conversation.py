@@ -97,7 +97,7 @@ class EventmqConversation(ZmtpConversation):
             else:
                 self.broker.give_back(event.job, session.holder, now)
         elif isinstance(event, Begun):
-            if not self.link.crowded:
+            if not self.link.full:
                 job = event.job
                 handed_over = self.voice.handed_over(msgid_of(job))
                 self.link.write_after_commit(self._enveloped(job.id) + handed_over)
@@ -138,12 +138,12 @@ class EventmqConversation(ZmtpConversation):
 
     def say(self, message: bytes) -> None:
         """Say something that no disk can make untrue, in answer to the message at hand."""
-        if not self.link.crowded:
+        if not self.link.full:
             self.link.write(self._envelope + message)
 
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
-        if not self.link.crowded:
+        if not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.report(text))
 
     def go_on(self, now: Millis) -> None:
@@ -178,7 +178,7 @@ class EventmqConversation(ZmtpConversation):
             return  # a REQ socket hears one answer to each request: the result
         if job.state is not LEASED:
             self.broker.await_begin(job, session)
-        elif not self.link.crowded:
+        elif not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.handed_over(frames[3]))
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
@@ -194,7 +194,7 @@ class EventmqConversation(ZmtpConversation):
         if envelope:
             del self._envelopes[job.id]
         result = envelope + self.voice.result(result_of(event), msgid_of(job))
-        if not self.link.crowded:
+        if not self.link.full:
             self._unread_results = 0
         else:
             self._unread_results += len(result)

@@ -133,7 +133,7 @@ class Hands:
 
     def hear(self, message: bytes) -> None:
         """Be told something, unless the peer does not even read."""
-        if not self._link.crowded:
+        if not self._link.full:
             self._link.write(message)
 
     def fell_silent(self, now: Millis) -> None:
