@@ -79,8 +79,8 @@ class GearmanService(Service):
         self.packets = PACKETS
         self.names = Names()
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
-        self.prefix = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}:"
-        self.handles = 0
+        boot = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}"
+        self.prefix = f"{boot}:"
         self.background = background_policy(
             settings.job_retries, timeout_fails=settings.on_timeout == "fail"
         )
@@ -91,6 +91,8 @@ class GearmanService(Service):
         self.messages = 0
         self.stopping = False
         self._opened = 0
+        self._strangers = f"{boot}-guest".encode()
+        self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
         self._by_holder: dict[str, GearmanConversation] = {}
         self._paced: dict[GearmanConversation, tuple[GearmanConversation, Millis]] = {}
@@ -110,10 +112,10 @@ class GearmanService(Service):
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
 
-    def new_handle(self) -> bytes:
-        """A handle that no job ever had."""
-        self.handles += 1
-        return f"{self.prefix}{self.handles}".encode()
+    def delivery_handle(self) -> bytes:
+        """What a job of another protocol is called for the time of one run."""
+        self._deliveries += 1
+        return b"%b:%d" % (self._strangers, self._deliveries)
 
     def is_full(self, queue: str, key: str, priority: int) -> bool:
         """Whether a job would be one too many; one that joins another never is."""

@@ -175,7 +175,7 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         handle = job.name.encode()
         body = job.body
     else:
-        handle = service.new_handle()
+        handle = service.delivery_handle()
         body = as_bytes(job.media, job.body) if job.media != BYTES else job.body
     conversation.granted(handle, job)
     size = len(handle) + len(function) + len(between) + len(body) + 2
