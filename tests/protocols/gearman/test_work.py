@@ -176,6 +176,49 @@ def test_a_result_without_a_separator_is_an_empty_result() -> None:
     assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "")]
 
 
+# -- a client that is slower than its worker --------------------------------------------------------
+
+
+def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    data = [packet(Packet.WORK_DATA, run.handle, str(n)) for n in range(3)]
+    run.worker.send(data[0])
+    run.worker.send(data[1] + packet(Packet.WORK_COMPLETE, run.handle, "r"))
+    run.world.pass_time(5_000)
+    assert run.client.take_all() == [res(Packet.WORK_DATA, run.handle, "0")]
+    run.world.engine.go_on(run.client.link)
+    run.world.pass_time(200)
+    assert run.client.take_all() == [
+        res(Packet.WORK_DATA, run.handle, "1"), res(Packet.WORK_COMPLETE, run.handle, "r"),
+    ]  # fmt: skip
+
+
+def test_a_client_that_never_reads_is_waited_for_once() -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    data = packet(Packet.WORK_DATA, run.handle, "d")
+    run.worker.send(data)
+    run.worker.send(data)
+    run.world.pass_time(9_000)
+    assert len(run.client.take_all()) == 1
+    run.world.pass_time(2_000)
+    run.worker.send(data)
+    assert len(run.client.take_all()) == 2
+
+
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    run.worker.send(packet(Packet.WORK_DATA, run.handle, "d"))
+    run.worker.send(packet(Packet.ECHO_REQ, "x"))
+    assert run.worker.heard() == b""
+    (run.client if who == "client" else run.worker).hang_up()
+    run.world.pass_time(200)
+    assert (run.worker.take() == res(Packet.ECHO_RES, "x")) is (who == "client")
+
+
 # -- options and echo -----------------------------------------------------------------------------------
 
 

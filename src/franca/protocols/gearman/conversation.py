@@ -67,6 +67,7 @@ class GearmanConversation(Conversation):
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
+        self.was_waited_for = False
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self._packets = service.packets
@@ -188,7 +189,7 @@ class GearmanConversation(Conversation):
                 self.service.woke(self, now)
                 self.link.write(NOOP)
         elif kind is Progressed:
-            self._tell_progress(event)  # type: ignore[arg-type]
+            self._tell_progress(event, now)  # type: ignore[arg-type]
         elif kind is LeaseLost:
             self._tell_lost(event.job)  # type: ignore[union-attr]
 
@@ -215,10 +216,12 @@ class GearmanConversation(Conversation):
                 return response(Packet.WORK_EXCEPTION, b"%b\0%b" % (handle, said))
         return response(Packet.WORK_FAIL, handle)
 
-    def _tell_progress(self, event: Progressed) -> None:
+    def _tell_progress(self, event: Progressed, now: Millis) -> None:
         job = event.job
         number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
         self.link.write(response(number, b"%b\0%b" % (job.name.encode(), event.data)))
+        if self.link.full:
+            self.service.pace(job.holder, self, now)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
