@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 USUAL_JOB: Final = begin(JOB, 5) + b"\x40"
 _RESULT_HEAD: Final = encode_result(b"")
+SAMPLE_BYTES: Final = 1_024
+"""How much of either end of a large job stands for the whole in its request's key."""
 _TEXT: Final = 0x60
 _UINT_BYTES: Final = bytes([*[1] * 24, 2, 3, 5, 9, *[0] * 228])
 """How many bytes a whole number takes, by its first."""
@@ -145,10 +147,15 @@ class Clients:
             self._hold(data[start:end] if parts is None else parts, size)
             return
         payload = data[stop:end] if parts is None else parts.rest(stop)
-        # The word is the request's id: NNG says both again, to the byte.
-        key = hash((data[at - WORD : at], kind.task, payload))
+        word = data[at - WORD : at]  # the request's id: NNG says all of it again, to the byte
+        if size <= LARGE_BYTES:
+            key = hash((word, kind.task, payload))
+            body = b""
+        else:
+            key = hash((word, kind.task, size, payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]))
+            body = payload
         request = self._by_key.get(key)
-        if request is not None:
+        if request is not None and request.body == body:
             self._ask_again(request, data[start:at], now)
             return
         if self._service.stopping:
@@ -159,7 +166,7 @@ class Clients:
         except Refused:
             self._drop_if_alone()
             return
-        request = self._by_key[key] = Request(key, job, b"", now)
+        request = self._by_key[key] = Request(key, job, body, b"", now)
         self._note(job, request, data[start:at])
 
     def _ask_again(self, request: Request, stack: bytes, now: Millis) -> None:
