@@ -61,6 +61,31 @@ async def test_answers_to_one_peer_keep_their_order() -> None:
 
 
 @asynchronous
+async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("ping", "bulk x", "ping")
+        await guest.hears("pong;bulk x;pong;")
+        assert guest.wire.writes == [b"pong;", b"bulk ", b"x", b";", b"pong;"]
+        guest.says("ping", "ping")
+        await s.turns()
+        assert guest.wire.writes[5:] == [b"pong;pong;"]
+
+
+@asynchronous
+async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("bulk x", "push a")
+        await s.reaches("commit")
+        guest.says("bulk y")
+        await s.turns()
+        assert guest.heard == ""
+        await s.ends()
+        await guest.hears("bulk x;pushed a;bulk y;")
+
+
+@asynchronous
 async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
     with stage() as s:
         guest = s.guest()

@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
 
     # -- called by the node ---------------------------------------------------------------------
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | tuple[bytes, ...]) -> None:
         """Write, unless the peer is gone; cut off one that lets too much pile up."""
         if self._closed:
             return
@@ -136,7 +136,10 @@ class Connection(asyncio.Protocol):
                 transport.abort()
                 return
         try:
-            transport.write(data)
+            if isinstance(data, bytes):
+                transport.write(data)
+            else:
+                transport.writelines(data)
         except RuntimeError:
             return  # a socket that died in this pass of the loop; `connection_lost` follows
 

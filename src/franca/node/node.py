@@ -48,7 +48,7 @@ class Group:
     def __init__(self, number: int) -> None:
         self.number = number
         self.released = False
-        self.said: list[tuple[Connection, bytes]] = []
+        self.said: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []
         self.waiters: list[Waiter] = []
 
 
@@ -151,8 +151,13 @@ class Node:
             out = link.out
             connection: Connection = link.carrier  # type: ignore[assignment]
             if out:
+                data: bytes | tuple[bytes, ...]
                 if len(out) == 1:
                     data = out[0]
+                elif link.bulky:
+                    data = tuple(out)
+                    connection.piled_bytes += sum(map(len, out))
+                    link.bulky = False
                 else:
                     data = b"".join(out)
                     connection.piled_bytes += len(data)
