@@ -80,7 +80,7 @@ def test_a_payload_is_copied_once_on_its_way_in() -> None:
     tracemalloc.stop()
     # The chunks themselves were there before.
     assert held < 8.2 * MIB
-    assert peak < 8.5 * MIB
+    assert peak < 9.3 * MIB
 
 
 @pytest.mark.parametrize("size", [LARGE, 65_000])
