@@ -324,6 +324,37 @@ async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() 
 
 
 @asynchronous
+async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_heard() -> None:
+    with stage(MemoryStore()) as s:
+        guest, other = s.guest(), s.guest()
+        guest.says("ping " + "x" * 600_000)
+        assert guest.wire.reading
+        guest.says("ping " + "x" * 600_000)
+        assert not guest.wire.reading
+        other.says("ping")
+        await other.hears("pong;")
+        await guest.hears("pong;pong;")
+        assert guest.wire.reading
+        # What it said before is forgotten, and small words are not counted.
+        guest.says("ping " + "x" * 600_000)
+        for _ in range(100):
+            guest.says("ping " + "x" * 10_000)
+        assert guest.wire.reading
+
+
+@asynchronous
+async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so() -> None:
+    with stage(MemoryStore()) as s:
+        guest = s.guest()
+        guest.says("ping " + "x" * 1_100_000)
+        guest.connection.pause_writing()
+        await s.turns()
+        assert not guest.wire.reading
+        guest.connection.resume_writing()
+        assert guest.wire.reading
+
+
+@asynchronous
 async def test_a_peer_that_does_not_read_is_not_read_from_and_at_last_cut_off() -> None:
     with stage(output_hard_bytes=1_000) as s:
         guest = s.guest()
