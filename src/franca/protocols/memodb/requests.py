@@ -24,11 +24,13 @@ LEASED = State.LEASED
 class Request(Struct, eq=False, gc=False):
     """One JOB of a client: the job that it became until it is answered, the reply afterwards.
 
-    `key` stands for its id and all its bytes.
+    `key` stands for its id and its bytes; for all of them, unless it is large: then `body` is
+    kept to be compared, because to hash it would hold everybody up.
     """
 
     key: int
     job: Job | None
+    body: bytes = b""
     reply: bytes = b""
     asked_at: Millis = NEVER
     answered_at: Millis = NEVER
@@ -59,7 +61,7 @@ class Requests(Conversation):
         request.answered_at = now
         answered = self._answered
         answered.append(request)
-        self.remembered_bytes += len(reply)
+        self.remembered_bytes += len(reply) + len(request.body)
         if len(answered) > self._count_max or self.remembered_bytes > self._bytes_max:
             self._forget_oldest(now)
 
@@ -72,14 +74,16 @@ class Requests(Conversation):
             or answered[0].answered_at <= over
         ):
             request = answered.popleft()
-            self.remembered_bytes -= len(request.reply)
-            del self.by_key[request.key]
+            self.remembered_bytes -= len(request.reply) + len(request.body)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     def forget(self, request: Request) -> None:
         """The request came to nothing: asked again, it is a new one."""
         if request.job is not None:
             request.job = None
-            self.by_key.pop(request.key, None)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     # -- clients that are gone --------------------------------------------------------------------
 
