@@ -68,10 +68,10 @@ def test_the_first_frame_tells_the_dialect_wherever_it_is_cut(
         (bytes.fromhex("00524551 00000001 A505DF1B 02"), 13),
         (bytes.fromhex("00524551 00000001 A505DF1C 01"), 13),
         (bytes.fromhex("00524551 00000001 03"), 13),
-        (bytes.fromhex("00524551 00000000 00000000"), 9),
-        (bytes.fromhex("00524551 00000002 00000000 0101"), 9),
-        (bytes.fromhex("00524551 00000007 00000004 66 6f6f6f"), 9),
-        (bytes.fromhex("00524551 7fffffff 00000000 03"), 9),
+        (bytes.fromhex("00524551 00000000 00000000"), 8),
+        (bytes.fromhex("00524551 00000002 00000000 0101"), 8),
+        (bytes.fromhex("00524551 00000007 00000004 66 6f6f6f"), 8),
+        (bytes.fromhex("00524551 7fffffff 00000000 03"), 8),
         (bytes.fromhex("00524551 00000012 00000000 01"), 13),
     ],
 )
@@ -115,6 +115,9 @@ MESSAGES: list[tuple[type[Frames], bytes, tuple[bytes, int, bytes]]] = [
     (BinaryFrames, b"\0REQ\0\0\0\x06abcd\x0e!", (b"abcd", 14, b"!")),
     (UndecidedFrames, b"\0REQ\0\0\0\x041\0\1\x09", (b"1", 9, b"")),
     (UndecidedFrames, b"\0REQ\0\0\0\x06abcd\x0e!", (b"abcd", 14, b"!")),
+    (UndecidedFrames, b"\0REQ\0\0\0\5\0\0\0\1\x09", (b"\0\0\0\1", 9, b"")),
+    (UndecidedFrames, b"\0REQ\0\0\0\5A\0\0\1\x09", (b"A\0\0\1", 9, b"")),
+    (UndecidedFrames, b"\0REQ\0\0\0\7\2\3\0\xff\0\1\x09", (b"\2\3\0\xff", 9, b"")),
 ]
 
 
