@@ -22,7 +22,8 @@ from franca.protocols.periodic.words import (
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
 _NUMBERS: Final = Layout(">ii")
-_TAIL: Final = Layout(">qBii")
+_ONE_MORE: Final = Layout(">qBi")
+_TWO_MORE: Final = Layout(">qBii")
 _LATER: Final = Layout(">qh")
 _COUNT: Final = Layout(">q")
 _WORD_HEAD: Final = b"\0RES\0\0\0\5"
@@ -194,11 +195,13 @@ class CrcSpeech(Speech):
 
     def _task(self, a: Assignment) -> bytes:
         head = a.handle + len(a.workload).to_bytes(4) + a.workload
-        if a.count:
-            return head + _TAIL.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
-        if a.timeout:
-            return head + _TIMES.pack(a.sched_at, TIMED) + _NUMBER.pack(a.timeout)
-        return head + _TIMES.pack(a.sched_at, 0)
+        if not a.count:
+            if not a.timeout:
+                return head + _TIMES.pack(a.sched_at, 0)
+            return head + _ONE_MORE.pack(a.sched_at, TIMED, a.timeout)
+        if not a.timeout:
+            return head + _ONE_MORE.pack(a.sched_at, COUNTED, a.count)
+        return head + _TWO_MORE.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
 
     def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
         """Every function: six columns, no line end behind the last."""
