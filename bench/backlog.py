@@ -67,13 +67,13 @@ class Figures:
         ]
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run it all; the exit code tells of missed targets only if asked to."""
     parser = argparse.ArgumentParser(prog="python -m bench.backlog", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000, metavar="N")
     parser.add_argument("--dir", type=Path, help="where the data goes")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     figures = Figures(options.jobs)
     try:
         with scratch(options.dir) as directory:

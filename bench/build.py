@@ -6,17 +6,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-SOURCE = Path(__file__).with_name("load.c")
+SOURCES = Path(__file__).with_name("load")
 
 
 class CannotBuild(Exception):
-    """The load generator cannot be compiled here; the text says what is missing."""
+    """What a benchmark needs cannot be had here; the text says what is missing."""
 
 
 def load_generator() -> Path:
-    """The compiled load generator, compiled anew when its source is younger."""
+    """The compiled load generator, compiled anew when any of its sources is younger."""
     binary = BUILD / "load"
-    if binary.exists() and binary.stat().st_mtime >= SOURCE.stat().st_mtime:
+    youngest = max(source.stat().st_mtime for source in SOURCES.iterdir())
+    if binary.exists() and binary.stat().st_mtime >= youngest:
         return binary
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -28,9 +29,12 @@ def load_generator() -> Path:
     # Compiled beside and renamed, so that a compiler killed half-way leaves no broken binary.
     fresh = BUILD / "load.new"
     result = subprocess.run(
-        [compiler, "-O2", "-o", fresh, SOURCE], capture_output=True, text=True, check=False
+        [compiler, "-std=c11", "-O2", "-o", fresh, *sorted(SOURCES.glob("*.c"))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if result.returncode != 0:
-        raise CannotBuild(f"{compiler} does not compile {SOURCE.name}:\n{result.stderr}")
+        raise CannotBuild(f"{compiler} does not compile the load generator:\n{result.stderr}")
     fresh.replace(binary)
     return binary

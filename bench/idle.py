@@ -23,14 +23,14 @@ RSS_MAX_MB = 200.0
 SLOWDOWN_MAX = 2.0
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run it all; the exit code tells of missed targets only if asked to."""
     parser = argparse.ArgumentParser(prog="python -m bench.idle", description=__doc__)
     parser.add_argument("--connections", type=int, default=5_000, metavar="N")
     parser.add_argument("--store", choices=STORE_FLAGS, default="sqlite")
     parser.add_argument("--dir", type=Path, help="where the data goes")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         verdicts = measure(options.connections, options.store, options.dir)
     except (ServerFailed, Unexpected, OSError) as error:

@@ -1,78 +1,129 @@
 """One run of the load generator against one server, and the figures that come out of it."""
 
-import re
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from bench.servers import Server, ServerFailed
 
-WARM_UP_JOBS = 5_000
-LOAD_TIMEOUT_S = 120.0
-
-# A job is three round trips of the protocol (PUSH, FETCH, ACK) where an echo is one.
-ROUND_TRIPS_PER_JOB = 3
-
-REPORT = re.compile(r"(\d+) jobs/s, .* p50 ([\d.]+) ms p99 ([\d.]+) ms")
+WARM_UP_S = 0.5
+LOAD_TIMEOUT_S = 180.0
+FOREVER_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the load generator is asked for."""
+    """What the load generator is asked for; `bench/load/loop.c` tells what each means."""
 
     generator: Path
+    protocol: str
     producers: int
     consumers: int
-    payload: int
     seconds: float
     jobs: int | None = None  # as many as fit in `seconds`, if None
+    payload: int = 64
+    slots: int = 1
+    rate: float | None = None
+    queue: str = "bench"
+    is_silent: bool = False  # the server does not answer everything that is submitted
+
+    @property
+    def size(self) -> str:
+        """The numbers of producers and of jobs that consumers take at once."""
+        return f"{self.producers}/{self.consumers * self.slots}"
+
+    def command(self, server: Server) -> list[str]:
+        """The generator's command line."""
+        limit = f"jobs={self.jobs}" if self.jobs else f"seconds={self.seconds}"
+        words = [self.generator, self.protocol, server.port, self.producers, self.consumers, limit]
+        words += [f"warm-up={WARM_UP_S}", f"pid={server.process.pid}", f"payload={self.payload}"]
+        words += [f"slots={self.slots}", f"queue={self.queue}", f"silent={int(self.is_silent)}"]
+        if self.rate:
+            words.append(f"rate={self.rate}")
+        if server.worker_port:
+            words.append(f"worker-port={server.worker_port}")
+        return list(map(str, words))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """What one run of the load generator showed."""
 
+    size: str  # of the load
     jobs: int
     jobs_per_s: float
     submit_p50_ms: float
     submit_p99_ms: float
-    cpu_us_per_job: float
+    cpu_us_per_job: float | None  # None where the server did something else besides
     loop_lag_p99_ms: float | None
-    ratio: float | None = None
+    unanswered: int = 0
+    ratio: float | None = None  # of its rate to that of what it is compared with
+    cpu_ratio: float | None = None
+
+    def beside(self, other: Self) -> Self:
+        """The same run, with what comes of comparing it with the run of another server."""
+        ours, theirs = self.cpu_us_per_job, other.cpu_us_per_job
+        return replace(
+            self,
+            ratio=self.jobs_per_s / other.jobs_per_s,
+            cpu_ratio=ours / theirs if ours and theirs else None,
+        )
 
 
-def measure(server: Server, protocol: str, load: Load) -> Run:
-    """Drive `server` with `load`, after a short warm-up that also tells how many jobs fit."""
-    warm_up = _generate(server, protocol, load, WARM_UP_JOBS)
-    jobs = load.jobs or max(WARM_UP_JOBS, int(warm_up[0] * load.seconds))
-    cpu_before_s = server.cpu_s()
-    jobs_per_s, p50_ms, p99_ms = _generate(server, protocol, load, jobs)
-    cpu_s = server.cpu_s() - cpu_before_s
-    lag_ms = server.loop_lag_p99_ms()
-    return Run(jobs, jobs_per_s, p50_ms, p99_ms, cpu_s / jobs * 1e6, lag_ms)
-
-
-def ratio_to_floor(jobs_per_s: float, echoes_per_s: float) -> float:
-    """How much of what a bare echo server reaches is left when the round trips carry jobs."""
-    return ROUND_TRIPS_PER_JOB * jobs_per_s / echoes_per_s
-
-
-def _generate(server: Server, protocol: str, load: Load, jobs: int) -> tuple[float, float, float]:
-    """Run the generator once: jobs/s, and the p50 and p99 of a submission in milliseconds."""
-    depth = 1
-    counts = (server.port, jobs, load.producers, load.consumers, depth, load.payload)
+def measure(server: Server, load: Load) -> Run:
+    """Drive `server` with `load`, after a short warm-up."""
     try:
         result = subprocess.run(
-            [load.generator, protocol, *map(str, counts)],
+            load.command(server),
             capture_output=True,
             text=True,
             timeout=LOAD_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ServerFailed(f"{jobs} jobs through {server.name} took too long") from None
-    report = REPORT.search(result.stdout)
-    if result.returncode != 0 or report is None:
+        raise ServerFailed(f"the load on {server.name} took too long") from None
+    if result.returncode != 0:
         raise ServerFailed(f"the load on {server.name} broke off: {result.stderr.strip()}")
-    jobs_per_s, p50_ms, p99_ms = map(float, report.groups())
-    return jobs_per_s, p50_ms, p99_ms
+    return _read_report(server, load, result.stdout)
+
+
+@contextmanager
+def beside(server: Server, load: Load) -> Iterator[list[Run]]:
+    """Keep `load` on the server while the block measures something else.
+
+    How that load itself fared stands in the list after the block.
+    """
+    process = subprocess.Popen(
+        replace(load, seconds=FOREVER_S, jobs=None).command(server),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    runs: list[Run] = []
+    try:
+        yield runs
+        process.terminate()
+        report, complaint = process.communicate(timeout=LOAD_TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise ServerFailed(f"the load beside on {server.name} broke off: {complaint.strip()}")
+    runs.append(replace(_read_report(server, load, report), cpu_us_per_job=None))
+
+
+def _read_report(server: Server, load: Load, report: str) -> Run:
+    figures = dict(word.split("=") for word in report.split())
+    return Run(
+        size=load.size,
+        jobs=int(figures["jobs"]),
+        jobs_per_s=float(figures["jobs_per_s"]),
+        submit_p50_ms=float(figures["p50_ms"]),
+        submit_p99_ms=float(figures["p99_ms"]),
+        cpu_us_per_job=float(figures["cpu_us"]),
+        loop_lag_p99_ms=server.loop_lag_p99_ms(),
+        unanswered=int(figures["unanswered"]),
+    )

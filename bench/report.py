@@ -1,16 +1,23 @@
-"""Medians over rounds, the table of them, and the verdict on each target of the benchmark."""
+"""Medians over rounds, the table of them, and the verdict on each target of a benchmark."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from bench.measure import Run
 
-Case = tuple[str, int]  # a store, and its number of producers and of consumers
+Case = tuple[str, str]  # a server, and the load on it: "50/50" producers and consumers
+Column = tuple[str, Callable[[Run], float | None], str]  # its head, its figure, its format
+
+COLUMNS: tuple[Column, ...] = (
+    ("jobs/s", lambda run: run.jobs_per_s, ".0f"),
+    ("p50 ms", lambda run: run.submit_p50_ms, ".2f"),
+    ("p99 ms", lambda run: run.submit_p99_ms, ".2f"),
+    ("CPU us/job", lambda run: run.cpu_us_per_job, ".1f"),
+    ("lag p99 ms", lambda run: run.loop_lag_p99_ms, ".2f"),
+)
 
 LAG_MAX_MS = 20.0
-DURABLE_RATIO_MIN = 0.30
-MEMORY_RATIO_MIN = 0.58
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,51 +37,47 @@ class Verdict:
 def medians(runs: Sequence[Run]) -> Run:
     """The median of each figure by itself, over the rounds that have it."""
     return Run(
+        size=runs[0].size,
         jobs=int(median(run.jobs for run in runs)),
         jobs_per_s=median(run.jobs_per_s for run in runs),
         submit_p50_ms=median(run.submit_p50_ms for run in runs),
         submit_p99_ms=median(run.submit_p99_ms for run in runs),
-        cpu_us_per_job=median(run.cpu_us_per_job for run in runs),
+        cpu_us_per_job=_median_or_none(run.cpu_us_per_job for run in runs),
         loop_lag_p99_ms=_median_or_none(run.loop_lag_p99_ms for run in runs),
+        unanswered=int(median(run.unanswered for run in runs)),
         ratio=_median_or_none(run.ratio for run in runs),
+        cpu_ratio=_median_or_none(run.cpu_ratio for run in runs),
     )
 
 
-def table(results: dict[Case, Run]) -> str:
-    """One line for each case."""
-    lines = [
-        "store   clients   jobs/s  p50 ms  p99 ms  CPU us/job  lag p99 ms  ratio to the floor",
-        "------  -------  -------  ------  ------  ----------  ----------  ------------------",
+def table(results: dict[Case, Run], *more: Column) -> str:
+    """One line for each case, with the columns that every benchmark has and those it adds."""
+    rows = [
+        [server, load, *(_figure(figure(run), form) for _, figure, form in COLUMNS + more)]
+        for (server, load), run in results.items()
     ]
-    for (store, size), run in results.items():
-        lines.append(
-            f"{store:<6}  {f'{size}/{size}':>7}  {run.jobs_per_s:>7.0f}  {run.submit_p50_ms:>6.2f}"
-            f"  {run.submit_p99_ms:>6.2f}  {run.cpu_us_per_job:>10.1f}"
-            f"  {_figure(run.loop_lag_p99_ms, '.2f'):>10}  {_figure(run.ratio, '.3f'):>18}"
-        )
-    return "\n".join(lines)
+    heads = ["server", "clients", *(head for head, _, _ in COLUMNS + more)]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return "\n".join(
+        f"{row[0]:<{widths[0]}}  "
+        + "  ".join(f"{word:>{width}}" for word, width in zip(row[1:], widths[1:], strict=True))
+        for row in [heads, ["-" * width for width in widths], *rows]
+    )
 
 
-def verdicts(results: dict[Case, Run]) -> list[Verdict]:
-    """What came of each target."""
-    return [
-        _ratio_verdict(results, "sqlite", 50, DURABLE_RATIO_MIN),
-        _ratio_verdict(results, "sqlite", 200, DURABLE_RATIO_MIN),
-        _ratio_verdict(results, "memory", 50, MEMORY_RATIO_MIN),
-        _lag_verdict(results),
-    ]
+def at_least(target: str, value: float | None, least: float) -> Verdict:
+    """The verdict on a figure that must not be below `least`."""
+    return Verdict(f"{target} >= {least:.2f}", value, value is not None and value >= least)
 
 
-def _ratio_verdict(results: dict[Case, Run], store: str, size: int, least: float) -> Verdict:
-    run = results.get((store, size))
-    value = run.ratio if run else None
-    target = f"{store} {size}/{size} ratio to the floor >= {least:.2f}"
-    return Verdict(target, value, value is not None and value >= least)
+def at_most(target: str, value: float | None, most: float) -> Verdict:
+    """The verdict on a figure that must not be above `most`."""
+    return Verdict(f"{target} <= {most:.2f}", value, value is not None and value <= most)
 
 
-def _lag_verdict(results: dict[Case, Run]) -> Verdict:
+def lag_verdict(runs: Iterable[Run]) -> Verdict:
     """The worst case decides, and a server that does not tell its lag has not shown it."""
-    lags = [run.loop_lag_p99_ms for (store, _), run in results.items() if store != "echo"]
+    lags = [run.loop_lag_p99_ms for run in runs]
     known = [lag for lag in lags if lag is not None]
     worst = max(known) if known and len(known) == len(lags) else None
     target = f"event loop lag p99 < {LAG_MAX_MS:.0f} ms in every case"

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,9 @@ START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
 STATUS_TIMEOUT_S = 2.0
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
+
+Process = subprocess.Popen[bytes]
 
 # The values of `serve --store` that the benchmarks know; the embedded store is the default.
 STORE_FLAGS: dict[str, list[str]] = {"sqlite": [], "memory": ["--store", "memory:"]}
@@ -36,15 +38,10 @@ class Server:
 
     name: str
     port: int
-    process: subprocess.Popen[bytes]
+    process: Process
     log: Path
     data: Path | None = None
-
-    def cpu_s(self) -> float:
-        """Processor time spent so far by all its threads, in seconds."""
-        # The name in parentheses may hold spaces; utime and stime are fields 14 and 15 of all.
-        fields = self._proc("stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    worker_port: int | None = None  # where workers connect, if not where clients do
 
     def rss_mb(self) -> float:
         """Resident memory now, in megabytes of a million bytes."""
@@ -105,7 +102,7 @@ def start_echo() -> Server:
     log = BUILD / "echo.log"
     process = spawn([sys.executable, "-m", "bench.echo", str(port)], log)
     server = Server("echo", port, process, log)
-    await_line(server, b"", START_TIMEOUT_S)
+    await_listening(server)
     return server
 
 
@@ -122,9 +119,24 @@ def start_franca(
     return Server(store, port, spawn(command, log), log, data)
 
 
+@contextmanager
+def franca(store: str, protocol: str, parent: Path) -> Iterator[Server]:
+    """A server of one protocol that listens, in a fresh directory, as long as the block lasts."""
+    with ExitStack() as stack:
+        data = stack.enter_context(scratch(parent)) / "data"
+        server = stack.enter_context(running(start_franca(store, data, protocol=protocol)))
+        await_listening(server)
+        yield server
+
+
 def await_ready(server: Server, timeout_s: float = START_TIMEOUT_S) -> None:
     """Return when the server greets a new connection as a Faktory server does."""
     await_line(server, b"+HI ", timeout_s)
+
+
+def await_listening(server: Server) -> None:
+    """Return when the server takes connections, in a protocol in which it does not speak first."""
+    await_line(server, b"", START_TIMEOUT_S)
 
 
 def await_line(server: Server, greeting: bytes, timeout_s: float) -> None:
@@ -169,19 +181,26 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start a command of this tree; what it says goes to `log`."""
+def spawn(command: list[str], log: Path, modules: Path | None = None, **extra: str) -> Process:
+    """Start a command of this tree; what it says goes to `log`.
+
+    `modules` is where else it finds modules, and `extra` what its environment has besides ours.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=environment()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=environment(modules) | extra,
         )
 
 
-def environment() -> dict[str, str]:
+def environment(modules: Path | None = None) -> dict[str, str]:
     """Ours, with this tree's modules first and without settings meant for another server."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("FRANCA_", "FAKTORY_"))}
-    path = [str(ROOT / "src"), str(ROOT), kept.get("PYTHONPATH", "")]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_SETTINGS)}
+    path = [str(ROOT / "src"), str(ROOT), str(modules or ""), kept.get("PYTHONPATH", "")]
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 

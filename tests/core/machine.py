@@ -96,8 +96,9 @@ class BrokerMachine(RuleBasedStateMachine):
     def _submit(self, new: NewJob, watcher: Session | None) -> None:
         model = self.model
         alive = [
-            j for j in model.jobs.values() if j.state is not DEAD and j.key and j.key == new.key
-        ]
+            j for j in model.jobs.values()
+            if j.state is not DEAD and j.key and j.key == new.key and not j.behind
+        ]  # fmt: skip
         taken = next((j for j in alive if j.queue == new.queue), None)
         try:
             job = self.broker.submit(new, self.now, watcher)
@@ -112,11 +113,11 @@ class BrokerMachine(RuleBasedStateMachine):
         else:
             assert not taken or new.on_conflict is OnConflict.REPLACE, "the key was taken"
             assert job.id not in model.jobs, "an old id"
-            if taken:
-                model.end(taken)
             entry = Entry(
                 job.id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name
             )
+            if taken:
+                self._replace(taken, entry)
             entry.guest = not new.policy.durable
             model.jobs[job.id] = entry
         entry = model.jobs[job.id]
@@ -124,11 +125,37 @@ class BrokerMachine(RuleBasedStateMachine):
             entry.watchers[watcher.holder] += 1
             entry.guest = True
         model.hear(self.broker, self.now)
-        if entry is not taken:
+        if entry is not taken and not entry.behind:
             if new.run_at > self.now:
                 entry.state = WAITING
             else:
                 model.enqueue(entry, self.now, self.broker)
+
+    @rule(
+        pick=PICK,
+        policy=st.sampled_from(POLICIES),
+        delay=st.sampled_from((0, 0, 3_000)),
+        watcher=st.sampled_from((None, 2)),
+    )
+    def replace_running(self, pick: int, policy: Policy, delay: int, watcher: int | None) -> None:
+        runs = [j for j in self.model.jobs.values() if j.state is LEASED and j.key]
+        if runs:
+            job = runs[pick % len(runs)]
+            new = NewJob(job.queue, "k", b"x", policy, key=job.key, on_conflict=OnConflict.REPLACE)
+            new.run_at = self.now + delay if delay else NEVER
+            self._submit(new, None if watcher is None else self.sessions[watcher])
+
+    def _replace(self, taken: Entry, entry: Entry) -> None:
+        """A job that waits makes room at once, one that runs when its run is over."""
+        model = self.model
+        waits: Entry | None = taken
+        if taken.state is LEASED:
+            waits = model.heir(taken)
+            entry.behind, entry.state = taken.id, WAITING
+        if waits is not None:
+            waits.behind = 0
+            model.pass_on(waits, entry)
+            model.end(waits, self.now, self.broker)
 
     @rule(
         name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000))
@@ -258,16 +285,22 @@ class BrokerMachine(RuleBasedStateMachine):
             entry.bound = False
         match verb:
             case "finish":
-                model.end(entry)
+                model.end(entry, self.now, self.broker)
             case "fail":
-                model.fail(entry, self.now)
-            case "later":
-                entry.state, entry.run_at = WAITING, self.now + 500
+                model.fail(entry, self.now, self.broker)
             case "extend":
                 entry.until = max(entry.until, self.now + 4_000) if entry.until else NEVER
             case _:
                 entry.attempts -= verb == "give_back"
-                model.ready(entry, self.now, self.broker)
+                if verb != "give_back" and entry.policy.fails_watched and entry.watchers:
+                    model.end(entry, self.now, self.broker)
+                    return
+                if model.gives_way(entry, self.now, self.broker):
+                    return
+                if verb == "later":
+                    entry.state, entry.run_at = WAITING, self.now + 500
+                else:
+                    model.ready(entry, self.now, self.broker)
 
     def _say(self, verb: str, job: Job, holder: str) -> None:
         broker, now = self.broker, self.now
@@ -297,7 +330,7 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         assert may
         self.model.hear(self.broker, self.now)
-        self.model.end(self.model.jobs[job.id])
+        self.model.end(self.model.jobs[job.id], self.now, self.broker)
 
     @rule(who=st.integers(0, 3))
     def hang_up(self, who: int) -> None:
@@ -309,7 +342,7 @@ class BrokerMachine(RuleBasedStateMachine):
         mine = list(session.leases.values())
         self.broker.close_session(session, self.now)
         for entry in list(model.jobs.values()):
-            model.unwatch(entry, session.holder)
+            model.unwatch(entry, session.holder, self.now, self.broker)
         model.hear(self.broker, self.now)
         for job in mine:
             entry = model.jobs[job.id]
@@ -331,7 +364,7 @@ class BrokerMachine(RuleBasedStateMachine):
             entry.guest = True
             return
         self.broker.unwatch(job_id, session, self.now)
-        self.model.unwatch(entry, session.holder)
+        self.model.unwatch(entry, session.holder, self.now, self.broker)
         self.model.hear(self.broker, self.now)
 
     # -- time ---------------------------------------------------------------------------------------
@@ -387,13 +420,15 @@ class BrokerMachine(RuleBasedStateMachine):
         else:
             assert self.broker.purge(queue, self.now) == len(ready)
         for entry in ready:
-            self.model.end(entry)
+            self.model.end(entry, self.now, self.broker)
         self.model.hear(self.broker, self.now)
 
     def _flush(self) -> None:
         self.broker.flush(self.now)
+        for entry in self.model.jobs.values():
+            entry.behind = 0
         for entry in list(self.model.jobs.values()):
-            self.model.end(entry)
+            self.model.end(entry, self.now, self.broker)
         self.model.paused.clear()
         self.model.hear(self.broker, self.now)
 
@@ -414,7 +449,10 @@ class BrokerMachine(RuleBasedStateMachine):
     def _steer(self, verb: str, job: Job) -> None:
         model, now = self.model, self.now
         entry = model.jobs[job.id]
-        alive = [j for j in model.jobs.values() if j.state is not DEAD and j is not entry]
+        alive = [
+            j for j in model.jobs.values()
+            if j.state is not DEAD and j is not entry and j.behind != entry.id
+        ]  # fmt: skip
         taken = entry.key and (entry.queue, entry.key) in [(j.queue, j.key) for j in alive]
         try:
             getattr(self.broker, verb)(job, now)
@@ -427,13 +465,14 @@ class BrokerMachine(RuleBasedStateMachine):
         if verb == "cancel":
             if entry.state is DEAD:
                 assert not entry.watchers
-            model.end(entry)
+            model.end(entry, now, self.broker)
         elif verb == "kill":
             entry.policy = replace(entry.policy, bury=True)
-            model.bury(entry, now)
+            model.bury(entry, now, self.broker)
         else:
             assert not taken, "two jobs to a key"
-            model.enqueue(entry, now, self.broker)
+            if not model.gives_way(entry, now, self.broker):
+                model.enqueue(entry, now, self.broker)
 
     # -- the store ------------------------------------------------------------------------------------
 

@@ -24,7 +24,10 @@ FACTS = ("queue", "state", "priority", "key", "attempts", "failures", "losses", 
 
 @dataclass(slots=True)
 class Entry:
-    """One live or dead job. `guest`: may stay in memory although its place is in the tail."""
+    """One live or dead job. `guest`: may stay in memory although its place is in the tail.
+
+    `behind` is the running job whose place it takes when that run is over, or 0.
+    """
 
     id: int
     queue: str
@@ -42,6 +45,7 @@ class Entry:
     failures: int = 0
     losses: int = 0
     guest: bool = False
+    behind: int = 0
     watchers: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -92,51 +96,87 @@ class Model:
         job.holder = demand.session.holder
         job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
         job.attempts += 1
-        job.until = now + job.policy.lease_ms if job.policy.lease_ms else NEVER
+        lease_ms = job.policy.lease_ms or (0 if job.bound else broker.limits.lease_ms)
+        job.until = now + lease_ms if lease_ms else NEVER
 
-    def end(self, job: Entry) -> None:
-        """Gone; each watch is owed one end."""
+    def end(self, job: Entry, now: int, broker: Broker) -> None:
+        """Gone; each watch is owed one end, and what waited behind it takes its place."""
         self.ends.update(job.watchers)
         del self.jobs[job.id]
+        self.succeed(job, now, broker)
 
-    def unwatch(self, job: Entry, holder: str) -> None:
+    def heir(self, job: Entry) -> Entry | None:
+        """The newer job that waits behind this one's run."""
+        return next((j for j in self.jobs.values() if j.behind == job.id), None)
+
+    def succeed(self, job: Entry, now: int, broker: Broker) -> None:
+        """A job that is gone or dead makes room for its heir."""
+        heir = self.heir(job)
+        if heir is not None:
+            heir.behind = 0
+            if heir.run_at <= now:
+                # Which of several runs that are over at once comes first is the broker's choice.
+                held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
+                self.places = broker.totals.last_place
+                heir.place = held.place
+                self.ready(heir, now, broker)
+
+    def gives_way(self, job: Entry, now: int, broker: Broker) -> bool:
+        """A job that would run again ends if there is a newer one; its watchers watch that."""
+        heir = self.heir(job)
+        if heir is None:
+            return False
+        self.pass_on(job, heir)
+        self.end(job, now, broker)
+        return True
+
+    def pass_on(self, job: Entry, to: Entry) -> None:
+        """Whoever watched the one watches the other."""
+        to.watchers.update(job.watchers)
+        to.guest = to.guest or bool(job.watchers)
+        job.watchers.clear()
+
+    def unwatch(self, job: Entry, holder: str, now: int, broker: Broker) -> None:
         """Not watched by this session any more, however often it was."""
         watched = job.watchers.pop(holder, 0)
         alone = watched and not job.watchers
         if alone and job.policy.dies_unwatched and job.state is not LEASED:
-            self.end(job)
+            self.end(job, now, broker)
 
-    def bury(self, job: Entry, now: int) -> None:
+    def bury(self, job: Entry, now: int, broker: Broker) -> None:
         """Dead, or gone where its policy says so."""
         if not (job.policy.bury and job.policy.durable):
-            self.end(job)
+            self.end(job, now, broker)
             return
         self.ends.update(job.watchers)
         job.watchers.clear()
         job.state, job.run_at, job.until, job.bound = DEAD, now, NEVER, False
+        job.behind = 0
+        self.succeed(job, now, broker)
 
-    def fail(self, job: Entry, now: int) -> None:
+    def fail(self, job: Entry, now: int, broker: Broker) -> None:
         """A failure that counts."""
         job.failures += 1
         if job.policy.fails_watched and job.watchers:
-            self.end(job)
+            self.end(job, now, broker)
         elif job.failures <= job.policy.failures or job.policy.failures < 0:
-            job.state, job.run_at = WAITING, now + job.policy.delay_ms
+            if not self.gives_way(job, now, broker):
+                job.state, job.run_at = WAITING, now + job.policy.delay_ms
         else:
-            self.bury(job, now)
+            self.bury(job, now, broker)
 
     def lose(self, job: Entry, now: int, broker: Broker, *, as_failure: bool) -> None:
         """A run that ended without a word."""
         counts = as_failure or job.policy.loss_is_failure
         job.losses += 1
         if job.policy.dies_unwatched and not job.watchers:
-            self.end(job)
+            self.end(job, now, broker)
         elif job.losses >= broker.limits.losses_max or 0 <= job.policy.losses < job.losses:
             job.failures += counts
-            self.bury(job, now)
+            self.bury(job, now, broker)
         elif counts:
-            self.fail(job, now)
-        else:
+            self.fail(job, now, broker)
+        elif not self.gives_way(job, now, broker):
             self.ready(job, now, broker)
 
     def tick(self, now: int, broker: Broker, truth: dict[int, Job]) -> None:
@@ -145,7 +185,9 @@ class Model:
         for job in sorted(over, key=lambda j: j.until // 1000):
             if job.until // 1000 < now // 1000:
                 self.lose(job, now, broker, as_failure=False)
-        due = [j for j in self.jobs.values() if j.state is WAITING and j.run_at <= now]
+        due = [
+            j for j in self.jobs.values() if j.state is WAITING and j.run_at <= now and not j.behind
+        ]
         for job in sorted(due, key=lambda j: (j.run_at, j.id)):
             if truth[job.id].state is not WAITING:
                 self.enqueue(job, now, broker)
@@ -166,9 +208,13 @@ class Model:
             job.guest = False
             if not job.policy.durable:
                 del self.jobs[job.id]
-            elif job.state is LEASED and job.bound:
+        for job in list(self.jobs.values()):
+            if job.behind not in self.jobs:
+                job.behind = 0
+            if job.state is LEASED and job.bound:
                 job.bound = False
-                self.ready(job, now, broker)
+                if not self.gives_way(job, now, broker):
+                    self.ready(job, now, broker)
 
     # -- what is compared after each step ---------------------------------------------------------
 
@@ -218,7 +264,9 @@ class Model:
         assert {job.queue for job in self.jobs.values()} <= {c.queue for c in broker.counts()}
 
     def _check_keys(self, broker: Broker) -> None:
-        alive = [j for j in self.jobs.values() if j.key and j.state is not DEAD]
+        alive = [j for j in self.jobs.values() if j.key and j.state is not DEAD and not j.behind]
+        for heir in (j for j in self.jobs.values() if j.behind):
+            assert self.jobs[heir.behind].state is LEASED, f"job {heir.id} waits for no run"
         keys = Counter((job.queue, job.key) for job in alive)
         assert not keys or max(keys.values()) == 1, f"two jobs to a key: {keys}"
         known = {key: taken.id for key, taken in broker._by_key.items()}

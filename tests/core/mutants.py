@@ -68,9 +68,9 @@ def a_retried_job_keeps_its_place(enqueue: Any) -> Any:
 
 @mutant(Life, "_unlease")
 def a_lost_lease_is_still_listed(unlease: Any) -> Any:
-    def keep(self: Life, job: Job) -> None:
+    def keep(self: Life, job: Job, now: Millis) -> None:
         session = self._holders.get(job.holder) if job.bound else None
-        unlease(self, job)
+        unlease(self, job, now)
         if session is not None and session.open:
             session.leases[job.id] = job
 
@@ -97,6 +97,11 @@ def only_one_watcher_hears_the_end(tell_end: Any) -> Any:
         tell_end(self, job, failure)
 
     return tell
+
+
+@mutant(Life, "_gives_way")
+def a_failed_run_does_not_give_way(gives_way: Any) -> Any:
+    return lambda self, job, now: False
 
 
 @mutant(Waiting, "due")

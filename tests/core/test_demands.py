@@ -185,6 +185,32 @@ def test_one_sleeper_is_woken_for_each_ready_job_and_no_more() -> None:
     assert bench.events() == [], "both jobs are taken: nobody else need get up"
 
 
+def test_more_sleepers_may_be_woken_for_each_job() -> None:
+    bench = Bench()
+    bench.broker.wakeups = 3
+    sleepers = [bench.worker() for _ in range(5)]
+    for sleeper in sleepers:
+        bench.ask(sleeper, only_wake=True)
+    bench.submit()
+    assert [session for session, _ in bench.events()] == sleepers[:3]
+    bench.submit()
+    assert [session for session, _ in bench.events()] == sleepers[3:]
+
+
+def test_a_woken_session_that_does_not_come_passes_the_word_on() -> None:
+    bench = Bench()
+    first, second = bench.worker(), bench.worker()
+    bench.ask(first, only_wake=True)
+    bench.ask(second, only_wake=True)
+    job = bench.submit()
+    assert [session for session, _ in bench.events()] == [first]
+    bench.broker.wake_another(first)
+    assert [session for session, _ in bench.events()] == [second]
+    bench.broker.wake_another(first)
+    assert bench.events() == []
+    assert bench.take(first) is job, "it may come late"
+
+
 def test_a_woken_session_that_leaves_passes_the_word_on() -> None:
     bench = Bench()
     first, second = bench.worker(), bench.worker()

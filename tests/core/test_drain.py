@@ -107,6 +107,7 @@ def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
     bench = Bench()
     bench.submit(body=b"x" * 100)
     bench.submit(body=b"x" * 50)
+    bench.submit(body=b"x" * 7, durable=False)  # waits for no disk
     assert bench.broker.pending_bytes == 150
     bench.broker.drain()
     assert bench.broker.pending_bytes == 0

@@ -168,6 +168,21 @@ def test_a_loss_counts_as_a_failure_where_the_job_says_so() -> None:
     assert (job.state, job.failures, bench.count().dead) == (State.DEAD, 2, 1)
 
 
+def test_a_lease_that_expires_counts_as_a_failure_where_the_job_says_so_and_a_loss_does_not() -> (
+    None
+):
+    for expires, state in ((True, State.DEAD), (False, State.READY)):
+        bench = Bench()
+        worker = bench.worker()
+        job = bench.submit(expiry_is_failure=True, lease_ms=1_000)
+        bench.take(worker)
+        if expires:
+            bench.broker.tick(T + 2_000)
+        else:
+            bench.broker.close_session(worker, T)
+        assert (job.state, job.failures) == (state, int(expires))
+
+
 def test_a_lost_job_keeps_its_place() -> None:
     bench = Bench()
     first, second = bench.submit_many(2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from franca.core.errors import NotUnique, StoreFull
+from franca.core.errors import NotUnique, StoreFull, TooMuch
 from franca.core.model import Failure, OnConflict, State
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -137,6 +137,34 @@ def test_keys_hold_over_a_restart() -> None:
     assert [bench.submit(key=f"u{n}").id for n in range(12)] == list(range(1, 13))
     bench.write()
     assert len(bench.take_all()) == 12
+
+
+def test_a_key_is_asked_for_wherever_its_job_lies() -> None:
+    bench = Bench(**SMALL)
+    jobs = [bench.submit(key=f"k{number}") for number in range(6)]
+    bench.write()
+    for number, job in enumerate(jobs):
+        found = bench.broker.keyed("q", f"k{number}")
+        assert found is not None
+        assert found.id == job.id
+    assert bench.broker.keyed("other", "k0") is None
+
+
+def test_jobs_that_only_memory_has_are_refused_when_there_are_too_many() -> None:
+    bench = Bench(fleeting_bytes=3 * 1_100)
+    client = bench.worker()
+    jobs = [bench.submit(durable=False, body=b"x" * 76, watcher=client) for _ in range(3)]
+    with pytest.raises(TooMuch):
+        bench.submit(durable=False, watcher=client)
+    bench.submit()
+    bench.broker.cancel(jobs[0], T)
+    bench.submit(durable=False, key="k")
+    with pytest.raises(TooMuch):
+        bench.submit(durable=False)
+    bench.submit(key="k")
+    bench.submit(durable=False)
+    bench.broker.flush(T)
+    assert bench.broker.fleeting_bytes == 0
 
 
 def test_a_full_disk_refuses_new_durable_jobs_and_nothing_else() -> None:

@@ -83,12 +83,25 @@ def test_a_lease_runs_out_after_its_time_and_not_before() -> None:
     assert (job.story[0].how, job.story[0].holder) == ("expired", "holder")
 
 
-def test_a_job_without_a_lease_time_is_held_for_ever() -> None:
+def test_a_job_without_a_lease_time_is_held_as_long_as_its_session_lasts() -> None:
     bench = Bench()
-    job, _ = leased(bench, lease_ms=0)
+    job, _ = leased(bench, OnHangUp.RETURN, lease_ms=0)
     assert job.until == NEVER
     bench.broker.tick(T + 10**10)
     assert job.state is State.LEASED
+
+
+def test_a_lease_that_outlives_its_session_always_ends() -> None:
+    bench = Bench()
+    job, worker = leased(bench, KEEP, lease_ms=0)
+    end = T + bench.broker.limits.lease_ms
+    assert job.until == end
+    bench.broker.close_session(worker, T)
+    states: list[State] = []
+    for now in (end - 1, end + 1_000):
+        bench.broker.tick(now)
+        states.append(job.state)
+    assert states == [State.LEASED, State.READY]
 
 
 def test_a_lease_is_extended_and_never_shortened() -> None:
@@ -230,3 +243,24 @@ def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     del owner
     gc.collect()
     assert gone() is None
+
+
+def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    bench.submit(extra=b"1")
+    bench.broker.release(bench.take(worker), worker.holder, T + 10, T, extra=b"2")
+    bench.write()
+    bench.crash()
+    bench.ripen(T + 10)
+    assert bench.take(bench.worker(), now=T + 10).extra == b"2"
+
+
+def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    bench.submit(watcher=client, fails_watched=True)
+    bench.broker.release(bench.take(worker), worker.holder, T + 10, T)
+    assert bench.ends(client) == [State.CANCELLED]
+    bench.write()
+    assert not bench.disk.rows

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from franca.core.errors import NotHeld
+from franca.core.life import LOCK_AGAIN_MS
 from franca.core.locks import Locks
-from franca.core.model import NEVER, Failure
-from tests.core.kit import Bench, T
+from franca.core.model import NEVER, Failure, Job, Session, State
+from tests.core.kit import SMALL, Bench, T, state_of
 
 
 def test_a_lock_is_open_to_as_many_as_its_count() -> None:
@@ -60,3 +64,92 @@ def test_a_job_that_runs_no_more_holds_no_lock() -> None:
             case _:
                 broker.flush(T)
         assert not broker.locks.of_job, how
+
+
+def run(bench: Bench, name: str = "") -> tuple[Job, Session]:
+    worker = bench.worker()
+    bench.submit(name=name)
+    return bench.take(worker), worker
+
+
+def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open() -> None:
+    bench = Bench()
+    (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
+    broker = bench.broker
+    assert broker.lock(first, one.holder, "l", 1, T)
+    assert not broker.lock(second, two.holder, "l", 1, T)
+    assert not broker.lock(third, three.holder, "l", 1, T)
+    assert (second.state, third.state) == (State.WAITING, State.WAITING)
+    with pytest.raises(NotHeld):
+        broker.finish(second, two.holder, b"", T)
+    bench.write()
+    broker.finish(first, one.holder, b"", T)
+    assert (state_of(second), state_of(third)) == (State.READY, State.WAITING)
+    assert bench.take(two) is second
+    assert broker.lock(second, two.holder, "l", 1, T)
+    broker.unlock(second, two.holder, "l", T)
+    broker.unlock(second, two.holder, "l", T)
+    assert state_of(third) is State.READY
+    bench.write()
+
+
+def test_a_lock_is_nobodys_but_the_holders() -> None:
+    bench = Bench()
+    job, _ = run(bench)
+    for verb in (bench.broker.lock, bench.broker.unlock):
+        with pytest.raises(NotHeld):
+            verb(job, "other", "l", *((1, T) if verb == bench.broker.lock else (T,)))
+    assert not bench.broker.locks.of_job
+
+
+def test_a_job_without_its_lock_tries_again_in_any_case() -> None:
+    bench = Bench()
+    (first, one), (second, two) = run(bench), run(bench)
+    assert bench.broker.lock(first, one.holder, "l", 1, T)
+    assert not bench.broker.lock(second, two.holder, "l", 1, T)
+    bench.broker.tick(T + LOCK_AGAIN_MS - 1)
+    assert second.state is State.WAITING
+    bench.broker.tick(T + LOCK_AGAIN_MS)
+    assert state_of(second) is State.READY
+    assert bench.take(two, now=T + LOCK_AGAIN_MS) is second
+    assert bench.broker.lock(second, two.holder, "l", 2, T)
+    assert not bench.broker.locks.waits_for
+
+
+def test_a_job_without_its_lock_is_pending_after_a_crash() -> None:
+    bench = Bench()
+    (first, one), (second, two) = run(bench, "first"), run(bench, "second")
+    assert bench.broker.lock(first, one.holder, "l", 1, T)
+    assert not bench.broker.lock(second, two.holder, "l", 1, T)
+    bench.write()
+    bench.crash()
+    bench.ripen(T + LOCK_AGAIN_MS)
+    worker = bench.worker()
+    for name in ("first", "second"):
+        job = bench.take(worker, now=T + LOCK_AGAIN_MS)
+        assert job.name == name
+        assert bench.broker.lock(job, worker.holder, "l", 2, T)
+
+
+def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next() -> None:
+    bench = Bench(**SMALL)
+    (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
+    broker = bench.broker
+    assert broker.lock(first, one.holder, "l", 1, T)
+    assert not broker.lock(second, two.holder, "l", 1, T)
+    assert not broker.lock(third, three.holder, "l", 1, T)
+    broker.cancel(second, T)
+    broker.close_session(one, T)
+    assert state_of(third) is State.READY
+    assert not broker.locks.waits_for
+
+
+def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run() -> None:
+    bench = Bench()
+    client, (first, one), two = bench.worker(), run(bench), bench.worker()
+    bench.submit(watcher=client, fails_watched=True)
+    second = bench.take(two)
+    assert bench.broker.lock(first, one.holder, "l", 1, T)
+    assert not bench.broker.lock(second, two.holder, "l", 1, T)
+    assert bench.ends(client) == []
+    assert state_of(second) is State.WAITING

@@ -114,6 +114,16 @@ def test_behind_the_mark_is_the_tail() -> None:
     assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
 
 
+def test_ready_jobs_are_counted_by_priority_and_the_tail_at_its_first() -> None:
+    bench = Bench(**SMALL)
+    for priority in (1, 1, 0, 2, 2, 2):
+        bench.submit(priority=priority)
+    queue = bench.broker.queues["q"]
+    assert queue.by_priority() == {0: 1, 1: 2, 2: 3}
+    bench.take(bench.worker())
+    assert (queue.by_priority(), queue.live) == ({1: 2, 2: 3}, 6)
+
+
 def test_taking_all_forgets_the_tail_too() -> None:
     queue = queue_of(2, 1)
     queue.tail, queue.mark = 7, (0, 2)
@@ -293,3 +303,14 @@ def test_a_crowd_that_cannot_leave_is_not_asked_to_for_every_job_that_comes() ->
     bench.broker.tick(T + 1)
     assert len(bench.take_all(now=T + 1)) == len(ready) + len(durable) + bench.limits.due_jobs
     assert bench.count().scheduled == len(waiting) - bench.limits.due_jobs
+
+
+def test_many_queues_together_keep_no_more_in_memory_than_they_soon_need() -> None:
+    bench = Bench(window_jobs=50, supply_jobs=2, held_jobs=60)
+    for name in ("a", "b", "c", "d"):
+        bench.submit_many(40, name)
+    bench.write()
+    assert len(bench.broker.jobs) <= 60 + 4 * 3 * 2
+    assert [c.ready for c in bench.broker.counts()] == [40] * 4
+    for name in ("a", "b", "c", "d"):
+        assert len(bench.take_all(name)) == 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.events import Finished, Progressed
-from franca.core.model import Failure, OnConflict, OnHangUp, State
+from franca.core.model import Failure, OnHangUp, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -29,15 +29,50 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> N
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_the_end_twice() -> None:
+def test_watching_twice_is_hearing_everything_twice() -> None:
     bench = Bench()
-    client = bench.worker()
+    client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
     assert bench.broker.watchers_of(job.id) == 2
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "data", b"half")
+    assert [type(event) for _, event in bench.events()] == [Progressed, Progressed]
     bench.broker.cancel(job, T)
     assert bench.ends(client) == [CANCELLED, CANCELLED]
     assert bench.broker.watchers_of(job.id) == 0
+
+
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client)
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "status", b"1/2")
+    bench.broker.report(job, worker.holder, "data", b"a lot", keep=False)
+    assert job.progress == b"1/2"
+    assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
+
+
+def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    job = bench.submit()
+    bench.take(worker)
+    bench.broker.report(job, worker.holder, "status", b"1/2")
+    bench.broker.close_session(worker, T)
+    assert (job.state, job.progress) == (State.READY, b"")
+
+
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client)
+    bench.take(worker)
+    bench.broker.fail(job, worker.holder, Failure("Boom", "text", data=b"\xff\0"), T)
+    [(_, end)] = bench.events()
+    assert isinstance(end, Finished)
+    assert end.failure.data == b"\xff\0"
 
 
 def test_who_watches_no_more_hears_nothing() -> None:
@@ -61,7 +96,7 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("purge", CANCELLED),
         ("remove_queue", CANCELLED),
         ("flush", CANCELLED),
-        ("replace", CANCELLED),
+        ("remove", CANCELLED),
     ],
 )
 def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
@@ -82,15 +117,15 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
             getattr(broker, end)(job, T)
         case "flush":
             broker.flush(T)
-        case "replace":
-            bench.submit(key="u", on_conflict=OnConflict.REPLACE)
+        case "remove":
+            assert broker.remove("q", "u", T)
         case _:
             getattr(broker, end)("q", T)
     assert bench.ends(client) == [state]
     assert not broker._watchers
 
 
-@pytest.mark.parametrize("end", ["purge", "flush", "replace", "cancel", "run"])
+@pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
 def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     bench = Bench(**SMALL)
     for number in range(7):
@@ -105,8 +140,8 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             broker.purge("q", T)
         case "flush":
             broker.flush(T)
-        case "replace":
-            bench.submit(key="u6", on_conflict=OnConflict.REPLACE)
+        case "remove":
+            assert broker.remove("q", "u6", T)
         case "cancel":
             broker.cancel(bench.recall(ids=(joined.id,))[0], T)
         case _:

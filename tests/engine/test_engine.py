@@ -206,6 +206,40 @@ def test_while_an_answer_is_owed_nothing_behind_it_is_acted_on() -> None:
     assert stage.said(worker) == "after\n"
 
 
+def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.engine.turn(T)
+    echo(link)._unread = b"later\n"
+    link.again()
+    assert stage.engine.has_input()
+    stage.engine.turn(T)
+    assert stage.said(link) == "later\n"
+    assert not stage.engine.has_input()
+
+    stage.engine.hold_back(link)
+    assert link.full
+    echo(link).holding = True
+    link.again()
+    stage.engine.turn(T)
+    assert not stage.engine.has_input()
+    echo(link).holding = False
+    echo(link)._unread = b"at last\n"
+    stage.engine.go_on(link)
+    assert not link.full
+    stage.engine.turn(T)
+    assert stage.said(link) == "at last\n"
+
+
+def test_a_link_that_asked_to_be_called_may_be_gone_by_then() -> None:
+    stage = Stage()
+    link = stage.open()
+    link.again()
+    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.turn(T)
+    assert not stage.engine.has_input()
+
+
 def test_a_demand_ends_when_its_time_is_over() -> None:
     stage = Stage()
     worker = stage.open()

@@ -17,6 +17,7 @@ from franca.control.values import (
 )
 from franca.node.config import (
     ConfigError,
+    GearmanOptions,
     Settings,
     check_binds,
     data_directory,
@@ -46,8 +47,10 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == default_listeners()
+    assert settings.listeners == default_listeners(settings.data)
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
+    assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
+    assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)
     assert {shown.source for shown in settings.shown} == {"default"}
     assert [shown.key for shown in settings.shown] == list(keys())
 
@@ -129,6 +132,9 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
     limits = load({}, HOME, path).limits
     assert (limits.handshake_ms, limits.window_jobs, limits.ballast_bytes) == (2_000, 5, 0)
     assert variable_of("limits.window_jobs") == "FRANCA_LIMITS__WINDOW_JOBS"
+    path = written(tmp_path, "[memodb]\nheartbeat_ms = '5s'\nshare_bytes = '1MiB'")
+    memodb = load({}, HOME | {"FRANCA_MEMODB__SHARE_JOBS": "7"}, path).memodb
+    assert (memodb.heartbeat_ms, memodb.share_bytes, memodb.share_jobs) == (5_000, 1 << 20, 7)
 
 
 # -- what is refused --------------------------------------------------------------------------
@@ -141,7 +147,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("[faktory]\nlistn = 'x'", "did you mean faktory.listen?"),
         ("[faktory]\nbinding = ':1'", "did you mean faktory.listen?"),
         ("faktory = ':1'", "did you mean faktory.listen?"),
-        ("listen = ':1'", "did you mean faktory.listen?"),
+        ("listen = ':1'", ".listen?"),
         ("[limts]\nwindow_jobs = 1", "no setting limts"),
         ("[limits]\nhandshake = 1", "did you mean limits.handshake_ms?"),
         ("zzzzzz = 1", "no setting zzzzzz"),
@@ -337,12 +343,53 @@ def test_what_others_reach_needs_a_password_or_the_flag(address: str) -> None:
     assert len(open_binds(insecure)) == 1
 
 
+def test_a_protocol_without_passwords_is_told_other_remedies() -> None:
+    with pytest.raises(ConfigError) as error:
+        check_binds(load({"gearman.listen": ("0.0.0.0:1",)}, HOME | {"FAKTORY_PASSWORD": "hush"}))
+    assert "--tls-client-ca" in str(error.value)
+    assert "set a password" not in str(error.value)
+
+
 def test_client_certificates_are_as_good_as_a_password(tmp_path: Path) -> None:
     flags: dict[str, object] = {"faktory.listen": ("tls://0.0.0.0:1",)}
     flags |= {"tls.certificate": "c.pem", "tls.key": "k.pem"}
     with pytest.raises(ConfigError):
         check_binds(load(flags, HOME))
     check_binds(load(flags | {"tls.client_ca": "ca.pem"}, HOME))
+
+
+# -- Gearman ----------------------------------------------------------------------------------
+
+
+def test_the_port_that_users_of_gearmand_export_is_honoured() -> None:
+    env = HOME | {"GEARMAND_PORT": "4731"}
+    assert load({}, env).listeners["gearman"] == (Address("127.0.0.1", 4731),)
+    flags = {"gearman.listen": ("127.0.0.1:1",)}
+    assert load(flags, env).listeners["gearman"] == (Address("127.0.0.1", 1),)
+    with pytest.raises(ConfigError, match="GEARMAND_PORT"):
+        load({}, HOME | {"GEARMAND_PORT": "many"})
+
+
+def test_what_may_be_chosen_about_gearman() -> None:
+    assert load({}, HOME).gearman == GearmanOptions(1, -1, "requeue", "loopback")
+    flags = {"gearman.wakeup": "3", "gearman.job_retries": "0"}
+    env = HOME | {"FRANCA_GEARMAN__ON_TIMEOUT": "fail", "FRANCA_GEARMAN__ADMIN": "off"}
+    assert load(flags, env).gearman == GearmanOptions(3, 0, "fail", "off")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wakeup", "-1"),
+        ("wakeup", "256"),
+        ("job_retries", "-2"),
+        ("job_retries", "x"),
+        ("admin", "me"),
+    ],
+)
+def test_what_may_not(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"gearman.{name}"):
+        load({}, HOME | {f"FRANCA_GEARMAN__{name.upper()}": value})
 
 
 # -- passwords --------------------------------------------------------------------------------

@@ -317,11 +317,11 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
         guest.talk.drops = True
         guest.connection.pause_writing()
         assert guest.wire.reading is True
-        assert guest.connection.link.crowded is True
+        assert guest.connection.link.full is True
         guest.says("ping")
         await guest.hears("pong;")
         guest.connection.resume_writing()
-        assert guest.connection.link.crowded is False
+        assert guest.connection.link.full is False
 
 
 # -- failure ------------------------------------------------------------------------------------------------

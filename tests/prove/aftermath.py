@@ -1,7 +1,7 @@
 """What a crash left, held against what had been promised: shared by the proofs about power and disks.
 
-A dialogue is a connection with one command under way at a time, so the n-th reply that the server
-sent to its port answers its n-th command. Joined with the trace this says, for every moment, which
+A dialogue (`talks/`) is a connection with one command under way at a time, so the n-th reply that the
+server sent to its port answers its n-th command. Joined with the trace this says, for every moment, which
 jobs must be in the store and which must not.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -20,30 +20,11 @@ from typing import NamedTuple
 from tests.prove import trace
 from tests.prove.crash import Disk, materialise
 from tests.prove.load import BROKEN, left_in
+from tests.prove.talks import Dialogue
 from tests.support.faktory import Faktory
 from tests.support.server import Server, ServerFailed
 
-_GREETINGS = 2  # HI and the answer to HELLO come before the first command's reply
 _MAGIC = b"SQLite format 3\0"
-
-
-class Command(NamedTuple):
-    """What was said, and of which jobs."""
-
-    verb: str
-    jids: tuple[str, ...] = ()
-
-
-@dataclass
-class Dialogue:
-    """One connection that waits for each answer before it speaks again."""
-
-    client: Faktory
-    said: list[Command] = field(default_factory=list)
-
-    def say(self, command: Command, line: str) -> bytes | None:
-        self.said.append(command)
-        return self.client.call(line).checked().body
 
 
 # -- what had been promised by when ------------------------------------------------------------
@@ -68,30 +49,31 @@ class Fate:
         return self.ended is not None and self.ended < cut
 
 
-def fates(records: list[trace.Record], dialogues: list[Dialogue]) -> dict[str, Fate]:
-    """Join what the connections said with the replies that the shim saw leaving."""
-    told = trace.replies(records)
+def fates(records: list[trace.Record], dialogues: Sequence[Dialogue]) -> dict[str, Fate]:
+    """Join what the connections said with the replies that the shim saw leaving, by stored name."""
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
-        marks = told.get(dialogue.client.local_port, [])[_GREETINGS:]
+        marks = trace.replies(records, dialogue.local_port, dialogue.take_answers)
+        marks = marks[dialogue.greetings :]
         assert len(marks) <= len(dialogue.said), "more replies than commands"
         for command, mark in zip_longest(dialogue.said, marks):
-            for jid in command.jids:
-                _take_note(jobs.setdefault(jid, Fate()), command.verb, mark)
-    return jobs
+            promised = mark is not None and dialogue.is_yes(command.verb, mark.reply)
+            for name in command.jobs:
+                fate = jobs.setdefault(name, Fate())
+                fate.ack_sent = fate.ack_sent or command.verb == "ack"
+                if promised:
+                    _take_note(fate, command.verb, mark.record)
+    names = {name: called for dialogue in dialogues for name, called in dialogue.names.items()}
+    return {names.get(name, name): fate for name, fate in jobs.items()}
 
 
-def _take_note(fate: Fate, verb: str, mark: trace.Mark | None) -> None:
-    if verb == "ack":
-        fate.ack_sent = True
-    if mark is None or mark.reply.startswith(b"-"):
-        return  # never answered, or refused
-    if verb == "push" and mark.reply in (b"+OK\r\n", b"$2\r\n{}\r\n"):
-        fate.pushed = mark.record
+def _take_note(fate: Fate, verb: str, record: int) -> None:
+    if verb == "push":
+        fate.pushed = record
     elif verb == "fetch":
-        fate.fetched = mark.record if fate.fetched is None else min(fate.fetched, mark.record)
+        fate.fetched = record if fate.fetched is None else min(fate.fetched, record)
     elif verb == "ack":
-        fate.ended = mark.record
+        fate.ended = record
 
 
 # -- the states --------------------------------------------------------------------------------

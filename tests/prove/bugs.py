@@ -44,6 +44,21 @@ def no_fence() -> None:
     swap(_CONVERSATION, "expired_of", lambda _: not_leased)
 
 
+def no_fence_gearman() -> None:
+    """What one connection was given, every connection may speak of."""
+    everybodys: dict[bytes, Any] = {}
+
+    def sharing(init: Function) -> Function:
+        @wraps(init)
+        def begin(self: Any, *arguments: Any) -> None:
+            init(self, *arguments)
+            self.held = everybodys
+
+        return begin
+
+    swap("franca.protocols.gearman.conversation:GearmanConversation", "__init__", sharing)
+
+
 def wall_clock_lease() -> None:
     """Spans are measured by the clock on the wall."""
     clock = importlib.import_module("franca.node.clock")
@@ -117,6 +132,7 @@ def no_slicing() -> None:
 
 MUTANTS: dict[str, Patch] = {
     "no-fence": no_fence,
+    "no-fence-gearman": no_fence_gearman,
     "wall-clock-lease": wall_clock_lease,
     "no-line-limit": no_line_limit,
     "fixed-salt": fixed_salt,

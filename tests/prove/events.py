@@ -7,7 +7,7 @@ whatever the server did, it did in between. The rules that judge a history are i
 | op | meaning | fields beside op, proto, conn, t0, t1, out |
 |---|---|---|
 | push | a job was offered | jid, queue, body, prio, at, retry, unique, reserve, waits, volatile |
-| fetch | work was asked for; ok: `jid` came; no: the server said it has none | jid, queue, body, attempt, worker |
+| fetch | work was asked for; ok: `jid` came; no: the server said it has none | jid, queue, body, attempt, reserve, worker |
 | ack, fail | a holder reported its run | jid, worker |
 | release | a job was put back without failing (also by an operator) | jid, worker |
 | remove | a client or operator took a job away, or a whole queue (`*`: all) | jid or queue |
@@ -71,23 +71,30 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """How one protocol's leases behave, as far as a history must know it.
+    """What a history must know of a protocol.
 
-    `grace` is how long after its connection closed (or the server restarted) a lease may end;
-    `ack_tells` says that an accepted completion is answered otherwise than a stale one;
-    `expiry_fails` says that a lease that ran out counts as a failure of the job.
+    Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
+    may end; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
+    `ack_lasts` that it is on the disk by then. Where it is not, it is once a later promise was heard.
+
+    Of its jobs, whoever runs them: `expiry_fails` says that a lease that ran out counts as a failure
+    of the job; `fail_ends` that a job whose worker said it failed has ended.
     """
 
     grace: float
     ack_tells: bool = False
+    ack_lasts: bool = True
     expiry_fails: bool = False
+    fail_ends: bool = False
 
 
 # Faktory's leases outlive the connection; a worker that stays silent for a minute is given up.
 BOUND = Habits(grace=0.0)
 HABITS: dict[str, Habits] = {
+    "": BOUND,
     "faktory": Habits(grace=60.0, expiry_fails=True),
-    "gearman": BOUND,
+    # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
+    "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
     "periodic": BOUND,
     "memodb": BOUND,
     "eventmq": BOUND,

@@ -15,18 +15,21 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from tests.prove import shim, trace
-from tests.prove.aftermath import Command, Dialogue, Tally, fates, look_into
+from tests.prove.aftermath import Tally, fates, look_into
 from tests.prove.crash import Disk, materialise
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
-from tests.support.faktory import Faktory, FaktoryError, ack_line, job, job_in, push_line
+from tests.prove.talks import Dialogue
+from tests.prove.talks.faktory import talk
+from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import Server, ServerFailed
 
 NAME = "fsync-eio"
@@ -36,6 +39,8 @@ _EXIT_DISK = 74
 _END_S = 3.0
 _PUSHES = 24
 _CUTS = 6
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -71,8 +76,11 @@ class Point:
         server = Server(self.home / "data", env=fault.environment(), argv_prefix=prefix)
         try:
             server.start()
-            with suppress(*BROKEN, FaktoryError), Faktory(server.port) as client:
-                self._talk(client.hello(wid="worker-eio"), rng)
+            with (
+                suppress(*BROKEN, FaktoryError),
+                closing(talk(server.port, "worker-eio")) as dialogue,
+            ):
+                self._talk(dialogue, rng)
             if self.failed_at is None:
                 server.terminate()
             self.exit_code = server.wait(_END_S)
@@ -84,27 +92,16 @@ class Point:
         finally:
             server.kill9()
 
-    def _talk(self, client: Faktory, rng: Random) -> None:
-        talk = Dialogue(client)
+    def _talk(self, talk: Dialogue, rng: Random) -> None:
         self.talks.append(talk)
         for number in range(_PUSHES):
-            jid = f"eio-{self.number:03}-{number:03}"
-            work = job(jid, "x" * 100, queue="q")
-            self._say(talk, Command("push", (jid,)), push_line(work))
-            if rng.random() < 0.3:
-                self._finish_one(talk)
+            self._timed(talk.push, [f"eio-{self.number:03}-{number:03}"])
+            if rng.random() < 0.3 and (name := talk.take()) is not None:
+                self._timed(talk.finish, name)
 
-    def _finish_one(self, talk: Dialogue) -> None:
-        talk.said.append(Command("fetch"))
-        got = job_in(talk.client.call("FETCH q"))
-        if got is not None:
-            jid: str = got["jid"]
-            talk.said[-1] = Command("fetch", (jid,))
-            self._say(talk, Command("ack", (jid,)), ack_line(jid))
-
-    def _say(self, talk: Dialogue, command: Command, line: str) -> None:
+    def _timed(self, say: Callable[[T], None], what: T) -> None:
         sent_at = time.monotonic()
-        talk.say(command, line)
+        say(what)
         self.answered_at = sent_at
 
     # -- the verdict -----------------------------------------------------------------------
@@ -168,7 +165,7 @@ class Point:
     def _take_all(self, client: Faktory) -> tuple[set[str], int]:
         """The jobs that are served, and how many are leased beyond those anybody saw."""
         seen = {
-            jid for talk in self.talks for c in talk.said if c.verb == "fetch" for jid in c.jids
+            jid for talk in self.talks for c in talk.said if c.verb == "fetch" for jid in c.jobs
         }
         served: set[str] = set()
         while sum((facts := client.info()["faktory"])["queues"].values()):
@@ -176,7 +173,7 @@ class Point:
             if got is not None:
                 served.add(got["jid"])
         unsettled = seen - {
-            jid for t in self.talks for c in t.said if c.verb == "ack" for jid in c.jids
+            jid for t in self.talks for c in t.said if c.verb == "ack" for jid in c.jobs
         }
         running: int = facts["tasks"]["Busy"]["size"]
         return served, running - len(served) - len(unsettled - served)

@@ -10,6 +10,7 @@ Rules about one job are here, rules about many (order, uniqueness, pause) in `be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -51,6 +52,8 @@ class Verdict:
     accepted: int = 0  # jobs whose push was answered ok
     recovered: int = 0  # jobs whose push had an unknown outcome, and which turned up
     deliveries: int = 0
+    crossings: int = 0  # deliveries to a worker of another protocol than the job's
+    by_protocol: Counter[str] = field(default_factory=Counter)  # accepted jobs
 
     @property
     def ok(self) -> bool:
@@ -68,6 +71,11 @@ class Verdict:
         shown = self.samples.setdefault(kind, [])
         if len(shown) < _SAMPLES_PER_CLASS:
             shown.append(f"{kind}: {story.jid if story else '-'}: {detail}")
+
+    @property
+    def protocols(self) -> str:
+        """How many jobs were accepted in each protocol."""
+        return ",".join(f"{name}:{count}" for name, count in sorted(self.by_protocol.items()))
 
     def line(self, always: Iterable[str] = ()) -> str:
         """`class=count` for the named classes and for every broken one."""
@@ -98,7 +106,12 @@ class _Judge:
     def job(self, story: JobStory) -> None:
         """Hold one job's story against the promises."""
         self.verdict.deliveries += len(story.deliveries)
-        self.verdict.accepted += any(push.out == "ok" for push in story.pushes)
+        if any(push.out == "ok" for push in story.pushes):
+            self.verdict.accepted += 1
+            self.verdict.by_protocol[story.pushes[0].proto] += 1
+        if story.pushes:
+            own = story.pushes[0].proto
+            self.verdict.crossings += sum(run.proto != own for run in story.deliveries)
         if not self._has_origin(story):
             return
         self._bodies_and_times(story)
@@ -148,7 +161,7 @@ class _Judge:
         if story.removes:
             return accepted  # a removed job's ack is answered like any other, and means nothing
         for ack in story.ends:
-            if ack.op != "ack" or ack.out != "ok":
+            if not story.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
                 continue
             delivery = story.last_delivery_to(ack.holder, ack.t0)
             if delivery is None:
@@ -270,20 +283,21 @@ class _Judge:
         """When each failure that surely counted had been taken note of."""
         for end in story.ends:
             run = story.last_delivery_to(end.holder, end.t0)
-            if end.op == "fail" and end.out == "ok" and run is not None:
+            if end.op == "fail" and end.out == "ok" and run is not None and self.index.lasts(end):
                 over = self.index.lease_over(story, run, reports=False)
                 later = any(o.t1 > run.t1 and o.t0 < end.t1 for o in story.deliveries)
                 if over > end.t1 and not later:
                     yield end.t1
         for run, after in pairwise(story.deliveries):
-            if HABITS[run.proto].expiry_fails and self._only_expired(story, run, after):
+            if story.habits.expiry_fails and self._only_expired(story, run, after):
                 yield after.t0 - self.rules.epsilon
 
     def _only_expired(self, story: JobStory, run: Event, after: Event) -> bool:
         said = any(end.holder == run.holder and end.t0 >= run.t0 for end in story.ends)
         closed = self.index.closed_from(run.conn, run.t0) < after.t1
         restarted = self.index.restarts.first_from(run.t0) < after.t1
-        expired = story.reserve is not None and run.t0 + story.reserve <= after.t1
+        reserve = run.reserve if run.reserve is not None else story.reserve
+        expired = reserve is not None and run.t0 + reserve <= after.t1
         return expired and not (said or closed or restarted)
 
     # -- I14 -------------------------------------------------------------------------------
@@ -291,7 +305,7 @@ class _Judge:
     def _results(self, story: JobStory, settled: dict[int, Event]) -> None:
         for conn in {push.conn for push in story.pushes if push.waits and push.out == "ok"}:
             asked = [p for p in story.pushes if p.conn == conn and p.waits and p.out != "no"]
-            heard = sum(result.conn == conn for result in story.results)
+            heard = sum(r.conn == conn and r.out == "ok" for r in story.results)
             if heard > len(asked):
                 self.verdict.note("result", story, f"{conn} heard the end {heard} times")
             stayed = self.index.closed_from(conn, 0.0) == NEVER
@@ -306,14 +320,13 @@ class _Judge:
 
     def _loss(self, story: JobStory) -> None:
         accepted = [push for push in story.pushes if push.out == "ok"]
-        if not accepted or any(end.op == "ack" and end.out != "no" for end in story.ends):
+        if not accepted or any(story.is_end(end) and end.out != "no" for end in story.ends):
             return
         if self._taken_away(story) or self._given_up(story):
             return
-        push = accepted[0]
-        if push.at is not None and push.at > self.index.horizon:
+        if any(push.at is not None and push.at > self.index.horizon for push in accepted):
             return
-        if push.volatile and self._abandoned(push):
+        if all(push.volatile and self._abandoned(push) for push in accepted):
             return
         runs = len(story.deliveries)
         self.verdict.note("lost", story, f"{runs} runs, none completed" if runs else "never seen")

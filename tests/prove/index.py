@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from tests.prove.events import HABITS, Event
+from tests.prove.events import HABITS, Event, Habits
 
 NEVER = float("inf")
 
@@ -50,6 +50,21 @@ class Moments:
         return self._earliest_starts[index] if index < len(self._ends) else NEVER
 
 
+class Promises:
+    """Answers that left only once all that had been done before was on the disk."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        ordered = sorted(events, key=lambda event: event.t0)
+        self._starts = [event.t0 for event in ordered]
+        ends = [event.t1 for event in ordered]
+        self._earliest_ends = list(accumulate(reversed(ends), min))[::-1]
+
+    def first_by(self, moment: float) -> float:
+        """By when everything that was done before `moment` was surely on the disk."""
+        index = bisect_left(self._starts, moment)
+        return self._earliest_ends[index] if index < len(self._starts) else NEVER
+
+
 @dataclass(slots=True)
 class JobStory:
     """All that happened to one jid. `deliveries` are in the order in which they arrived."""
@@ -72,13 +87,24 @@ class JobStory:
         """All is in: put it in order and draw the bounds."""
         self.deliveries.sort(key=lambda delivery: delivery.t1)
         self.possible = [push for push in self.pushes if push.out != "no"]
-        # A push with a key joins or is refused; it never makes a second job of one name.
-        keyed = any(push.unique for push in self.possible)
-        self.copies = 1 if keyed else len(self.possible)
+        self.copies = len(self.possible)
+        if any(push.unique for push in self.possible):
+            # A push with a key joins or is refused, unless the job before it had ended.
+            ended = min((end.t0 for end in self.ends if end.out != "no"), default=NEVER)
+            self.copies = 1 + sum(push.t1 >= ended for push in self.possible)
         reserves = [push.reserve for push in self.possible if push.reserve is not None]
         self.reserve = min(reserves, default=None)
         retries = [push.retry for push in self.possible if push.retry is not None]
         self.retry = max(retries, default=None)
+
+    @property
+    def habits(self) -> Habits:
+        """Those of the protocol in which it was submitted."""
+        return HABITS[self.pushes[0].proto if self.pushes else ""]
+
+    def is_end(self, event: Event) -> bool:
+        """Whether a report of this kind ends the job for good."""
+        return event.op == "ack" or (event.op == "fail" and self.habits.fail_ends)
 
     @property
     def sole_push(self) -> Event | None:
@@ -109,6 +135,7 @@ class Index:
         self._restarts: list[Event] = []
         self._lost_fetches: list[Event] = []
         self._consumers: set[str] = set()
+        self._promises: list[Event] = []
         for event in events:
             self.horizon = max(self.horizon, event.t1)
             self._sort_in(event)
@@ -133,11 +160,13 @@ class Index:
             self.closed_from(delivery.conn, delivery.t0) + grace,
             self.restarts.first_from(delivery.t0) + grace,
         )
-        if story.reserve is not None:
-            over = min(over, delivery.t0 + story.reserve)
+        # A worker may be told a time that the job itself does not have.
+        reserve = delivery.reserve if delivery.reserve is not None else story.reserve
+        if reserve is not None:
+            over = min(over, delivery.t0 + reserve)
         if reports:
             for end in story.ends:
-                if self._puts_back(end, delivery):
+                if not story.is_end(end) and self._puts_back(end, delivery):
                     over = min(over, end.t0)
         return over
 
@@ -147,6 +176,12 @@ class Index:
             return False
         # An operator's release needs no lease; a worker's FAIL is good for its own run only.
         return end.op == "release" or (end.op == "fail" and end.holder == delivery.holder)
+
+    def lasts(self, end: Event) -> bool:
+        """Whether no restart can have undone what this report was told."""
+        if HABITS[end.proto].ack_lasts:
+            return True
+        return self.promises.first_by(end.t1) <= self.restarts.first_from(end.t1)
 
     def closed_from(self, conn: str, moment: float) -> float:
         """When this connection may have ended, seen from `moment` on."""
@@ -161,6 +196,8 @@ class Index:
         match event.op:
             case "push":
                 self.story(event.jid).pushes.append(event)
+                if event.out == "ok" and not event.volatile:
+                    self._promises.append(event)
             case "fetch":
                 self._sort_in_fetch(event)
             case "ack" | "fail" | "release":
@@ -197,6 +234,7 @@ class Index:
         for story in self.stories.values():
             story.close()
         self.restarts = Moments(self._restarts)
+        self.promises = Promises(self._promises)
         # A fetch whose answer was lost may have leased a job that nobody saw.
         self.hidden = Spans((fetch.t0, fetch.t1) for fetch in self._lost_fetches)
         disturbing = [*self._lost_fetches, *self._restarts, *self.queue_removes]
@@ -216,5 +254,6 @@ class Index:
         return min((resume.t1 for resume in resumes if resume.t0 >= pause.t1), default=NEVER)
 
     restarts: Moments
+    promises: Promises
     hidden: Spans
     disturbances: Spans

@@ -16,6 +16,7 @@ from tests.prove.events import Event, dump
 from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.options import Options
+from tests.prove.peers import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "kill9"
@@ -33,8 +34,12 @@ def run(options: Options) -> bool:
     with tempfile.TemporaryDirectory(prefix="franca-kill9-") as scratch:
         # In a short run leases and retries are short too, or the drain would be most of it.
         prefix = options.variant("quick-time") if options.short else options.argv_prefix
-        server = Server(Path(scratch) / "data", argv_prefix=prefix)
-        plan = Plan(server.port, options.seed, reserve=5 if options.short else 60)
+        reserve = 5 if options.short else 60
+        # Jobs that have no lease of their own, in the hands of workers that have no link.
+        env = {"FRANCA_LIMITS__LEASE_MS": str(reserve * 1_000)}
+        data = Path(scratch) / "data"
+        server = Server(data, argv_prefix=prefix, env=env, speaks=PROTOCOLS)
+        plan = Plan(server.ports, options.seed, reserve=reserve)
         load = Load(plan)
         with server:
             load.start()
@@ -47,12 +52,16 @@ def run(options: Options) -> bool:
     accepted = verdict.accepted
     print(
         f"T1 {NAME}: rounds={rounds} acked={accepted} {verdict.line(_SHOWN)}"
+        f" protocols={verdict.protocols} crossings={verdict.crossings}"
+        f" complaints={len(load.complaints)}"
         f" drained={int(drained)} deliveries={verdict.deliveries} recovered={verdict.recovered}"
         f" round_s={(killed - began) / max(rounds, 1):.2f} seconds={time.monotonic() - began:.0f}"
     )
-    held = verdict.ok and drained
+    held = verdict.ok and drained and not load.complaints
     if not held:
         _show(verdict)
+        for complaint in load.complaints[:10]:
+            print(f"  {complaint}")
         if options.keep is not None:
             dump(events, options.keep)
     return held
@@ -64,7 +73,7 @@ def _torment(server: Server, load: Load, rounds: int, rng: Random) -> None:
         time.sleep(rng.uniform(0, _KILL_AFTER_S))
         before = time.monotonic()
         server.restart()
-        load.noted.append(Event("restart", "faktory", t0=before, t1=time.monotonic()))
+        load.noted.append(Event("restart", t0=before, t1=time.monotonic()))
 
 
 def _show(verdict: Verdict) -> None:

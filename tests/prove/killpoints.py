@@ -82,7 +82,12 @@ def _suffer(point: str, tally: Tally, options: Options) -> None:
             data, argv_prefix=("-m", "tests.prove.mutants", "quick-time"), port=doomed.port
         )
         plan = Plan(
-            doomed.port, options.seed, reserve=_RESERVE_S, producers=2, consumers=2, backlog_max=500
+            doomed.ports,
+            options.seed,
+            reserve=_RESERVE_S,
+            producers=2,
+            consumers=2,
+            backlog_max=500,
         )
         load = Load(plan)
         load.start()
@@ -93,7 +98,7 @@ def _suffer(point: str, tally: Tally, options: Options) -> None:
             tally.broken += 1
             tally.complaints.append(f"{point}: ended with {code}: {doomed.log_tail()[-300:]}")
         with heir:
-            load.noted.append(Event("restart", "faktory", t0=before, t1=time.monotonic()))
+            load.noted.append(Event("restart", t0=before, t1=time.monotonic()))
             time.sleep(_WORKS_ON_S)
             drained = load.drain(_DRAIN_S)
             load.stop()

@@ -25,6 +25,11 @@ def push(jid: str, t0: float, **fields: Any) -> Event:
     return _event("push", jid, t0, t0 + 0.1, **(base | fields))
 
 
+def _push_bound(jid: str, t0: float, **fields: Any) -> Event:
+    """A push in a protocol whose leases have no time but end with the connection."""
+    return push(jid, t0, **({"proto": "gearman", "reserve": None} | fields))
+
+
 def fetch(jid: str, t0: float, **fields: Any) -> Event:
     base = {"queue": "q", "body": f"body-{jid}" if jid else "", "out": "ok" if jid else "no"}
     return _event("fetch", jid, t0, fields.pop("t1", t0 + 0.1), **(base | fields))
@@ -93,6 +98,20 @@ PLANTED: list[tuple[str, str, History]] = [
     ("ran_after_ack", "the ACK was forgotten in a restart",
         [push("a", 0), fetch("a", 1, worker="w"), restart(2, 3),
          ack("a", 4, conn="c9", worker="w"), restart(5, 6), fetch("a", 61.2, conn="c2")]),
+    ("ran_after_ack", "its worker had said that it failed, and that is the end",
+        [_push_bound("a", 0), fetch("a", 1, proto="gearman"), fail("a", 2, proto="gearman"),
+         close("c1", 3), fetch("a", 4, proto="gearman", conn="c2")]),
+    ("ran_after_ack", "its end was forgotten in a restart, though a later push was not",
+        [_push_bound("a", 0), fetch("a", 1, proto="gearman"), ack("a", 2, proto="gearman"),
+         push("b", 2.2), restart(3, 4), fetch("a", 5, proto="gearman", conn="c2"),
+         *(fetch("b", 6), ack("b", 7))]),
+    ("result", "one of two who joined heard nothing",
+        [_push_bound("a", 0, unique="k", waits=True), fetch("a", 1, proto="gearman"),
+         _push_bound("a", 1.5, unique="k", waits=True, conn="p2"), ack("a", 2, proto="gearman"),
+         _event("result", "a", 2, 3, conn="p1")]),
+    ("lost", "a waiting client left, and with it the job that another had submitted for good",
+        [_push_bound("a", 0, unique="k"), close("p2", 2),
+         _push_bound("a", 1, unique="k", waits=True, volatile=True, conn="p2")]),
     ("double_completion", "both the old and the new holder were told yes",
         [push("a", 0), fetch("a", 1, proto="core"), fetch("a", 70, proto="core", conn="c2"),
          ack("a", 71, proto="core"), ack("a", 72, proto="core", conn="c2")]),
@@ -247,6 +266,20 @@ CLEAN: list[tuple[str, History]] = [
     ("nobody was left to hear the result",
         [push("a", 0, waits=True, proto="gearman"), fetch("a", 1, proto="gearman"),
          close("p1", 1.5), ack("a", 2, proto="gearman")]),
+    ("its end was not on the disk when the server died",
+        [_push_bound("a", 0), fetch("a", 1, proto="gearman"), ack("a", 2, proto="gearman"),
+         restart(2.2, 3), fetch("a", 4, proto="gearman", conn="c2"),
+         ack("a", 5, proto="gearman", conn="c2")]),
+    ("failed, and that was the end",
+        [_push_bound("a", 0), fetch("a", 1, proto="gearman"), fail("a", 2, proto="gearman")]),
+    ("the second came too late to join, and made another job",
+        [_push_bound("a", 0, unique="k"), fetch("a", 1, proto="gearman"),
+         ack("a", 2, proto="gearman"), _push_bound("a", 3, unique="k", conn="p2"),
+         fetch("a", 4, proto="gearman"), ack("a", 5, proto="gearman")]),
+    ("a job of one protocol, run by a worker of another",
+        [_push_bound("a", 0), fetch("a", 1), ack("a", 2), push("b", 3),
+         fetch("b", 4, proto="gearman"), close("c1", 5), fetch("b", 6, proto="gearman", conn="c2"),
+         ack("b", 7, proto="gearman", conn="c2")]),
     ("a volatile job died with the server",
         [push("a", 0, volatile=True, waits=True, proto="gearman"), restart(1, 2)]),
     ("still ahead when the history ends", [push("a", 0, at=500.0), *whole("b", 1)]),

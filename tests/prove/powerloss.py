@@ -5,8 +5,8 @@ states are built: the power goes at a random point, and of what was not synced t
 nothing, everything, a random part, or a part with one torn write (`crash.py`). Each state is opened with SQLite,
 checked, and compared with the replies that had left by then:
 
-* a job whose PUSH had been answered is there, unless its ACK may have been on its way;
-* a job whose ACK had been answered is not.
+* a job whose submit had been answered is there, unless its end may have been on its way;
+* a job whose end had been answered is not, in protocols in which that is a promise.
 
 Each connection of the load has one command under way at a time, so the n-th reply that the server
 sent to its port answers its n-th command.
@@ -22,17 +22,18 @@ from pathlib import Path
 from random import Random
 
 from tests.prove import shim, trace
-from tests.prove.aftermath import Command, Dialogue, crash_states, fates, judge_states
+from tests.prove.aftermath import crash_states, fates, judge_states
 from tests.prove.crash import Disk
 from tests.prove.options import Options
-from tests.support.faktory import Faktory, ack_line, fail_line, job, job_in, push_line
-from tests.support.faktory import push_many_line as pushb_line
+from tests.prove.peers import PROTOCOLS
+from tests.prove.talks import Dialogue, of
 from tests.support.server import Server
 
 NAME = "powerloss"
 MUTANTS: tuple[str, ...] = ("sync-normal",)
 
 _BATCH = 10
+_PRODUCERS, _WORKERS = 2, 2
 
 
 # -- the load ----------------------------------------------------------------------------------
@@ -41,37 +42,36 @@ _BATCH = 10
 def _produce(talk: Dialogue, name: str, count: int) -> None:
     """Push one at a time, and every tenth time ten at once."""
     for number in range(count):
-        jids = tuple(f"{name}-{number:05}-{i}" for i in range(_BATCH if number % 10 == 9 else 1))
-        works = [job(jid, number, "x" * 50, queue="q", retry=25) for jid in jids]
-        line = push_line(works[0]) if len(works) == 1 else pushb_line(works)
-        talk.say(Command("push", jids), line)
+        size = _BATCH if number % _BATCH == _BATCH - 1 else 1
+        talk.push([f"{name}-{number:05}-{place}" for place in range(size)])
 
 
 def _consume(talk: Dialogue, rng: Random, stop: threading.Event) -> None:
     """Finish most of what comes, fail some, and keep some for ever."""
     while not stop.is_set():
-        talk.said.append(Command("fetch"))
-        got = job_in(talk.client.call("FETCH q"))
-        if got is None:
+        name = talk.take()
+        if name is None:
+            time.sleep(0.002)  # some protocols say so at once
             continue
-        jid: str = got["jid"]
-        talk.said[-1] = Command("fetch", (jid,))
         choice = rng.random()
         if choice < 0.6:
-            talk.say(Command("ack", (jid,)), ack_line(jid))
+            talk.finish(name)
         elif choice < 0.7:
-            talk.say(Command("fail", (jid,)), fail_line(jid))
+            talk.fail(name)
 
 
 def record_run(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
     """Serve a load from start to graceful stop; what each connection said."""
-    producers = 3
     with server:
-        talks = [Dialogue(Faktory(server.port).hello()) for _ in range(producers)]
-        workers = [Dialogue(Faktory(server.port).hello(wid=f"worker-{n}")) for n in range(2)]
+        talks: list[Dialogue] = []
+        workers: list[Dialogue] = []
+        for protocol, port in server.ports.items():
+            talk = of(protocol).talk
+            talks += [talk(port) for _ in range(_PRODUCERS)]
+            workers += [talk(port, f"worker-{number}") for number in range(_WORKERS)]
         stop = threading.Event()
         producing = [
-            threading.Thread(target=_produce, args=(talk, f"job-{n}", pushes // producers))
+            threading.Thread(target=_produce, args=(talk, f"job-{n}", pushes // len(talks)))
             for n, talk in enumerate(talks)
         ]
         consuming = [
@@ -85,8 +85,8 @@ def record_run(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
         stop.set()
         for thread in consuming:
             thread.join()
-        for talk in (*talks, *workers):
-            talk.client.end()
+        for dialogue in (*talks, *workers):
+            dialogue.leave()
         server.terminate()
     return [*talks, *workers]
 
@@ -100,7 +100,10 @@ def run(options: Options) -> bool:
         library = shim.build(home / "shim")
         recorder = shim.Shim(library, home / "data", trace=home / "trace")
         server = Server(
-            home / "data", env=recorder.environment(), argv_prefix=options.variant("small-log")
+            home / "data",
+            env=recorder.environment(),
+            argv_prefix=options.variant("small-log"),
+            speaks=PROTOCOLS,
         )
         dialogues = record_run(server, rng, options.number("pushes", 3_000, short=900))
         records = trace.read(home / "trace")
@@ -117,7 +120,7 @@ def run(options: Options) -> bool:
         f" resurrected={tally.resurrected} corrupt={tally.corrupt}"
         f" served={tally.served} refused={tally.refused} jobs={len(jobs)}"
         f" records={len(records)} syncs={syncs} jobs_lost={tally.jobs_lost}"
-        f" seconds={time.monotonic() - began:.0f}"
+        f" protocols={','.join(PROTOCOLS)} seconds={time.monotonic() - began:.0f}"
     )
     for example in tally.examples[:5]:
         print(f"  {example}")

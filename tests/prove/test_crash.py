@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tests.prove.crash import Disk, materialise
+from tests.prove.talks.faktory import take_replies
 from tests.prove.trace import CREATED, DIRECTORY, Kind, Record, encode, read, replies
 
 OPEN_DIR = Record(Kind.OPEN, DIRECTORY, handle=1)
@@ -106,13 +107,13 @@ def test_replies_are_counted_when_their_last_byte_has_left() -> None:
         Record(Kind.SEND, handle=8, data=b"$-1\r\n"),
         Record(Kind.SEND, handle=7, data=b"l\no\r\n-ERR no\r\n"),
     ]
-    found = replies(sent)
-    assert [(mark.record, mark.reply) for mark in found[7]] == [
+    told = replies(sent, 7, take_replies)
+    assert [(mark.record, mark.reply) for mark in told] == [
         (0, b"+OK\r\n"),
         (2, b"$5\r\nhel\no\r\n"),
         (2, b"-ERR no\r\n"),
     ]
-    assert [mark.reply for mark in found[8]] == [b"$-1\r\n"]
+    assert [mark.reply for mark in replies(sent, 8, take_replies)] == [b"$-1\r\n"]
 
 
 def test_a_state_is_written_out_with_its_folders(tmp_path: Path) -> None:

@@ -7,13 +7,15 @@ recorded before it *began* (`upto`): what was written while it ran may or may no
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 _HEAD = struct.Struct("<IBBHIIQQ")
+
+Take = Callable[[bytearray], Iterator[bytes]]
+"""Takes whole replies off the front of what was sent; how they are told apart, a protocol knows."""
 
 
 class Kind(IntEnum):
@@ -80,25 +82,12 @@ class Mark:
     reply: bytes
 
 
-def replies(records: Iterable[Record]) -> dict[int, list[Mark]]:
-    """What each peer, known by its port, had been told: whole RESP replies in their order."""
-    unread: dict[int, bytearray] = defaultdict(bytearray)
-    told: dict[int, list[Mark]] = defaultdict(list)
+def replies(records: Iterable[Record], port: int, take: Take) -> list[Mark]:
+    """What the peer at this port had been told: whole replies in their order."""
+    unread = bytearray()
+    told: list[Mark] = []
     for number, record in enumerate(records):
-        if record.kind is Kind.SEND:
-            buffer = unread[record.handle]
-            buffer += record.data
-            told[record.handle] += [Mark(number, reply) for reply in _take_replies(buffer)]
-    return dict(told)
-
-
-def _take_replies(buffer: bytearray) -> Iterator[bytes]:
-    """Take the whole replies off the front: a line, or a bulk string with its two line ends."""
-    while (line_end := buffer.find(b"\r\n")) >= 0:
-        end = line_end + 2
-        if buffer[:1] == b"$" and (size := int(buffer[1:line_end])) >= 0:
-            end += size + 2
-            if len(buffer) < end:
-                return
-        yield bytes(buffer[:end])
-        del buffer[:end]
+        if record.kind is Kind.SEND and record.handle == port:
+            unread += record.data
+            told += [Mark(number, reply) for reply in take(unread)]
+    return told

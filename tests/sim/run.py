@@ -10,8 +10,8 @@ from random import Random
 from franca.core.limits import Limits
 from tests.prove import history
 from tests.prove.events import Event, Rules
-from tests.sim import checks
-from tests.sim.puppets import faktory
+from tests.sim import checks, puppets
+from tests.sim.puppets.client import Client
 from tests.sim.world import START, Faults, World, fingerprint
 
 STEPS = 1_200
@@ -53,8 +53,9 @@ def live(seed: int, steps: int = STEPS) -> Life:
         delay_ms=rng.choice((2, 40, 400)),
     )
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
-    world = World(rng.getrandbits(64), faktory.services, Limits(**small), faults)
-    faktory.populate(world, exact_times=not jumps)
+    world = World(rng.getrandbits(64), puppets.services, Limits(**small), faults)
+    for protocol in puppets.PROTOCOLS:
+        puppets.of(protocol).populate(world, exact_times=not jumps)
     broken: list[str] = []
     try:
         _storm(world, steps)
@@ -88,7 +89,7 @@ def _storm(world: World, steps: int) -> None:
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
     for puppet in world.puppets:
-        if isinstance(puppet, faktory.Worker):
+        if isinstance(puppet, Client):
             claim = puppet.claim(world.now)
             if claim is not None:
                 yield claim

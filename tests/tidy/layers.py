@@ -23,7 +23,8 @@ COMMON = ("protocols.conversation", "protocols.buffer", "protocols.bodies")
 # The pure layers may compute, and nothing else: every module of others' that they may import.
 PURE = ("core", "engine", "protocols")
 COMPUTATIONS = {
-    "__future__", "abc", "ast", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime",
+    "__future__", "abc", "ast", "base64", "bisect", "calendar", "collections", "contextlib", "dataclasses",
+    "datetime",
     "enum", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "operator", "random",
     "re", "string", "struct", "typing", "zlib", "zoneinfo", "msgspec", "cronsim",
 }  # fmt: skip

@@ -19,12 +19,22 @@ from random import Random
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.errors import NotFound, NotUnique, Refused, StoreFull
+from franca.core.errors import NotFound, NotUnique, Refused, StoreFull, TooMuch
 from franca.core.events import LeaseLost, Unmet
 from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
-from franca.core.life import CANCELLED, DEAD, DONE, EXPIRED, LOST, Life
+from franca.core.life import (
+    CANCELLED,
+    DEAD,
+    DONE,
+    EXPIRED,
+    FLEETING_JOB_BYTES,
+    LOST,
+    REPLACED,
+    Life,
+)
 from franca.core.limits import Limits
-from franca.core.lines import DEMAND_TICK_MS, KEEP, unseen
+from franca.core.lines import KEEP, unseen
+from franca.core.locks import Locks
 from franca.core.model import (
     NEVER,
     Failure,
@@ -41,7 +51,6 @@ from franca.core.model import (
     Shelf,
 )
 from franca.core.schedules import Schedules
-from franca.core.timers import Buckets
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
@@ -56,7 +65,6 @@ class Broker(Life):
         self.fleeting_at: Millis = NEVER
         self.schedules = Schedules()
         self._sessions = 0
-        self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
         self._prune_at: Millis = 0
 
     def restore_at(self, snapshot: Snapshot, now: Millis) -> None:
@@ -66,9 +74,19 @@ class Broker(Life):
         lease counted by a clock that has since been turned back is cut to its own length.
         """
         self.restore(snapshot)
+        heirs = _heirs_among(snapshot.held)
+        inheriting = {heir.id for heir in heirs.values()}
         for job in snapshot.held:
+            if job.id in inheriting:
+                continue
             queue = self.queue(job.queue)
             self._hold(job)
+            if job.id in heirs:
+                self._inherit(heirs[job.id], job)
+                if job.state is not LEASED or job.bound:
+                    job.bound = False
+                    self._gives_way(job, now)
+                    continue
             if job.state is LEASED and not job.bound:
                 queue.leased += 1
                 if job.until:
@@ -148,8 +166,9 @@ class Broker(Life):
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
         """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
 
-        Refused with `NotUnique` where its key is taken and it said REFUSE, and with
-        `StoreFull` while the disk has no room.
+        Refused with `NotUnique` where its key is taken and it said REFUSE, with `StoreFull`
+        while the disk has no room, and with `TooMuch` while memory has none. One that replaces
+        a running job waits behind it.
         """
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
@@ -164,26 +183,34 @@ class Broker(Life):
                 return self._join(taken, new, watcher)
         if self.refusing_new and new.policy.durable:
             raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
-        if taken is not None:
-            self._replace(taken, now)
         if not new.policy.durable:
+            room = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
+            if room > self.limits.fleeting_bytes:
+                raise TooMuch("too many jobs are waited for; try again when some are done")
             self.fleeting_at = now
+            self.fleeting_bytes = room
+        else:
+            self.pending_bytes += len(new.body)
+        running: Job | None = None
+        if taken is not None and taken.state is LEASED:
+            assert isinstance(taken, Job)
+            running = taken
+            taken = self._heirs.get(taken.id)
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1
         job = self._make(new, totals.last_job_id, now)
+        if taken is not None:
+            self._replace(taken, job.id, now)
         if watcher is not None:
             self.watch(job.id, watcher)
         queue = self.queues.get(new.queue)
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
-        self.pending_bytes += len(new.body)
-        if new.run_at and new.run_at > now + self.wall_ahead_ms:
-            self._park(job, queue)
+        if running is not None:
+            self._inherit(job, running)
         else:
-            self._enqueue(job, queue, now)
-            if new.start_by and job.state is READY:
-                self._start_ends.add(job.id, new.start_by)
+            self._settle_in(job, queue, now)
         return job
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
@@ -215,21 +242,21 @@ class Broker(Life):
             job = taken
             if new.policy.durable and not job.policy.durable:
                 # A submit that nobody waits for must outlive those who do.
+                self._settle_fleeting(job)
                 job.policy = new.policy
                 self._touch(job)
         if watcher is not None:
             self.watch(job.id, watcher)
         return job
 
-    def _replace(self, taken: Job | Known, now: Millis) -> None:
-        """Make room for a job with the same key. Only for jobs that are not running."""
-        failure = Failure("Replaced", "replaced by a newer job")
+    def _replace(self, taken: Job | Known, new_id: JobId, now: Millis) -> None:
+        """Make room for a job with the same key; who watched the old one watches the new one."""
+        self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
         if isinstance(taken, Known):
             self._leave_tail(taken)
-            self._tell_end(unseen(taken), failure)
         else:
             self._take_out(taken, now)
-            self._end(taken, CANCELLED, b"", failure, now)
+            self._end(taken, CANCELLED, b"", REPLACED, now)
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -258,6 +285,23 @@ class Broker(Life):
         self._take_out(job, now)
         self._end(job, CANCELLED, b"", Failure("Cancelled", "cancelled by an operator"), now)
 
+    def remove(self, queue_name: str, key: str, now: Millis) -> bool:
+        """End the job that has this key, wherever it lies, and what waits behind it, if any."""
+        taken = self._by_key.get((queue_name, key))
+        if taken is None:
+            return False
+        failure = Failure("Cancelled", "removed by a client")
+        if isinstance(taken, Known):
+            self._leave_tail(taken)
+            self._tell_end(unseen(taken), failure)
+            return True
+        heir = self._heirs.get(taken.id)
+        for job in (heir, taken):
+            if job is not None:
+                self._take_out(job, now)
+                self._end(job, CANCELLED, b"", failure, now)
+        return True
+
     def kill(self, job: Job, now: Millis) -> None:
         """Give a live job up, into the dead set; a dead one starts its time there anew."""
         self._check_there(job)
@@ -276,6 +320,8 @@ class Broker(Life):
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
         self._take_out(job, now)
+        if self._heirs and self._gives_way(job, now):
+            return
         job.ended_at = 0
         self._enqueue(job, self.queue(job.queue), now)
 
@@ -346,9 +392,12 @@ class Broker(Life):
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
         failure = Failure("Cancelled", "everything was flushed")
+        self._heirs.clear()
+        self._ahead.clear()
+        self.locks = Locks()
         for job in list(self.jobs.values()):
             if job.state is LEASED:
-                self._unlease(job)
+                self._unlease(job, now)
             self._end(job, CANCELLED, b"", failure, now)
         for known in self._by_key.values():
             if isinstance(known, Known):
@@ -408,7 +457,7 @@ class Broker(Life):
                 session = self._holders.get(job.holder)
                 if session is not None:
                     self.events.append((session, LeaseLost(job)))
-                self._lose(job, EXPIRED, now, as_failure=job.policy.expiry_is_failure)
+                self._lose(job, EXPIRED, now, as_failure=False)
         for job_id in self._start_ends.due(now):
             late = self.jobs.get(job_id)
             if late is not None and late.state is READY:
@@ -451,6 +500,19 @@ class Broker(Life):
         wakes = [span for span in spans if span is not None]
         wakes += [moment - self.wall_ahead_ms for moment in moments if moment is not None]
         return min(wakes, default=None)
+
+
+def _heirs_among(held: list[Job]) -> dict[JobId, Job]:
+    """Heirs by the job they wait behind: of two live jobs with one key the older one runs."""
+    heirs: dict[JobId, Job] = {}
+    by_key: dict[tuple[str, str], Job] = {}
+    for job in held:
+        if job.key:
+            other = by_key.setdefault((job.queue, job.key), job)
+            if other is not job:
+                older, newer = (other, job) if other.id < job.id else (job, other)
+                heirs[older.id] = newer
+    return heirs
 
 
 def _burying(policy: Policy) -> Policy:

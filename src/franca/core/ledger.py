@@ -173,6 +173,10 @@ class Ledger:
             return []
         return found[:] if isinstance(found, list) else [found]
 
+    def keyed(self, queue: str, key: str) -> Job | Known | None:
+        """The live job of this queue that has this key, or what is known of it in the tail."""
+        return self._by_key.get((queue, key))
+
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
         return [

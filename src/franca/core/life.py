@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Finished, LeaseLost, Progressed
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
-from franca.core.lines import LEASE_TICK_MS, Lines
+from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS, Lines
 from franca.core.locks import Locks
 from franca.core.model import (
     NEVER,
@@ -25,25 +25,42 @@ from franca.core.model import (
     Session,
     State,
 )
+from franca.core.ready import Queue
 from franca.core.retry import delay_ms
+from franca.core.timers import Buckets
 
 DONE = State.DONE
 DEAD = State.DEAD
 CANCELLED = State.CANCELLED
 NO_FAILURE = Failure()
+REPLACED = Failure("Replaced", "replaced by a newer job")
+RELEASED = Failure("Released", "its worker put it off")
+LOCK_AGAIN_MS = 60_000
+"""A job that waits for a lock tries again after this in any case: whoever was to be next may
+have vanished."""
 EXPIRED = "expired"
 LOST = "lost"
+FLEETING_JOB_BYTES = 1024
+"""What a job in memory costs besides its body, roughly."""
 
 
 class Life(Lines):
-    """Leases and their ends, watches, and the way out of every place a job can be in."""
+    """Leases and their ends, watches, and the way out of every place a job can be in.
+
+    A job may have an heir: a newer one with its key that came while it ran. The heir waits in
+    no line, only behind the run, and takes the job's place when that is over, whatever came of it.
+    """
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wall_ahead_ms = 0
+        self.fleeting_bytes = 0
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
+        self._heirs: dict[JobId, Job] = {}
+        self._ahead: dict[JobId, JobId] = {}
+        self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
 
     def wall(self, now: Millis) -> Millis:
         """The time on the wall at `now`: what `at` and cron mean, and what people may set."""
@@ -51,7 +68,7 @@ class Life(Lines):
 
     # -- leases ---------------------------------------------------------------------------
 
-    def _unlease(self, job: Job) -> None:
+    def _unlease(self, job: Job, now: Millis) -> None:
         queue = self.queues[job.queue]
         queue.leased -= 1
         if job.timed:
@@ -63,7 +80,8 @@ class Life(Lines):
             if session is not None:
                 session.leases.pop(job.id, None)
         if self.locks.of_job:
-            self.locks.let_go(job.id)
+            for name in self.locks.let_go(job.id):
+                self._pass_lock_on(name, now)
 
     def _check_held(self, job: Job, holder: str) -> None:
         if job.state is not LEASED or job.holder != holder:
@@ -73,7 +91,7 @@ class Life(Lines):
         """Settle a leased job as done. `NotHeld`, and nothing changed, if another holds it."""
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
-        self._unlease(job)
+        self._unlease(job, now)
         self.totals.processed += 1
         self._end(job, DONE, result, NO_FAILURE, now)
 
@@ -87,16 +105,32 @@ class Life(Lines):
     def fail(self, job: Job, holder: str, failure: Failure, now: Millis) -> None:
         """A run failed: another try later, or the end, as the job's policy says."""
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
         self.totals.processed += 1
         self.totals.failures += 1
         self._failed(job, failure, "failed", now)
 
-    def release(self, job: Job, holder: str, run_at: Millis, now: Millis) -> None:
-        """Hand a leased job back, to be run at `run_at` or at once. Not a failure."""
+    def release(
+        self, job: Job, holder: str, run_at: Millis, now: Millis, extra: bytes | None = None
+    ) -> None:
+        """Hand a leased job back, to be run at `run_at` or at once. Not a failure.
+
+        But the end of a job whose watchers wait for this run alone. `extra` is what the
+        submitter's protocol wants to remember of it from now on.
+        """
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
+        if extra is not None:
+            job.extra = extra
         self._note_attempt(job, "released", NO_FAILURE, now)
+        if job.policy.fails_watched and job.id in self._watchers:
+            self._end(job, CANCELLED, b"", RELEASED, now)
+        else:
+            self._put_back(job, run_at, now)
+
+    def _put_back(self, job: Job, run_at: Millis, now: Millis) -> None:
+        if self._heirs and self._gives_way(job, now):
+            return
         queue = self.queues[job.queue]
         if run_at > self.wall(now):
             self._forget_run(job)
@@ -108,10 +142,46 @@ class Life(Lines):
     def give_back(self, job: Job, holder: str, now: Millis) -> None:
         """Undo a lease whose grant never reached its holder: as if it had not been made."""
         self._check_held(job, holder)
-        self._unlease(job)
+        self._unlease(job, now)
         job.attempts -= 1
         job.holder = ""
+        if self._heirs and self._gives_way(job, now):
+            return
         self._offer(job, self.queues[job.queue], now)
+
+    def lock(self, job: Job, holder: str, name: str, most: int, now: Millis) -> bool:
+        """Let a run hold a lock that up to `most` may hold, until it is over or unlocks it.
+
+        False if the lock is taken: the run is over, and the job is run again when the lock is
+        open, ahead of all who ask for it later.
+        """
+        self._check_held(job, holder)
+        self.locks.wait_no_more(job.id)
+        if self.locks.acquire(name, most, job.id):
+            return True
+        self._unlease(job, now)
+        self._note_attempt(job, "locked out", NO_FAILURE, now)
+        self._put_back(job, self.wall(now) + LOCK_AGAIN_MS, now)
+        if job.state is WAITING:
+            self.locks.wait(name, job.id)
+        return False
+
+    def unlock(self, job: Job, holder: str, name: str, now: Millis) -> None:
+        """A run holds a lock no more. Nothing happens if it did not."""
+        self._check_held(job, holder)
+        if self.locks.release(name, job.id):
+            self._pass_lock_on(name, now)
+
+    def _pass_lock_on(self, name: str, now: Millis) -> None:
+        """A lock is open to one more: whoever waited longest for it is run again."""
+        while (job_id := self.locks.first_waiting(name)) is not None:
+            self.locks.wait_no_more(job_id)
+            job = self.jobs.get(job_id)
+            # One that has left memory meanwhile comes back when its time has come.
+            if job is not None and job.state is WAITING:
+                self._take_out(job, now)
+                self._enqueue(job, self.queue(job.queue), now)
+                return
 
     def extend(self, job: Job, holder: str, until: Millis) -> None:
         """Let a lease end later; it never ends earlier by this."""
@@ -123,16 +193,18 @@ class Life(Lines):
             job.until = until
             self._touch(job)
 
-    def report(self, job: Job, holder: str, kind: str, data: bytes) -> None:
-        """Pass the holder's word on to all who watch; the last one is kept with the job."""
+    def report(self, job: Job, holder: str, kind: str, data: bytes, *, keep: bool = True) -> None:
+        """Pass the holder's word on to all who watch; the last one to `keep` stays with the job."""
         self._check_held(job, holder)
-        job.progress = data
-        for session in self._watchers.get(job.id, ()):
-            self.events.append((session, Progressed(job, kind, data)))
+        if keep:
+            job.progress = data
+        event = Progressed(job, kind, data)
+        for session, times in self._watchers.get(job.id, {}).items():
+            self.events += [(session, event)] * times
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
-        self._unlease(job)
+        self._unlease(job, now)
         job.losses += 1
         policy = job.policy
         own_limit = policy.losses
@@ -140,21 +212,26 @@ class Life(Lines):
         if policy.never_given_up:
             spent = False
         failure = Failure("LeaseExpired" if how == EXPIRED else "WorkerLost", _REASONS[how])
+        if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
+            as_failure = True
         if policy.dies_unwatched and job.id not in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif spent:
             self.totals.processed += 1
             self.totals.failures += 1
-            if as_failure or policy.loss_is_failure:
+            if as_failure:
                 self._count_failure(job, now)
             self._note_attempt(job, how, failure, now)
             self._bury(job, failure, now)
-        elif as_failure or policy.loss_is_failure:
+        elif as_failure:
             self.totals.processed += 1
             self.totals.failures += 1
             self._failed(job, failure, how, now)
         else:
             self._note_attempt(job, how, failure, now)
+            if self._heirs and self._gives_way(job, now):
+                return
+            job.progress = b""
             self._offer(job, self.queues[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, how: str, now: Millis) -> None:
@@ -164,6 +241,8 @@ class Life(Lines):
         if policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif policy.failures < 0 or job.failures <= policy.failures:
+            if self._heirs and self._gives_way(job, now):
+                return
             self._forget_run(job)
             job.run_at = self.wall(now) + delay_ms(policy, job.failures, self._rng)
             self._park(job, self.queues[job.queue])
@@ -205,26 +284,84 @@ class Life(Lines):
         job.result = result
         job.until = NEVER
         self._forget(job)
+        if self.locks.waits_for:
+            self.locks.wait_no_more(job.id)
         if job.policy.durable:
             self._dirty[job.id] = job
             if state is not DEAD:
                 self._ended.append(job)
+        else:
+            self._settle_fleeting(job)
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
         if self._awaited:
             self._await_no_more(job.id)
+        if self._heirs and job.id in self._heirs:
+            self._succeed(job.id, now)
+
+    def _settle_fleeting(self, job: Job) -> None:
+        """A job that only memory has is gone, or the store has it from now on."""
+        self.fleeting_bytes -= len(job.body) + FLEETING_JOB_BYTES
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""
+        event = Finished(job, job.state, job.result, failure)
         for session, times in self._watchers.pop(job.id, {}).items():
             session.watches.pop(job.id, None)
-            event = Finished(job, job.state, job.result, failure)
-            self.events.extend((session, event) for _ in range(times))
+            self.events += [(session, event)] * times
+
+    # -- heirs ----------------------------------------------------------------------------
+
+    def _settle_in(self, job: Job, queue: Queue, now: Millis) -> None:
+        """Let a job wait for its time, or for whoever runs it."""
+        if job.run_at and job.run_at > now + self.wall_ahead_ms:
+            self._park(job, queue)
+        else:
+            self._enqueue(job, queue, now)
+            if job.start_by and job.state is READY:
+                self._start_ends.add(job.id, job.start_by)
+
+    def _inherit(self, heir: Job, job: Job) -> None:
+        """Keep a newer job with the same key until this one's run is over."""
+        heir.state = WAITING
+        self._count_waiting(self.queue(heir.queue), heir, +1)
+        self._hold(heir)
+        self._by_key[(job.queue, job.key)] = job
+        self._touch(heir)
+        self._heirs[job.id] = heir
+        self._ahead[heir.id] = job.id
+
+    def _succeed(self, job_id: JobId, now: Millis) -> None:
+        """A run is over and its job gone: what waited behind it takes its place."""
+        heir = self._heirs.pop(job_id)
+        del self._ahead[heir.id]
+        queue = self.queue(heir.queue)
+        self._count_waiting(queue, heir, -1)
+        self._hold(heir)
+        self._settle_in(heir, queue, now)
+
+    def _gives_way(self, job: Job, now: Millis) -> bool:
+        """End a job that would be run again if a newer one waits behind it."""
+        heir = self._heirs.get(job.id)
+        if heir is None:
+            return False
+        self._hand_over(self._watchers.pop(job.id, {}), job.id, heir.id)
+        self._end(job, CANCELLED, b"", REPLACED, now)
+        return True
+
+    def _hand_over(self, watchers: dict[Session, int], old_id: JobId, new_id: JobId) -> None:
+        """Those who watched a job watch the one that takes its place."""
+        if watchers:
+            mine = self._watchers.setdefault(new_id, {})
+            for session, times in watchers.items():
+                mine[session] = mine.get(session, 0) + times
+                session.watches.pop(old_id, None)
+                session.watches[new_id] = None
 
     # -- watches --------------------------------------------------------------------------
 
     def watch(self, job_id: JobId, session: Session) -> None:
-        """Tell `session` what becomes of the job; watching twice is hearing its end twice."""
+        """Tell `session` what becomes of the job; watching twice is hearing it twice."""
         watchers = self._watchers.setdefault(job_id, {})
         watchers[session] = watchers.get(session, 0) + 1
         session.watches[job_id] = None
@@ -255,7 +392,7 @@ class Life(Lines):
         held = job.id in self.jobs
         if job.state is LEASED:
             session = self._holders.get(job.holder)
-            self._unlease(job)
+            self._unlease(job, now)
             if session is not None:
                 self.events.append((session, LeaseLost(job)))
         elif job.state is READY:
@@ -265,7 +402,9 @@ class Life(Lines):
                 self._shrink_tail(queue)
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
-            if held:
+            if job.id in self._ahead:
+                del self._heirs[self._ahead.pop(job.id)]
+            elif held:
                 self.waiting.remove(job)
             else:
                 self._shrink_waiting()

@@ -16,8 +16,10 @@ class Limits(Struct, frozen=True):
     """A queue, a job type, a job's name, a worker's name."""
     nesting_max: int = 128
     """JSON inside JSON; deeper input exists only to exhaust a parser's stack."""
-    window_jobs: int = 10_000
+    window_jobs: int = 50_000
     """Ready jobs of one queue kept in memory; the rest waits in the store."""
+    held_jobs: int = 200_000
+    """Jobs of all queues in memory; beyond it each queue keeps no more than it soon needs."""
     window_bytes: int = 64 * 1024 * 1024
     """And the bytes of their bodies."""
     supply_jobs: int = 1_000
@@ -28,6 +30,10 @@ class Limits(Struct, frozen=True):
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
+    fleeting_bytes: int = 512 * 1024 * 1024
+    """Jobs that only memory has, because somebody waits for them; more are refused."""
+    lease_ms: int = 30 * 60 * 1000
+    """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
     """Unclean ends before a job is dead, in every protocol."""
     begins_awaited: int = 100_000

@@ -46,6 +46,7 @@ class Lines(Ledger):
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.events: list[tuple[Session, Event]] = []
+        self.wakeups = 1
         self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._new_demands: list[Demand] = []
@@ -84,7 +85,11 @@ class Lines(Ledger):
             self._touch(job)
             queue.add(job)
             limits = self.limits
-            if queue.size > limits.window_jobs or queue.bytes_held > limits.window_bytes:
+            if (
+                queue.size > limits.window_jobs
+                or queue.bytes_held > limits.window_bytes
+                or len(self.jobs) > limits.held_jobs
+            ):
                 self._cut_window(queue)
         if queue.sleepers and not queue.paused:
             self._wake_enough(queue)
@@ -93,8 +98,12 @@ class Lines(Ledger):
         if queue.size <= queue.crowd:
             return
         limits = self.limits
-        # Half of a full window is let go at once: one by one would be a move per job.
-        keep = limits.window_jobs // 2 if queue.mark is not None else limits.window_jobs
+        keep = limits.window_jobs
+        if len(self.jobs) > limits.held_jobs:
+            keep = min(keep, 3 * limits.supply_jobs)
+        if queue.mark is not None:
+            # Some room is made at once: one by one would be a move for each job that comes.
+            keep -= min(limits.supply_jobs, keep // 2)
         for job in queue.cut(keep, limits.window_bytes):
             if self._may_leave(job):
                 queue.tail += 1
@@ -261,12 +270,17 @@ class Lines(Ledger):
     # -- waking ---------------------------------------------------------------------------
 
     def _wake_enough(self, queue: Queue) -> None:
-        """Tell sleepers that there is work: as many as there are jobs, less those just told."""
-        while queue.sleepers and queue.woken < queue.ready and not queue.paused:
+        """Tell sleepers that there is work: `wakeups` for each job, less those just told."""
+        while queue.sleepers and queue.woken < queue.ready * self.wakeups and not queue.paused:
             demand = next(iter(queue.sleepers))
             self._close_demand(demand)
             self._told(demand.session, queue)
             self.events.append((demand.session, Woken(demand)))
+
+    def wake_another(self, session: Session) -> None:
+        """A session that was told of work does not come for it: others are told instead."""
+        if session.woken:
+            self._wake_enough(self._heard(session))
 
     def _told(self, session: Session, queue: Queue) -> None:
         if session.woken:
@@ -294,6 +308,9 @@ class Lines(Ledger):
             lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
         if lease_ms:
             job.until = now + lease_ms
+            self._new_leases.append(job)
+        elif session.on_hang_up is KEEP:
+            job.until = now + self.limits.lease_ms
             self._new_leases.append(job)
         else:
             job.until = NEVER

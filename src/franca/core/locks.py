@@ -1,4 +1,7 @@
-"""Counted, named locks held by jobs while they run. Nothing else in the core needs them."""
+"""Counted, named locks held by jobs while they run. Nothing else in the core needs them.
+
+Only runs hold locks, and no run outlives its lease: nothing of this is kept in the store.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from franca.core.model import JobId
 class Locks:
     """Who holds which lock. A lock is open to as many as the largest count anyone asked for."""
 
-    __slots__ = ("_holders", "_most", "of_job")
+    __slots__ = ("_holders", "_most", "_waiting", "of_job", "waits_for")
 
     def __init__(self) -> None:
+        self._waiting: dict[str, dict[JobId, None]] = {}
+        self.waits_for: dict[JobId, str] = {}
         self._holders: dict[str, dict[JobId, None]] = {}
         self._most: dict[str, int] = {}
         self.of_job: dict[JobId, dict[str, None]] = {}
@@ -42,6 +47,25 @@ class Locks:
         if not names:
             del self.of_job[job_id]
         return True
+
+    def wait(self, name: str, job_id: JobId) -> None:
+        """The job would hold the lock once it is open; it waits for one lock at a time."""
+        self.wait_no_more(job_id)
+        self.waits_for[job_id] = name
+        self._waiting.setdefault(name, {})[job_id] = None
+
+    def wait_no_more(self, job_id: JobId) -> None:
+        """The job is on its way again, or gone."""
+        name = self.waits_for.pop(job_id, None)
+        if name is not None:
+            line = self._waiting[name]
+            del line[job_id]
+            if not line:
+                del self._waiting[name]
+
+    def first_waiting(self, name: str) -> JobId | None:
+        """Whoever has waited longest for the lock, if anybody has."""
+        return next(iter(self._waiting.get(name, ())), None)
 
     def let_go(self, job_id: JobId) -> list[str]:
         """The job holds no lock any more; returns those that it held."""

@@ -40,7 +40,10 @@ class Shelf(IntEnum):
 
 
 class OnConflict(IntEnum):
-    """What a submit does when a live job of its queue already has its key."""
+    """What a submit does when a live job of its queue already has its key.
+
+    REPLACE takes that job's place: at once while it waits, else as soon as its run is over.
+    """
 
     JOIN = 0
     REPLACE = 1
@@ -175,11 +178,15 @@ class Job(Struct, gc=False, eq=False, array_like=True):
 
 
 class Failure(Struct, gc=False):
-    """What a worker said when it reported a failure."""
+    """What a worker said when it reported a failure.
+
+    `data` is the same in the worker's own bytes, for those who watch the job; it is not kept.
+    """
 
     kind: str = ""
     text: str = ""
     trace: list[str] = []
+    data: bytes = b""
 
 
 class Session(Struct, eq=False):

@@ -98,6 +98,22 @@ class Queue:
         if len(ranks) == 1:
             self.ranks = None
 
+    @property
+    def live(self) -> int:
+        """How many jobs are ready, waiting for their time, or run."""
+        return self.size + self.tail + self.leased + self.scheduled + self.retrying
+
+    def by_priority(self) -> dict[int, int]:
+        """How many jobs of each priority are ready.
+
+        What lies in the tail counts as if it had the first priority that it can have.
+        """
+        counts = {priority: len(level) for priority, level in self._levels.items() if level}
+        if self.mark is not None and self.tail:
+            first = self.mark[0]
+            counts[first] = counts.get(first, 0) + self.tail
+        return counts
+
     def belongs_to_tail(self, job: Job) -> bool:
         """Whether a ready job lies behind the mark."""
         return self.mark is not None and (job.priority, job.place) > self.mark

@@ -32,6 +32,7 @@ class Engine:
         self.unknown: dict[Link, None] = {}
         self.speaking: list[Link] = []
         self.inputs: list[tuple[Link, bytes]] = []
+        self._wanting: list[Link] = []
         self._unfinished: dict[Link, None] = {}
         self._held_back: dict[Link, bool] = {}
         self._leaving: dict[Link, None] = {}
@@ -42,7 +43,7 @@ class Engine:
 
     def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
         """A peer has connected; its greeting may already be written."""
-        link = Link(link_id, peer, self.speaking, now)
+        link = Link(link_id, peer, self.speaking, self._wanting, now)
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
@@ -93,7 +94,7 @@ class Engine:
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.inputs or self._unfinished)
+        return bool(self.inputs or self._unfinished or self._wanting)
 
     def unfinished(self) -> list[Link]:
         """Links that have sent more than their share of a turn."""
@@ -107,10 +108,12 @@ class Engine:
     def hold_back(self, link: Link) -> None:
         """Act on nothing more of what a peer sent until it takes the answers to the rest."""
         self._held_back.setdefault(link, False)
+        link.full = True
 
     def go_on(self, link: Link) -> None:
         """A peer takes its answers again: act on what it sent meanwhile."""
         unfinished = self._held_back.pop(link, False)
+        link.full = False
         conversation = link.conversation
         if unfinished or (conversation.unread() and not conversation.holding):
             self._unfinished[link] = None
@@ -121,6 +124,9 @@ class Engine:
         """Act on everything that came in, and on everything whose time has come."""
         if now >= self._tick_at:
             self.tick(now)
+        if self._wanting:
+            self._unfinished.update(dict.fromkeys(self._wanting))
+            self._wanting.clear()
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
             for link in unfinished:

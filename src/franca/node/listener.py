@@ -32,6 +32,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_closed",
         "_full",
+        "_listener",
         "_node",
         "_reading",
         "_service",
@@ -46,8 +47,9 @@ class Connection(asyncio.Protocol):
     link: Link
     transport: asyncio.Transport
 
-    def __init__(self, node: Node, service_name: str) -> None:
+    def __init__(self, node: Node, service_name: str, listener: str = "") -> None:
         self._node = node
+        self._listener = listener
         self._service = service_name
         self._take = node.engine.inputs.append
         self._closed = False
@@ -72,7 +74,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
             return
         _keep_alive(transport.get_extra_info("socket"))
-        peer = _peer(transport)
+        peer = _peer(transport, self._listener)
         self.link = engine.open_link(self._service, node.next_link_id(), peer, node.clock.now())
         self.link.carrier = self
         node.soon()
@@ -106,14 +108,14 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: read nothing more from it either, nor act on what it sent."""
         if not self._closed:
-            self._full = self.link.crowded = True
+            self._full = self.link.full = True
             if self.full:
                 self._node.engine.hold_back(self.link)
                 self._read_or_not()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
-        self._full = self.link.crowded = False
+        self._full = self.link.full = False
         if not self._closed:
             self._node.go_on(self)
             self._read_or_not()
@@ -169,13 +171,13 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
 
-def _peer(transport: asyncio.BaseTransport) -> Peer:
+def _peer(transport: asyncio.BaseTransport, listener: str) -> Peer:
     name = transport.get_extra_info("peername")
     if isinstance(name, tuple):
         host = str(name[0])
         local = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
-        return Peer(f"{host}:{name[1]}", local)
-    return Peer("unix", True)
+        return Peer(f"{host}:{name[1]}", local, listener=listener)
+    return Peer("unix", True, unix=True, listener=listener)
 
 
 def _keep_alive(sock: socket.socket | None) -> None:

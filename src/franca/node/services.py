@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node import log
 from franca.node.config import Settings
+from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
 from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.gearman.service import GearmanService, GearmanSettings
+from franca.protocols.memodb.service import MemoDBService
+from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
+from franca.protocols.periodic.talk import Listening
 
 
 class ServerFacts(Protocol):
@@ -49,6 +57,21 @@ def _faktory(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return service
 
 
+def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    options = settings.gearman
+    gearman = GearmanSettings(
+        wakeup=options.wakeup,
+        job_retries=options.job_retries,
+        on_timeout=options.on_timeout,
+        admin=options.admin,
+        remote_shutdown=settings.remote_shutdown,
+        host=os.uname().nodename,
+        pid=os.getpid(),
+        zone=zone_of(settings.timezone),
+    )
+    return GearmanService(broker, gearman, rng, server.request_stop)
+
+
 def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
     # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
     timezone = "UTC" if settings.timezone == "local" else settings.timezone
@@ -60,7 +83,35 @@ def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return EventmqService(broker, eventmq, rng, server.request_stop, complain)
 
 
-BUILDERS: dict[str, Builder] = {"faktory": _faktory, "eventmq": _eventmq}
+def _periodic(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    options = settings.periodic
+    usual = Listening(options.dialect, options.confirm)
+    apart = {
+        str(address): replace(usual, **dict(address.options))
+        for address in settings.listeners["periodic"]
+        if address.options
+    }
+    periodic = PeriodicSettings(
+        listening=usual,
+        listeners=apart,
+        submit_while_running=options.submit_while_running,
+        remote_shutdown=settings.remote_shutdown,
+        auth_file=options.auth_file,
+    )
+    return PeriodicService(broker, periodic, rng, server.request_stop)
+
+
+def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    return MemoDBService(broker, settings.memodb, rng)
+
+
+BUILDERS: dict[str, Builder] = {
+    "faktory": _faktory,
+    "gearman": _gearman,
+    "periodic": _periodic,
+    "memodb": _memodb,
+    "eventmq": _eventmq,
+}
 
 
 DOORS = {"eventmq": ("eventmq_publish", "eventmq_subscribe")}

@@ -8,7 +8,7 @@ of a word and an object that names what is called, with `args` inside), `bytes` 
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 import msgspec
 
@@ -22,6 +22,10 @@ class _Job(msgspec.Struct):
     args: msgspec.Raw
 
 
+class _Base64(msgspec.Struct, forbid_unknown_fields=True):
+    base64: str
+
+
 class _Call(msgspec.Struct):
     args: msgspec.Raw = msgspec.Raw(b"[]")
     kwargs: dict[str, msgspec.Raw] | None = None
@@ -32,6 +36,7 @@ class _Call(msgspec.Struct):
 _CALL = msgspec.json.Decoder(tuple[str, _Call])
 _PARTS = msgspec.json.Decoder(tuple[str, msgspec.Raw])
 _JOB = msgspec.json.Decoder(_Job)
+_ALONE = msgspec.json.Decoder(tuple[str | _Base64])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -56,6 +61,27 @@ def as_json_args(media: str, body: bytes) -> bytes:
     except (msgspec.MsgspecError, RecursionError):
         return msgspec.json.encode([text])
     return body
+
+
+def as_bytes(media: str, body: bytes) -> bytes:
+    """The body as the bytes that a worker without any notion of arguments is given.
+
+    A JSON array of arguments, to the byte; but one string alone is its text, and one object
+    `{"base64": ...}` alone what it stands for, as if they had crossed the other way.
+    """
+    if media == BYTES:
+        return body
+    args = as_json_args(media, body)
+    try:
+        alone = _ALONE.decode(args)[0]
+    except (msgspec.MsgspecError, RecursionError):
+        return args
+    if isinstance(alone, str):
+        return alone.encode("utf-8", "replace")
+    try:
+        return b64decode(alone.base64, validate=True)
+    except ValueError:
+        return args
 
 
 def _args_of_call(body: bytes) -> bytes:

@@ -24,26 +24,31 @@ class Peer(Struct, frozen=True):
     address: str
     local: bool
     """A unix socket or a loopback address."""
+    unix: bool = False
+    """A unix socket: some protocols frame their messages differently there."""
+    listener: str = ""
+    """Which of the protocol's listeners it came to, as the settings write it."""
 
 
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 
-    `known` is set by the conversation once the peer has said who it is. It is `crowded` while the
-    peer lets too much of what was written pile up. What is written in one
+    `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
-    for the disk. `carrier` is whatever moves the bytes; nobody here looks at it.
+    for the disk. While the peer does not take what was said to it the link is `full`: what can
+    wait should. `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
     conversation: Conversation
 
     __slots__ = (
+        "_wanting",
         "after_commit",
         "carrier",
         "closed",
         "closing",
         "conversation",
-        "crowded",
+        "full",
         "id",
         "known",
         "opened_at",
@@ -53,15 +58,18 @@ class Link:
         "speaking",
     )
 
-    def __init__(self, link_id: str, peer: Peer, speaking: list[Link], now: Millis) -> None:
+    def __init__(
+        self, link_id: str, peer: Peer, speaking: list[Link], wanting: list[Link], now: Millis
+    ) -> None:
         self.id = link_id
         self.peer = peer
         self.speaking = speaking
+        self._wanting = wanting
         self.opened_at = now
         self.out: list[bytes] = []
         self.after_commit = False
         self.known = False
-        self.crowded = False
+        self.full = False
         self.closing = False
         self.closed = False
         self.partial_since: Millis = 0
@@ -82,6 +90,10 @@ class Link:
         out.append(data)
         self.after_commit = True
 
+    def again(self) -> None:
+        """Have the conversation called next turn, though nothing came; once it is not full."""
+        self._wanting.append(self)
+
     def close(self) -> None:
         """Hang up once everything written so far has been sent."""
         if not self.closing:
@@ -97,7 +109,7 @@ class Conversation(ABC):
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
     drops = False
-    """What this peer does not read is dropped here, so it is listened to even while crowded."""
+    """What this peer does not read is dropped here, so it is listened to even while full."""
 
     @abstractmethod
     def receive(self, data: bytes, now: Millis) -> bool:
@@ -142,6 +154,8 @@ class Service(ABC):
     """What one protocol keeps for all its links."""
 
     name: str
+    file = ""
+    """The path of a file that the service wants to have read to it, now and when it changes."""
     refusal = b""
     """What a peer is told when there are too many connections already."""
 
@@ -155,6 +169,10 @@ class Service(ABC):
     def doors(self) -> Mapping[str, Service]:
         """Further listeners of this protocol that share what it keeps, by their names."""
         return {}
+
+    def take_file(self, content: bytes) -> str:
+        """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
+        return ""
 
     def workers(self) -> list[WorkerView]:
         """The workers that this protocol knows of."""

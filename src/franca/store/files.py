@@ -25,6 +25,8 @@ def connect(path: str) -> sqlite3.Connection:
     db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
     db.execute("PRAGMA cache_size = -65536")
     db.execute("PRAGMA mmap_size = 0")
+    # Some builds overwrite what is deleted with zeros and log every page that falls free.
+    db.execute("PRAGMA secure_delete = OFF").fetchall()
     db.execute("PRAGMA temp_store = MEMORY")
     if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         raise StoreError(f"{path}: the file system does not support a write-ahead log")

@@ -41,6 +41,9 @@ _SET_TOTALS = (
 _INSERT_BODY = "INSERT INTO bodies (id, body, crc) VALUES (?, ?, ?)"
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
+SURPLUS_PART = 10
+"""A tenth more ended jobs than are to be kept may be there until the oldest are dropped."""
+
 Batch = tuple[str, Sequence[Row]]
 
 
@@ -170,6 +173,11 @@ class GroupWriter:
         self._ended_count += len(jobs)
         row = (self._last_ended, len(jobs), ended.encode(jobs))
         group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
+        # Many old pieces at once: their pages are then let go whole, not written once more each.
+        if self._ended_count > self._ended_jobs + self._ended_jobs // SURPLUS_PART:
+            self._drop_ended(group)
+
+    def _drop_ended(self, group: list[Batch]) -> None:
         drop = 0
         while self._ended_count - self._ended_batches[drop][1] >= self._ended_jobs:
             self._ended_count -= self._ended_batches[drop][1]

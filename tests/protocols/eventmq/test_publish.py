@@ -60,9 +60,9 @@ def test_newer_peers_subscribe_by_commands() -> None:
 def test_who_does_not_read_loses_messages_and_holds_up_nobody() -> None:
     world = World()
     slow, other, publisher = world.subscriber(b""), world.subscriber(b""), world.peer()
-    slow.link.crowded = True
+    slow.link.full = True
     publisher.say("PUBLISH", "a", "1")
-    slow.link.crowded = False
+    slow.link.full = False
     publisher.say("PUBLISH", "a", "2")
     assert slow.heard() == [[b"a", b"2"]]
     assert len(other.heard()) == 2

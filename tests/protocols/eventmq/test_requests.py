@@ -375,14 +375,14 @@ def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> 
     world = World()
     worker, client = world.worker(slots=3), world.peer()
     assert client.link.conversation.drops
-    client.link.crowded = True
+    client.link.full = True
     for body in ("1", "2", "3", "4"):
         client.request(body)
     assert len(worker.given()) == 3
     assert client.words() == []
     worker.say("READY")
     assert client.words() == []
-    client.link.crowded = False
+    client.link.full = False
     client.request("5")
     worker.say("READY")
     assert len(client.words()) == 1
@@ -391,7 +391,7 @@ def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> 
 def test_results_pile_up_for_a_client_that_does_not_read_only_so_far() -> None:
     world = World(limits=Limits(output_hard_bytes=1_000, output_soft_bytes=500))
     worker, client = world.worker(slots=9), world.peer()
-    client.link.crowded = True
+    client.link.full = True
     for _ in range(9):
         client.request(call(), headers="reply-requested")
         worker.done(worker.take(), b"x" * 50)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.faktory.wire import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World
@@ -257,6 +258,16 @@ def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
     for _ in range(3):
         assert worker.ack("H:x:1") == OK
     assert not world.jobs()
+
+
+def test_a_job_without_a_lease_of_its_own_tells_the_one_it_is_given() -> None:
+    world = World(limits=Limits(lease_ms=7_000))
+    worker = world.client("w1")
+    world.broker.submit(NewJob("q", "fn", b"[]", Policy(), "H:x:1", "bytes", "other"), world.now)
+    work = worker.fetch("q")
+    assert work is not None
+    assert work["reserve_for"] == 7
+    assert world.jobs()[0].until == world.now + 7_000
 
 
 def test_each_job_says_when_it_was_queued() -> None:

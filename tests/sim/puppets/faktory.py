@@ -1,8 +1,4 @@
-"""Faktory producers, workers and an operator, and what each of them saw, as a history.
-
-They speak the client's side of `protocols/faktory/wire.py`. Nothing here knows the broker: a
-puppet believes only what it is told, and writes down `maybe` where it was told nothing.
-"""
+"""Faktory producers, workers and an operator: the client's side of `protocols/faktory/wire.py`."""
 
 from __future__ import annotations
 
@@ -21,11 +17,11 @@ from franca.protocols.faktory.info import ServerFacts
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.faktory.wire import Reply
 from tests.prove.events import Event, digest
-from tests.sim.world import Wire, World
+from tests.sim.puppets import QUEUES, SOMEDAY
+from tests.sim.puppets.client import NEVER, Client
+from tests.sim.world import World
 
-QUEUES = ("alpha", "beta")
 BEAT_MS = 15_000
-NEVER: Millis = 1 << 60
 OK = Reply("+", b"OK")
 
 Hear = Callable[[Reply], None]
@@ -37,34 +33,21 @@ def services(broker: Broker, rng: Random) -> dict[str, Service]:
     return {service.name: service}
 
 
-class Client:
-    """One connection after another; on each, requests in order and their replies in order."""
+class Speaker(Client):
+    """Requests in order and their replies in order."""
+
+    protocol = "faktory"
 
     def __init__(self, world: World, name: str) -> None:
-        self.world = world
-        self.name = name
-        self.rng = Random(world.rng.getrandbits(32))
-        self.next_at: Millis = world.now + self.rng.randrange(1_000)
-        self.wid = ""
-        self.ready = False
-        self.retiring = False
-        self.wire: Wire | None = None
+        super().__init__(world, name)
         self._unread = bytearray()
         self._asked: deque[tuple[Event | None, Hear]] = deque()
 
-    # -- the world's side ---------------------------------------------------------------------
-
-    def act(self, now: Millis) -> None:
-        """Connect, or do what one came for."""
-        if self.wire is None:
-            self.ready = False
-            self.wire = self.world.connect(self, "faktory")
-            self._asked.append((None, self._on_greeting))
-            self.next_at = NEVER
-        elif self.ready:
-            self.work(now)
-        else:
-            self.next_at = NEVER
+    def connected(self) -> None:
+        """The server speaks first."""
+        self._unread.clear()
+        self._asked.clear()
+        self._asked.append((None, self._on_greeting))
 
     def heard(self, data: bytes, now: Millis) -> None:
         """Read replies, each for the oldest request that has none."""
@@ -72,58 +55,20 @@ class Client:
         while (reply := words.parse_reply(self._unread)) is not None:
             event, hear = self._asked.popleft()
             if event is not None:
-                event.t1 = now / 1000
-                self.world.history.append(event)
+                self.end(event, event.out)
             hear(reply)
-
-    def cut_off(self, now: Millis) -> None:
-        """What was asked and not answered may have happened or not."""
-        assert self.wire is not None
-        for event, _ in self._asked:
-            if event is not None:
-                event.t1, event.out = now / 1000, "maybe"
-                self.world.history.append(event)
-                self.unanswered(event)
-        closed = Event("close", "faktory", self.wire.name, t0=now / 1000, t1=now / 1000)
-        self.world.history.append(closed)
-        self._asked.clear()
-        self._unread.clear()
-        self.wire, self.ready = None, False
-        self.next_at = now + self.rng.randrange(1, 2_000)
-        self.gone(now)
-
-    def go_home(self) -> None:
-        """No more faults of its own."""
-        self.retiring = True
-
-    # -- for those who are built on it ------------------------------------------------------------
-
-    def work(self, now: Millis) -> None:
-        """Do one thing."""
-        raise NotImplementedError
-
-    def unanswered(self, event: Event) -> None:
-        """What was asked with this was never answered."""
-
-    def gone(self, now: Millis) -> None:
-        """The connection was lost."""
 
     def say(self, data: bytes, event: Event | None, hear: Hear) -> None:
         """Ask something; `event` is written down with its answer."""
         assert self.wire is not None
         if event is not None:
-            event.proto, event.conn, event.t0 = "faktory", self.wire.name, self.world.now / 1000
-            event.worker = self.wid
+            self.begin(event)
         self._asked.append((event, hear))
         self.wire.say(data)
 
-    def after(self, least: int, most: int) -> None:
-        """Be asked again after so many milliseconds."""
-        self.next_at = self.world.now + self.rng.randrange(least, most)
-
     def _on_greeting(self, reply: Reply) -> None:
         assert reply == Reply("+", b'HI {"v":2}'), reply
-        self.say(words.encode_hello(self.wid), None, self._on_hello)
+        self.say(words.encode_hello(self.worker), None, self._on_hello)
 
     def _on_hello(self, reply: Reply) -> None:
         assert reply == OK, reply
@@ -131,7 +76,7 @@ class Client:
         self.after(1, 200)
 
 
-class Producer(Client):
+class Producer(Speaker):
     """Pushes jobs, several on their way at once; some again, because nobody said they had come."""
 
     def __init__(self, world: World, name: str, *, exact_times: bool) -> None:
@@ -172,7 +117,7 @@ class Producer(Client):
             # Where the wall clock jumps, its moments cannot be compared with true ones.
             event.at = at / 1000 if self._exact_times else None
             if not self._exact_times:
-                event.queue = job["queue"] = "someday"
+                event.queue = job["queue"] = SOMEDAY
         return job, event
 
     def _push(self, job: dict[str, object], event: Event) -> None:
@@ -188,12 +133,12 @@ class Producer(Client):
         self._doubtful.append((self._jobs[event.jid], event))
 
 
-class Worker(Client):
+class Worker(Speaker):
     """Fetches, runs, and reports; or fails, oversleeps, vanishes."""
 
     def __init__(self, world: World, name: str, wid: str) -> None:
         super().__init__(world, name)
-        self.wid = wid
+        self.worker = wid
         self._beat_at: Millis = 0
         self._fetching = False
         self._report: tuple[Millis, str, str] | None = None
@@ -203,20 +148,20 @@ class Worker(Client):
     def claim(self, now: Millis) -> tuple[str, str] | None:
         """The jid that this worker surely holds, and as whom; None if it may hold none."""
         jid, until = self._claim
-        if self._report is None or not self.wid or self._report[2] != jid or now >= until:
+        if self._report is None or not self.worker or self._report[2] != jid or now >= until:
             return None
-        return jid, self.wid
+        return jid, self.worker
 
     def work(self, now: Millis) -> None:
         """Beat if it is time; report if the job is done; ask for one if there is none."""
-        if self.wid and now >= self._beat_at:
+        if self.worker and now >= self._beat_at:
             self._beat_at = now + BEAT_MS
-            self.say(words.encode_beat(self.wid), None, self._on_beat)
+            self.say(words.encode_beat(self.worker), None, self._on_beat)
         if self._report is not None:
             self._finish(now)
         elif not self._fetching:
             self._fetching = True
-            queues = [*QUEUES, "someday"]
+            queues = [*QUEUES, SOMEDAY]
             self.rng.shuffle(queues)
             event = Event("fetch", queue=",".join(queues))
             self.say(words.encode_fetch(*queues), event, lambda reply: self._on_fetch(event, reply))
@@ -224,7 +169,7 @@ class Worker(Client):
 
     def _set_alarm(self) -> None:
         moments = [self._report[0]] if self._report is not None else []
-        if self.wid:
+        if self.worker:
             moments.append(max(self._beat_at, self.world.now + 1))
         self.next_at = min(moments, default=NEVER)
 
@@ -290,11 +235,11 @@ class Worker(Client):
         """What it ran is forgotten, or reported over the next connection if it has a name."""
         self._fetching = False
         self._beat_at = 0
-        if not self.wid or self.rng.random() < 0.5:
+        if not self.worker or self.rng.random() < 0.5:
             self._report = None
 
 
-class Operator(Client):
+class Operator(Speaker):
     """Pauses, resumes, and changes single jobs."""
 
     def __init__(self, world: World, name: str, producers: list[Producer]) -> None:
@@ -307,7 +252,7 @@ class Operator(Client):
         if self.retiring:
             if not self._resume:
                 self._resume = ["done"]
-                for queue in (*QUEUES, "someday"):
+                for queue in (*QUEUES, SOMEDAY):
                     self._steer("resume", queue)
             self.next_at = NEVER
             return

@@ -24,7 +24,7 @@ from franca.protocols.eventmq.hands import Hands, settle_late
 from franca.protocols.eventmq.job import REQUEST_FRAMES, msgid_of
 from franca.protocols.eventmq.results import HOLDERS, result_of
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.wire import VERSIONS
+from franca.protocols.eventmq.wire import VERSION, VERSIONS
 from franca.protocols.eventmq.zmtp import message, more
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class EventmqConversation(ZmtpConversation):
     accepted = frozenset((b"DEALER", b"REQ", b"ROUTER"))
 
     def __init__(self, service: EventmqService, link: Link) -> None:
-        super().__init__(link, service.limits, service.voice.name)
+        super().__init__(link, service.limits, service.voice.name, (b"", VERSION))
         self.service = service
         self.broker = service.broker
         self.voice = service.voice
@@ -64,7 +64,7 @@ class EventmqConversation(ZmtpConversation):
         """Find the command and do it. What is no eMQP is counted and left alone."""
         if self._envelope:
             self._envelope = b""
-        if frames[0] or len(frames) < FRAMES_MIN or not frames[1].startswith(VERSIONS):
+        if len(frames) < FRAMES_MIN or frames[0] or not frames[1].startswith(VERSIONS):
             unwrapped = self._unwrap(frames)
             if unwrapped is None:
                 self.service.refuse("not an eMQP message")
@@ -97,7 +97,7 @@ class EventmqConversation(ZmtpConversation):
             else:
                 self.broker.give_back(event.job, session.holder, now)
         elif isinstance(event, Begun):
-            if not self.link.crowded:
+            if not self.link.full:
                 job = event.job
                 handed_over = self.voice.handed_over(msgid_of(job))
                 self.link.write_after_commit(self._enveloped(job.id) + handed_over)
@@ -138,12 +138,12 @@ class EventmqConversation(ZmtpConversation):
 
     def say(self, message: bytes) -> None:
         """Say something that no disk can make untrue, in answer to the message at hand."""
-        if not self.link.crowded:
+        if not self.link.full:
             self.link.write(self._envelope + message)
 
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
-        if not self.link.crowded:
+        if not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.report(text))
 
     def go_on(self, now: Millis) -> None:
@@ -178,7 +178,7 @@ class EventmqConversation(ZmtpConversation):
             return  # a REQ socket hears one answer to each request: the result
         if job.state is not LEASED:
             self.broker.await_begin(job, session)
-        elif not self.link.crowded:
+        elif not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.handed_over(frames[3]))
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
@@ -194,7 +194,7 @@ class EventmqConversation(ZmtpConversation):
         if envelope:
             del self._envelopes[job.id]
         result = envelope + self.voice.result(result_of(event), msgid_of(job))
-        if not self.link.crowded:
+        if not self.link.full:
             self._unread_results = 0
         else:
             self._unread_results += len(result)

@@ -17,7 +17,7 @@ from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session, Stat
 from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, named, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
-from franca.protocols.eventmq.workers import Member, Members
+from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SLOTS_MAX: Final = 10_000
 EARLY_MS: Final = 250
 """How much sooner than the server a worker's clock may find that a timeout has passed."""
+GHOST_MS: Final = BEAT_EVERY_MS + 1_000
+"""A worker that lives is heard more often than this."""
 LEASED = State.LEASED
 
 
@@ -131,7 +133,7 @@ class Hands:
 
     def hear(self, message: bytes) -> None:
         """Be told something, unless the peer does not even read."""
-        if not self._link.crowded:
+        if not self._link.full:
             self._link.write(message)
 
     def fell_silent(self, now: Millis) -> None:
@@ -190,20 +192,21 @@ class Hands:
     def reply(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """A job is done, or its worker says that it failed."""
         broker = self._broker
-        job = self._held(msgid)
+        job = self._held(msgid) or self._held_by_its_ghost(msgid, now)
         if job is None:
             settle_late(broker, result, msgid, now)
             return
+        holder = job.holder
         if result in TIMED_OUT and self._has_timed_out(job, now):
-            broker.fail(job, self._holder, Failure("TimeoutError", "its timeout passed"), now)
+            broker.fail(job, holder, Failure("TimeoutError", "its timeout passed"), now)
         else:
             failure = failure_in(result, self._service.limits.error_text_chars)
             if failure is not None:
-                broker.fail(job, self._holder, failure, now)
+                broker.fail(job, holder, failure, now)
             else:
                 if job.origin != ORIGIN:
                     result = as_stranger_knows_it(result)
-                broker.finish(job, self._holder, result, now)
+                broker.finish(job, holder, result, now)
         self.member.done += 1
         if self.member.leaving and not self.session.leases:
             self._members.leave(self.member)
@@ -242,6 +245,19 @@ class Hands:
         for other in named(self._broker, msgid):
             if other.state is LEASED and other.holder == self._holder:
                 return other
+        return None
+
+    def _held_by_its_ghost(self, msgid: bytes, now: Millis) -> Job | None:
+        """The job of that id whose holder has been silent since before this worker came.
+
+        A job manager that starts its conversation anew reports here what it was given before,
+        while its old connection stays open in the processes that it forked. One who was heard
+        since, or only just now, is somebody else.
+        """
+        for job in named(self._broker, msgid):
+            holder = self._members.by_holder(job.holder) if job.state is LEASED else None
+            if holder is not None and holder.heard_at < min(self.member.since, now - GHOST_MS):
+                return job
         return None
 
 

@@ -32,7 +32,7 @@ class Topics:
         data = b""
         for subscriber in self.subscribers:
             if subscriber.wants(topic):
-                if subscriber.link.crowded:
+                if subscriber.link.full:
                     self.dropped += 1
                     continue
                 data = data or more(topic) + last(body)

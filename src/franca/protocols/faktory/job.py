@@ -53,6 +53,10 @@ _EMPTY = b"{},"
 _NO_JOBS = "most of these are too short to be jobs"
 
 
+class _Anything(Struct, gc=False):
+    """Any JSON object, at the price of an empty one: for counting them."""
+
+
 class Bulk(Struct):
     """Jobs that came at once: how many were looked at, and why, by jid, which were refused."""
 
@@ -78,6 +82,7 @@ class Intake:
         self._reader = Reader(WireJob, missing)
         self._decode = self._reader.strict
         self._decode_all = msgspec.json.Decoder(list[WireJob]).decode
+        self._decode_shapes = msgspec.json.Decoder(list[_Anything] | None).decode
         self._decode_each = msgspec.json.Decoder(list[Raw] | None).decode
         self._encode = msgspec.json.Encoder().encode
         self._policies: dict[tuple[int, int], Policy] = {}
@@ -103,7 +108,9 @@ class Intake:
         except BAD_JSON:
             jobs = self._read_each(text)
         for job in jobs:
-            _check_shape(job)
+            unusual = job.custom is not UNSET or job.failure is not UNSET
+            if unusual or bytes(job.args)[0] != _BRACKET:
+                _check_shape(job)
         return Bulk(jobs)
 
     def push_some(self, bulk: Bulk, now: Millis) -> bool:
@@ -119,13 +126,16 @@ class Intake:
 
     def _read_each(self, text: bytes) -> list[WireJob]:
         try:
+            # What is no object ends a crowd here, before anything is kept of the rest.
+            crowd = self._decode_shapes(text) if len(text) > CROWD_BYTES else None
+            if crowd and len(crowd) * JOB_BYTES_MIN > len(text):
+                raise Unreadable(_NO_JOBS)
+            del crowd
             texts = self._decode_each(text) or []
         except RecursionError:
             raise Unreadable("nested too deep") from None
         except BAD_JSON as error:
             raise Unreadable(str(error)) from None
-        if len(text) > CROWD_BYTES and len(texts) * JOB_BYTES_MIN > len(text):
-            raise Unreadable(_NO_JOBS)
         return [self._reader.read(bytes(each)) for each in texts]
 
     def _submit(self, job: WireJob, now: Millis) -> None:

@@ -194,7 +194,7 @@ def _members(glob: bytes, at: int) -> tuple[bytes, int]:
             continue
         members.add(glob[at])
         at += 1
-    wanted = set(range(256)) - members if negated else members
-    if not wanted:
-        return b"(?!)", at + 1
-    return b"[%b]" % b"".join(b"\\x%02x" % byte for byte in sorted(wanted)), at + 1
+    if not members:
+        return b"." if negated else b"(?!)", at + 1
+    listed = b"".join(b"\\x%02x" % byte for byte in sorted(members))
+    return (b"[^%b]" if negated else b"[%b]") % listed, at + 1

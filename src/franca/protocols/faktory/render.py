@@ -14,7 +14,7 @@ from msgspec import Raw
 from franca.core.broker import Broker
 from franca.core.model import Attempt, Job, Millis
 from franca.protocols.bodies import JSON_JOB, as_json_args
-from franca.protocols.faktory.job import ORIGIN, RESERVE_S_DEFAULT
+from franca.protocols.faktory.job import ORIGIN
 from franca.protocols.faktory.messages import Failure, WireJob
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.wire import bulk
@@ -99,7 +99,7 @@ class Renderer:
             jobtype=job.kind,
             created_at=self._time(job.created_at),
             args=Raw(_on_one_line(as_json_args(job.media, job.body))),
-            reserve_for=job.policy.lease_ms // 1000 or RESERVE_S_DEFAULT,
+            reserve_for=(job.policy.lease_ms or self._broker.limits.lease_ms) // 1000,
         )
 
 

@@ -14,6 +14,8 @@ from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
 from franca.protocols.faktory.wire import OK, bulk, error
 
+QUEUE_NAMES_MAX: Final = 10_000
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -49,6 +51,9 @@ def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
 
 def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """QUEUE PAUSE, RESUME, REMOVE or LATENCY, and names; `*` stands for all queues there are."""
+    if rest.count(b" ") > QUEUE_NAMES_MAX:
+        conversation.say(error(f"QUEUE cannot name more than {QUEUE_NAMES_MAX} queues"))
+        return
     words = rest.decode("utf-8", "replace").split(" ")
     verb = words[0].upper()
     names = [name for name in words[1:] if name]

@@ -9,24 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
+from tests.prove.hostile import FRAME_BYTES, Heavy
 from tests.support.faktory import Faktory, Reply
 
-FRAME_BYTES = 8 << 20
 _ENDLESS_BYTES = 32 << 20
 _CHUNK = 1 << 20
 _ENTRIES = 100_000
 _PATIENCE_S = 60.0
-
-
-class Heavy(NamedTuple):
-    """One line without its end, or so many of them. `closes`: the server hangs up on it."""
-
-    name: str
-    line: bytes
-    times: int = 1
-    closes: bool = False
 
 
 def endless(port: int, *, known: bool) -> Faktory:
@@ -41,7 +31,7 @@ def endless(port: int, *, known: bool) -> Faktory:
     return client
 
 
-def play(port: int, heavy: Heavy) -> str:
+def play_heavy(port: int, heavy: Heavy) -> str:
     """Send it and read all replies; what was wrong with them, or nothing."""
     with Faktory(port, timeout=_PATIENCE_S) as client:
         client.hello()
@@ -50,7 +40,7 @@ def play(port: int, heavy: Heavy) -> str:
         reader.start()
         with suppress(ConnectionError):
             for start in range(0, heavy.times, 1_000):
-                client.send_bytes((heavy.line + b"\r\n") * min(1_000, heavy.times - start))
+                client.send_bytes((heavy.message + b"\r\n") * min(1_000, heavy.times - start))
         reader.join()
         if heavy.closes:
             closed = not heard or (len(heard) == 1 and heard[0].is_error)

@@ -1,37 +1,22 @@
-"""Input that no good client sends, for a Faktory listener: small frames, one table per kind.
-
-A case is what is sent and what may come of it. `CLOSED`: the server hangs up at once and says no more than
-its greeting. `REFUSED`: one error line. `ANSWERED`: one well-formed reply, whichever; what follows on
-the same connection is then answered too. `EITHER`: one reply, or the closed door.
-"""
+"""Small frames for a Faktory listener, one table per kind."""
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from random import Random
-from typing import NamedTuple
 
-CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
+from tests.prove.hostile import ANSWERED, CLOSED, EITHER, REFUSED, Case
+from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
 
 _DIGITS = 5_000  # more than Python turns into a number
 _DEEP = 100_000
-
-
-class Case(NamedTuple):
-    """Bytes to send, by a stranger or by a client that said HELLO, and what may come of it."""
-
-    name: str
-    data: bytes
-    outcome: str
-    known: bool = True
 
 
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
     found = [
-        *_web_pages(), *_other_protocols(), *_garbage(rng), *_greetings(), *_lines(),
+        *web_pages(SMUGGLED, b"HELLO", b"PUSH"), *_strangers(), *_garbage(rng), *_greetings(), *_lines(),
         *_fields(), *_json(), *_pushes(),
     ]  # fmt: skip
     rng.shuffle(found)
@@ -46,53 +31,8 @@ SMUGGLED = (
 """What a web page would like to be heard; nothing of it may be."""
 
 
-def _web_pages() -> Iterator[Case]:
-    head = b"\r\nHost: 127.0.0.1:7419\r\nContent-Type: text/plain\r\n\r\n"
-    for verb in (
-        b"GET",
-        b"POST",
-        b"PUT",
-        b"HEAD",
-        b"OPTIONS",
-        b"DELETE",
-        b"PATCH",
-        b"CONNECT",
-        b"HELLO",
-        b"PUSH",
-    ):
-        for target in (b"/", b"/?q=HELLO", b"*", b"http://127.0.0.1/", b"{}"):
-            line = b"%b %b HTTP/1.1" % (verb, target)
-            # Read as a greeting, this one is one; what follows in its line makes it no JSON.
-            yield Case(f"web {verb!r} {target!r}", line + head + SMUGGLED, CLOSED, known=False)
-    yield Case("web, one line feed", b"POST / HTTP/1.1\n\n" + SMUGGLED, CLOSED, known=False)
-    yield Case("web, old", b"GET /\r\n" + SMUGGLED, CLOSED, known=False)
-    yield Case(
-        "web socket",
-        b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n" + SMUGGLED,
-        CLOSED,
-        known=False,
-    )
-
-
-def _tls_hello() -> bytes:
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    try:
-        client.do_handshake()
-    except ssl.SSLWantReadError:
-        pass
-    return outgoing.read()
-
-
-def _other_protocols() -> Iterator[Case]:
-    newline = b"\r\n" + SMUGGLED
-    for name, data in {
-        "tls": _tls_hello() + newline, "ssh": b"SSH-2.0-OpenSSH_9.2" + newline, "redis": b"*1\r\n$4\r\nPING" + newline,
-        "smtp": b"EHLO me" + newline, "gearman": b"\0REQ\0\0\0\x10\0\0\0\0" + newline, "proxy": b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2" + newline,
-        "memcached": b"stats" + newline, "postgres": b"\0\0\0\x08\x04\xd2\x16\x2f" + newline, "http2": b"PRI * HTTP/2.0\r\n\r\nSM" + newline,
-        "sip": b"INVITE sip:x SIP/2.0" + newline, "ftp": b"USER anonymous" + newline, "rtsp": b"OPTIONS * RTSP/1.0" + newline,
-    }.items():  # fmt: skip
-        yield Case(name, data, CLOSED, known=False)
+def _strangers() -> Iterator[Case]:
+    return foreign(b"\r\n" + SMUGGLED, ("tls", CLOSED), *((name, CLOSED) for name in FIRST_WORDS))
 
 
 def _garbage(rng: Random) -> Iterator[Case]:

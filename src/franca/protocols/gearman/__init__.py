@@ -1,0 +1,1 @@
+"""The Gearman protocol: binary packets and text commands on one port, pure."""

@@ -1,0 +1,362 @@
+"""Lines of text: what operators and monitoring programs ask. The answers are exact to the byte.
+
+Lists and `OK value` end with LF, a bare `OK` and every `ERR` with CRLF, as the original has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.ready import Queue
+from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, unique_of
+from franca.protocols.gearman.wire import number_in, on_one_line
+
+if TYPE_CHECKING:
+    from franca.protocols.gearman.conversation import GearmanConversation
+    from franca.protocols.gearman.service import GearmanService
+
+Words = list[bytes]
+
+WORDS_MAX: Final = 5
+LISTED_MAX: Final = 100_000
+"""Jobs in one list: a longer one would stop everybody while it is written."""
+
+OK: Final = b"OK\r\n"
+_END: Final = b".\n"
+_INTERNAL: Final = b"ERR UNKNOWN_ERROR\r\n"
+_UNKNOWN_SHOW: Final = b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
+_UNKNOWN_JOB: Final = b"ERR UNKNOWN_JOB\r\n"
+_NO_FUNCTION: Final = b"ERR function not found\r\n"
+_IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
+_NOT_ALLOWED: Final = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
+_TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
+
+
+def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None:
+    """Act on one line. A line of too many words is not answered, as in the original."""
+    words = _words(line)
+    if len(words) > WORDS_MAX:
+        conversation.link.close()
+        return
+    act = _COMMANDS.get(words[0].lower())
+    if act is None:
+        _say_unknown(conversation, words)
+    else:
+        act(conversation, words, now)
+
+
+def _words(line: bytes) -> Words:
+    """What stands between spaces. A line that begins with one begins with an empty word."""
+    first, *others = line.removesuffix(b"\n").removesuffix(b"\r").split(b" ")
+    return [first, *(word for word in others if word)]
+
+
+def _say_unknown(conversation: GearmanConversation, words: Words) -> None:
+    word = on_one_line(words[0])
+    conversation.link.write(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % word)
+
+
+def _say_incomplete(conversation: GearmanConversation, words: Words) -> None:
+    text = b"An+incomplete+set+of+arguments+was+sent+to+this+command+" + on_one_line(words[0])
+    conversation.link.write(b"ERR INVALID_ARGUMENTS %b\r\n" % text)
+
+
+def _is_allowed(conversation: GearmanConversation, who: str) -> bool:
+    """Whether this peer may, where `all`, peers on this machine (`loopback`) or nobody may."""
+    return who == "all" or (who == "loopback" and conversation.link.peer.local)
+
+
+def _may_change(conversation: GearmanConversation) -> bool:
+    if _is_allowed(conversation, conversation.service.settings.admin):
+        return True
+    conversation.link.write(_NOT_ALLOWED)
+    return False
+
+
+# -- about the server -----------------------------------------------------------------------------
+
+
+def _on_version(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    conversation.link.write(b"OK %b\n" % conversation.service.settings.version.encode())
+
+
+def _on_getpid(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    conversation.link.write(b"OK %d\n" % conversation.service.settings.pid)
+
+
+def _on_verbose(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    conversation.link.write(b"OK %b\n" % conversation.service.settings.verbose.encode())
+
+
+def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """shutdown [graceful]: the server has only the graceful way."""
+    service = conversation.service
+    if not _is_allowed(conversation, service.settings.remote_shutdown):
+        _say_unknown(conversation, words)
+    elif len(words) == 1 or [word.lower() for word in words[1:]] == [b"graceful"]:
+        conversation.link.write(b"OK\n")
+        service.request_stop()
+    else:
+        _say_incomplete(conversation, words)
+
+
+# -- lists --------------------------------------------------------------------------------
+
+
+def _say_list(conversation: GearmanConversation, lines: Iterable[bytes]) -> None:
+    conversation.link.write(b"".join(lines) + _END)
+
+
+def _functions(service: GearmanService) -> list[tuple[bytes, Queue]]:
+    names = service.names
+    queues = service.broker.queues.values()
+    return [(on_one_line(names.raw(queue.name)), queue) for queue in queues if queue.listed]
+
+
+def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    _say_list(
+        conversation,
+        (
+            b"%b\t%d\t%d\t%d\n" % (name, queue.live, queue.leased, queue.servers)
+            for name, queue in _functions(conversation.service)
+        ),
+    )
+
+
+def _on_priority_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    lines = []
+    for name, queue in _functions(conversation.service):
+        counts = {HIGH: 0, NORMAL: 0, LOW: 0}
+        for priority, count in queue.by_priority().items():
+            counts[max(HIGH, min(priority, LOW))] += count
+        counts[NORMAL] += queue.scheduled + queue.retrying
+        high, normal, low = counts.values()
+        lines.append(b"%b\t%d\t%d\t%d\t%d\n" % (name, high, normal, low, queue.servers))
+    _say_list(conversation, lines)
+
+
+def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    _say_list(
+        conversation,
+        (
+            b"%d %b %b :%b\n"
+            % (
+                peer.number,
+                _host(peer),
+                peer.client_id,
+                b"".join(b" " + on_one_line(name) for name in reversed(peer.functions)),
+            )
+            for peer in conversation.service.conversations
+        ),
+    )
+
+
+def _host(conversation: GearmanConversation) -> bytes:
+    address = conversation.link.peer.address
+    return (address.rpartition(":")[0] or address).encode()
+
+
+def _jobs(service: GearmanService) -> Iterable[Job]:
+    """Gearman's own live jobs, as far as they are in memory."""
+    ours = (job for job in service.broker.jobs.values() if job.origin == ORIGIN)
+    return islice(ours, LISTED_MAX)
+
+
+def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """show jobs, show unique jobs."""
+    what = [word.lower() for word in words[1:]]
+    service = conversation.service
+    if not what:
+        _say_unknown(conversation, words)
+    elif what == [b"jobs"]:
+        _say_list(conversation, (_shown(service, job) for job in _jobs(service)))
+    elif what == [b"unique", b"jobs"]:
+        _say_list(conversation, (on_one_line(unique_of(job)) + b"\n" for job in _jobs(service)))
+    else:
+        conversation.link.write(_UNKNOWN_SHOW)
+
+
+def _shown(service: GearmanService, job: Job) -> bytes:
+    policy = job.policy
+    ignored = policy.dies_unwatched and not service.broker.watchers_of(job.id)
+    return b"%b\t%d\t%d\t%d\n" % (job.name.encode(), job.losses, ignored, policy.durable)
+
+
+def _on_jobs(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """jobs, as the Perl server has it: function, unique id, worker's address, who waits."""
+    service = conversation.service
+    addresses = _worker_addresses(service)
+    _say_list(
+        conversation,
+        (
+            b"%b\t%d\n" % (_described(service, job, addresses), service.broker.watchers_of(job.id))
+            for job in _jobs(service)
+        ),
+    )
+
+
+def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """clients, as the Perl server has it: each address, and below it the jobs it waits for."""
+    service = conversation.service
+    jobs = service.broker.jobs
+    addresses = _worker_addresses(service)
+    lines = []
+    for peer in service.conversations:
+        lines.append(peer.link.peer.address.encode() + b"\n")
+        watched = (jobs.get(job_id) for job_id in islice(peer.session.watches, LISTED_MAX))
+        lines.extend(
+            b"\t%b\n" % _described(service, job, addresses) for job in watched if job is not None
+        )
+    _say_list(conversation, lines)
+
+
+def _worker_addresses(service: GearmanService) -> dict[int, bytes]:
+    return {
+        job.id: peer.link.peer.address.encode()
+        for peer in service.conversations
+        for job in peer.held.values()
+    }
+
+
+def _described(service: GearmanService, job: Job, addresses: Mapping[int, bytes]) -> bytes:
+    function = on_one_line(service.names.raw(job.queue))
+    unique = on_one_line(unique_of(job))
+    return b"%b\t%b\t%b" % (function, unique, addresses.get(job.id, b"-"))
+
+
+# -- changes --------------------------------------------------------------------------------
+
+
+def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """cancel job H: whoever waits for it hears that it failed; nobody runs it any more."""
+    if len(words) < 3:
+        _say_unknown(conversation, words)
+    elif len(words) != 3 or words[1].lower() != b"job":
+        conversation.link.write(_INTERNAL)
+    elif _may_change(conversation):
+        service = conversation.service
+        handle = words[2]
+        jobs = _ours(service.broker.named(handle.decode("utf-8", "replace")))
+        if jobs:
+            _cancel(conversation, handle, jobs[0], now)
+        elif service.ended.get(handle) is State.CANCELLED:
+            conversation.link.write(OK)
+        else:
+            conversation.holding = True
+            query = JobQuery(names=(handle.decode("utf-8", "replace"),), limit=1)
+            service.broker.recall(query, _CancelAsked(conversation, handle))
+
+
+def _ours(jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if job.origin == ORIGIN and job.state <= State.LEASED]
+
+
+def _cancel(conversation: GearmanConversation, handle: bytes, job: Job, now: Millis) -> None:
+    conversation.broker.cancel(job, now)
+    conversation.service.ended[handle] = State.CANCELLED
+    conversation.link.write_after_commit(OK)
+
+
+class _CancelAsked:
+    """A job to be cancelled that may be in the store."""
+
+    def __init__(self, conversation: GearmanConversation, handle: bytes) -> None:
+        self._conversation = conversation
+        self._handle = handle
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """Cancel it, or say that there is none."""
+        conversation = self._conversation
+        if conversation.link.closed:
+            return
+        ours = _ours(jobs)
+        if ours:
+            _cancel(conversation, self._handle, ours[0], now)
+        else:
+            conversation.link.write(_UNKNOWN_JOB)
+        conversation.go_on(now)
+
+
+def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """create function F: listed from now on."""
+    service = conversation.service
+    if len(words) != 3 or words[1].lower() != b"function":
+        _say_incomplete(conversation, words)
+    elif _may_change(conversation):
+        if len(words[2]) > service.limits.name_bytes_max:
+            conversation.link.write(_TOO_LONG)
+            return
+        service.broker.queue(service.names.text(words[2]))
+        conversation.link.write_after_commit(OK)
+
+
+def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """drop function F: gone from the lists, and the jobs that wait in it are cancelled."""
+    service = conversation.service
+    if len(words) != 3 or words[1].lower() != b"function":
+        _say_incomplete(conversation, words)
+        return
+    if not _may_change(conversation):
+        return
+    queue = _function(service, words[2])
+    if queue is None:
+        conversation.link.write(_NO_FUNCTION)
+    elif queue.servers or queue.leased:
+        conversation.link.write(_IN_USE)
+    else:
+        service.maxqueue.pop(queue.name, None)
+        service.broker.remove_queue(queue.name, now)
+        conversation.link.write_after_commit(OK)
+
+
+def _function(service: GearmanService, name: bytes) -> Queue | None:
+    """The function of that name; if there is none, one that differs only in case."""
+    queue = service.broker.queues.get(service.names.text(name))
+    if queue is not None and queue.listed:
+        return queue
+    folded = name.lower()
+    for queue in service.broker.queues.values():
+        if queue.listed and service.names.raw(queue.name).lower() == folded:
+            return queue
+    return None
+
+
+def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """maxqueue F [n | high normal low]: how many jobs a function may have, 0 is any number."""
+    if len(words) == 1:
+        _say_incomplete(conversation, words)
+        return
+    if not _may_change(conversation):
+        return
+    service = conversation.service
+    name = service.names.text(words[1])
+    limits = [max(number_in(word), 0) for word in words[2:]]
+    high, normal, low = limits * 3 if len(limits) == 1 else [*limits, 0, 0, 0][:3]
+    queue = service.broker.queues.get(name)
+    if queue is not None and queue.listed:
+        if high or normal or low:
+            service.maxqueue[name] = (high, normal, low)
+        else:
+            service.maxqueue.pop(name, None)
+    conversation.link.write(OK)
+
+
+_COMMANDS: Final[Mapping[bytes, Callable[[GearmanConversation, Words, Millis], None]]] = {
+    b"version": _on_version,
+    b"getpid": _on_getpid,
+    b"verbose": _on_verbose,
+    b"status": _on_status,
+    b"prioritystatus": _on_priority_status,
+    b"workers": _on_workers,
+    b"show": _on_show,
+    b"jobs": _on_jobs,
+    b"clients": _on_clients,
+    b"cancel": _on_cancel,
+    b"create": _on_create,
+    b"drop": _on_drop,
+    b"maxqueue": _on_maxqueue,
+    b"shutdown": _on_shutdown,
+}

@@ -1,0 +1,273 @@
+"""One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
+
+A connection may be a client, a worker and an operator at once; each message says which. What a
+packet does stands in `clients.py` and `workers.py`, what a line does in `admin.py`; here messages
+are cut out of the bytes, and what happens to jobs is told to those who wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from franca.core.errors import Refused
+from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
+from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session, State
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.gearman.wire import (
+    HEADER,
+    HEADER_SIZE,
+    LINE_BYTES_MAX,
+    NOOP,
+    REQ,
+    RES,
+    TYPES,
+    Packet,
+    error,
+    response,
+)
+from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
+
+if TYPE_CHECKING:
+    from franca.protocols.gearman.service import GearmanService
+
+_unpack = HEADER.unpack_from
+_MAGICS: Final = (b"\0REQ", b"\0RES")
+_HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
+                b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
+_HTTP_BYTES: Final = max(len(word) for word in _HTTP)
+_NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
+_NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
+_ENDED_KEPT: Final = 64
+"""Handles of jobs that a worker no longer has, and may still say something about."""
+
+
+_PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
+
+
+class GearmanConversation(Conversation):
+    """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
+
+    `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
+    if they changed since it was last looked at. What is said of a job in `over` has no effect
+    and is no error.
+    """
+
+    def __init__(self, service: GearmanService, link: Link, number: int) -> None:
+        self.link = link
+        self.service = service
+        self.broker = service.broker
+        self.number = number
+        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.held: dict[bytes, Job] = {}
+        self.over: dict[bytes, None] = {}
+        self.functions: dict[bytes, int] = {}
+        self.learned = False
+        self.grab: Demand | None = None
+        self.sleep: Demand | None = None
+        self.woken_at: Millis = NEVER
+        self.seen_at = link.opened_at
+        self.client_id = b"-"
+        self.wants_exceptions = service.settings.exceptions
+        self._packets = service.packets
+        self._share = service.limits.turn_messages
+        self._body_max = service.limits.frame_bytes_max - HEADER_SIZE
+        self._unread = bytearray()
+        self._needed = 0
+        self._last_grant: Job | None = None
+        # A client that connects and says nothing until it has a job is a proper one.
+        link.known = True
+
+    # -- the contract -------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        """Act on the whole messages among `data`, at most a turn's share of them."""
+        self._last_grant = None
+        self.seen_at = now
+        unread = self._unread
+        if unread or self.holding:
+            unread += data
+            if self.holding or len(unread) < self._needed:
+                return False
+            data = bytes(unread)
+            unread.clear()
+        self._needed = 0
+        used = self._act(data, now)
+        if used < len(data) and not self.link.closing:
+            unread += memoryview(data)[used:]
+            return not (self._needed or self.holding)
+        return False
+
+    def _act(self, data: bytes, now: Millis) -> int:
+        """Act on messages from the front of `data`; returns how many bytes were used up.
+
+        If it stops because a message is not all there, `_needed` says how many bytes would do.
+        """
+        size = len(data)
+        link = self.link
+        service = self.service
+        packets = self._packets
+        left = self._share
+        at = 0
+        while at < size and left:
+            if data[at]:
+                end = self._line_end(data, at)
+                if end < 0:
+                    break
+                service.on_line(self, data[at:end], now)
+            else:
+                start = at + HEADER_SIZE
+                if start > size:
+                    self._needed = HEADER_SIZE
+                    self._check_magic(data[at:])
+                    break
+                magic, number, length = _unpack(data, at)
+                end = start + length
+                if magic != REQ or end > size or not 0 < number < TYPES:
+                    if not self._may_wait_for(magic, number, length):
+                        return size
+                    if end > size:
+                        self._needed = end - at
+                        break
+                    link.write(_NOT_MAGIC)
+                else:
+                    act = packets[number]
+                    if act is None:
+                        link.write(_NOT_EXPECTED)
+                    else:
+                        act(self, data[start:end], now)
+            at = end
+            left -= 1
+            if self.holding or link.closing:
+                break
+        service.messages += self._share - left
+        if self.learned:
+            service.sleep_anew(self, now)
+        return at
+
+    def _check_magic(self, head: bytes) -> None:
+        """Hang up as soon as it is plain that a packet's first bytes are none of ours."""
+        if not any(magic.startswith(head[:4]) for magic in _MAGICS):
+            self.link.close()
+
+    def _may_wait_for(self, magic: int, number: int, length: int) -> bool:
+        """Whether the rest of such a packet is worth waiting for; if not, the link is closed."""
+        if magic not in (REQ, RES) or not 0 < number < TYPES:
+            self.link.close()
+            return False
+        if length > self._body_max:
+            text = f"a packet may have {self._body_max} bytes, not {length}"
+            self.link.write(error("ARGUMENT_TOO_LARGE", text))
+            self.link.close()
+            return False
+        return True
+
+    def _line_end(self, data: bytes, at: int) -> int:
+        """Where the line that begins at `at` ends, or -1 until that is known."""
+        if data.startswith(_HTTP, at):
+            # A web page must not be able to speak to us.
+            self.link.close()
+            return -1
+        end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
+        if end:
+            return end
+        if len(data) - at >= LINE_BYTES_MAX:
+            self.link.close()
+        self._needed = len(data) - at + 1
+        return -1
+
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a job that this connection waits for, runs, or might run."""
+        kind = type(event)
+        if kind is Finished:
+            self._tell_finished(event)  # type: ignore[arg-type]
+        elif kind is Woken:
+            # Who got up meanwhile need not be woken.
+            if event.demand is self.sleep:  # type: ignore[union-attr]
+                self.sleep = None
+                self.service.woke(self, now)
+                self.link.write(NOOP)
+        elif kind is Progressed:
+            self._tell_progress(event)  # type: ignore[arg-type]
+        elif kind is LeaseLost:
+            self._tell_lost(event.job)  # type: ignore[union-attr]
+
+    def _tell_finished(self, event: Finished) -> None:
+        job = event.job
+        handle = job.name.encode()
+        self.service.ended[handle] = event.state
+        if event.state is State.DONE:
+            reply = response(Packet.WORK_COMPLETE, b"%b\0%b" % (handle, event.result))
+        else:
+            reply = self._failure(handle, event)
+        if job.policy.durable:
+            self.link.write_after_commit(reply)
+        else:
+            self.link.write(reply)
+
+    def _failure(self, handle: bytes, event: Finished) -> bytes:
+        """WORK_FAIL with the bare handle; to who asked for it, what the worker said of it."""
+        story = event.job.story
+        if self.wants_exceptions and story and story[-1].how == "failed":
+            failure = event.failure
+            said = failure.data or failure.text.encode()
+            if said or failure.kind == EXCEPTION:
+                return response(Packet.WORK_EXCEPTION, b"%b\0%b" % (handle, said))
+        return response(Packet.WORK_FAIL, handle)
+
+    def _tell_progress(self, event: Progressed) -> None:
+        job = event.job
+        number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
+        self.link.write(response(number, b"%b\0%b" % (job.name.encode(), event.data)))
+
+    def _tell_lost(self, job: Job) -> None:
+        """The job was taken away: by its time, or by somebody who ended it."""
+        for handle, held in self.held.items():
+            if held is job:
+                del self.held[handle]
+                if job.state >= State.DONE:
+                    self.forgive(handle)
+                return
+
+    def forgive(self, handle: bytes) -> None:
+        """What is still said about this job is no error."""
+        over = self.over
+        over[handle] = None
+        if len(over) > _ENDED_KEPT:
+            del over[next(iter(over))]
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        """The peer is gone. A job whose delivery never left is as if it was never given."""
+        job = self._last_grant
+        if unheard and job is not None:
+            try:
+                self.broker.give_back(job, self.session.holder, now)
+            except Refused:
+                pass  # it was taken away meanwhile
+        self.broker.close_session(self.session, now)
+        self.held.clear()
+        self.service.left(self)
+
+    def unread(self) -> int:
+        """How many bytes wait in the buffer."""
+        return len(self._unread)
+
+    def stop(self, now: Millis) -> None:
+        """The server stops: nobody is woken any more. Running jobs may be finished."""
+        if self.sleep is not None:
+            self.broker.withdraw(self.sleep)
+            self.sleep = None
+
+    def granted(self, handle: bytes, job: Job) -> None:
+        """The peer runs this job now."""
+        self.held[handle] = job
+        self._last_grant = job
+
+    def go_on(self, now: Millis) -> None:
+        """An answer that was waited for is given: act on what lies behind it."""
+        self.holding = False
+        while not self.link.closing and self.receive(b"", now):
+            pass
+
+
+Act = Callable[[GearmanConversation, bytes, Millis], None]

@@ -1,0 +1,54 @@
+"""A Gearman job as the core sees it: its policy, its priority, and when two of them are one."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+from msgspec.structs import replace
+
+from franca.core.model import Job, Policy
+from franca.protocols.gearman.names import raw_of, text_of
+from franca.protocols.gearman.wire import UNIQUE_BYTES_KEPT
+
+ORIGIN: Final = "gearman"
+HIGH: Final = -1
+NORMAL: Final = 0
+LOW: Final = 1
+
+BY_UNIQUE: Final = "u:"
+_BY_WORKLOAD: Final = "w:"
+_DIGEST_BYTES: Final = 16
+_BY_ITS_WORKLOAD: Final = b"-"
+
+
+def background_policy(job_retries: int, *, timeout_fails: bool) -> Policy:
+    """What a job that nobody waits for is promised: kept until it is done or given up."""
+    return Policy(losses=job_retries, expiry_is_failure=timeout_fails)
+
+
+def foreground_policy(background: Policy) -> Policy:
+    """The same for a job that somebody waits for: no disk, and an end with the last of them."""
+    return replace(background, durable=False, dies_unwatched=True)
+
+
+def key_of(unique: bytes, workload: bytes) -> str:
+    """What makes a job the same as another of its function; nothing for jobs that never are."""
+    if not unique:
+        return ""
+    if unique == _BY_ITS_WORKLOAD:
+        if not workload:
+            return ""
+        return _BY_WORKLOAD + blake2b(workload, digest_size=_DIGEST_BYTES).hexdigest()
+    return BY_UNIQUE + (unique.decode("ascii") if unique.isascii() else text_of(unique))
+
+
+def unique_of(job: Job) -> bytes:
+    """The unique id that a job was submitted with; a job of another protocol goes by its name."""
+    key = job.key
+    if job.origin != ORIGIN:
+        whole = job.name.encode()[:UNIQUE_BYTES_KEPT].decode("utf-8", "ignore")
+        return whole.replace("\0", " ").encode()
+    if key.startswith(BY_UNIQUE):
+        return raw_of(key[len(BY_UNIQUE) :])
+    return _BY_ITS_WORKLOAD if key else b""

@@ -1,0 +1,81 @@
+"""When a SUBMIT_JOB_SCHED is to run: once, at the next minute that all five fields name."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from typing import Final
+
+from franca.core.model import Millis
+
+_RANGES: Final = (range(60), range(24), range(1, 32), range(1, 13), range(7))
+_LEAP_YEAR: Final = 2024
+_MONTHS_AHEAD: Final = 41 * 12
+"""A 29th of February on a given weekday may be forty years away, and no other date further."""
+_CLOCKS_GO_BACK_H: Final = 3
+
+
+def next_match(fields: Sequence[bytes], zone: tzinfo, after: Millis) -> Millis | None:
+    """The first minute that begins later than `after` and matches minute, hour, day of the month,
+    month and day of the week (0 is Monday) on the clocks of `zone`.
+
+    `*` and an empty field match everything. None if a field is no number of its range, or if no
+    day ever matches.
+    """
+    chosen = [_read(field, among) for field, among in zip(fields, _RANGES, strict=True)]
+    if not all(chosen):
+        return None
+    minutes, hours, days, months, weekdays = chosen
+    if not any(min(days) <= monthrange(_LEAP_YEAR, month)[1] for month in months):
+        return None
+    start = datetime.fromtimestamp(after / 1000, UTC).astimezone(zone)
+    for day in _days(start.date(), days, months, weekdays):
+        soonest = start.hour - _CLOCKS_GO_BACK_H if day == start.date() else 0
+        moments = _moments(day, [hour for hour in hours if hour >= soonest], minutes, zone)
+        later = [moment for moment in moments if moment > after]
+        if later:
+            return min(later)
+    return None
+
+
+def _read(field: bytes, among: range) -> Sequence[int]:
+    """The numbers that a field stands for; none if it makes no sense."""
+    text = field.strip(b" ")
+    if text in (b"", b"*"):
+        return among
+    if not text.isdigit() or len(text) > 2 or int(text) not in among:
+        return ()
+    return (int(text),)
+
+
+def _days(
+    first: date, days: Sequence[int], months: Sequence[int], weekdays: Sequence[int]
+) -> Iterator[date]:
+    for ahead in range(_MONTHS_AHEAD):
+        years, month = divmod(first.month - 1 + ahead, 12)
+        year, month = first.year + years, month + 1
+        if month in months:
+            for number in days:
+                if number <= monthrange(year, month)[1]:
+                    day = date(year, month, number)
+                    if day >= first and day.weekday() in weekdays:
+                        yield day
+
+
+def _moments(
+    day: date, hours: Sequence[int], minutes: Sequence[int], zone: tzinfo
+) -> Iterator[Millis]:
+    """Every moment of the day at which the clocks show one of these times.
+
+    A time that clocks leave out when they go forward is no moment, one that they show twice is
+    two.
+    """
+    for hour in hours:
+        for minute in minutes:
+            for fold in (0, 1):
+                shown = datetime(day.year, day.month, day.day, hour, minute, fold=fold, tzinfo=zone)
+                moment = shown.timestamp()
+                again = datetime.fromtimestamp(moment, zone)
+                if (again.hour, again.minute, again.fold) == (hour, minute, fold):
+                    yield int(moment) * 1000

@@ -1,0 +1,170 @@
+"""Gearman on this server: its settings, its connections, and what they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from itertools import islice
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from franca.core.broker import Broker
+from franca.core.model import NEVER, Millis, State
+from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.gearman.admin import on_line
+from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.gearman.jobs import HIGH, background_policy, foreground_policy
+from franca.protocols.gearman.names import Names
+from franca.protocols.gearman.packets import PACKETS
+from franca.protocols.gearman.wire import error
+from franca.protocols.gearman.workers import sleep_anew
+
+HOST_CHARS_MAX: Final = 28
+BOOT_BITS: Final = 48
+ENDED_KEPT: Final = 10_000
+"""Handles of ended jobs that GET_STATUS can still say something about."""
+EVERYBODY: Final = 1 << 30
+LATE_MS: Final = 250
+"""A worker that was woken and has not asked for so long is not waited for any more."""
+
+
+class GearmanSettings(Struct, frozen=True):
+    """What an operator may choose. `wakeup` workers are woken for each job, 0 is all of them."""
+
+    wakeup: int = 1
+    job_retries: int = -1
+    """How often a job is run again whose worker was lost; -1 is without a limit of its own."""
+    on_timeout: str = "requeue"
+    admin: str = "loopback"
+    remote_shutdown: str = "loopback"
+    exceptions: bool = False
+    zone: tzinfo = UTC
+    """Whose clocks SUBMIT_JOB_SCHED means."""
+    host: str = "localhost"
+    pid: int = 0
+    version: str = "2.0.0"
+    """The version of the original that `version` names."""
+    verbose: str = "INFO"
+
+
+class GearmanService(Service):
+    """What all Gearman connections share. `rng` makes handles that no other run has made.
+
+    `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
+    became of jobs. `on_line` and `sleep_anew` are here because their modules know conversations.
+    """
+
+    name = "gearman"
+    refusal = error("SERVER_ERROR", "too many connections")
+    on_line = staticmethod(on_line)
+    sleep_anew = staticmethod(sleep_anew)
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: GearmanSettings,
+        rng: Random,
+        request_stop: Callable[[], None],
+    ) -> None:
+        self.broker = broker
+        broker.wakeups = settings.wakeup or EVERYBODY
+        self.limits = broker.limits
+        self.settings = settings
+        self.request_stop = request_stop
+        self.packets = PACKETS
+        self.names = Names()
+        host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
+        self.prefix = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}:"
+        self.handles = 0
+        self.background = background_policy(
+            settings.job_retries, timeout_fails=settings.on_timeout == "fail"
+        )
+        self.foreground = foreground_policy(self.background)
+        self.maxqueue: dict[str, tuple[int, int, int]] = {}
+        self.ended: dict[bytes, State] = {}
+        self.conversations: dict[GearmanConversation, None] = {}
+        self.messages = 0
+        self.stopping = False
+        self._opened = 0
+        self._woken: dict[GearmanConversation, None] = {}
+
+    def open(self, link: Link, now: Millis) -> GearmanConversation:
+        """Begin the dialogue on a new link; there is no greeting."""
+        self._opened += 1
+        conversation = GearmanConversation(self, link, self._opened)
+        self.conversations[conversation] = None
+        return conversation
+
+    def left(self, conversation: GearmanConversation) -> None:
+        """A connection is gone."""
+        self.conversations.pop(conversation, None)
+        self._woken.pop(conversation, None)
+
+    def new_handle(self) -> bytes:
+        """A handle that no job ever had."""
+        self.handles += 1
+        return f"{self.prefix}{self.handles}".encode()
+
+    def is_full(self, queue: str, key: str, priority: int) -> bool:
+        """Whether a job would be one too many; one that joins another never is."""
+        limits = self.maxqueue.get(queue)
+        if limits is None or (key and self.broker.keyed(queue, key) is not None):
+            return False
+        limit = limits[priority - HIGH]
+        line = self.broker.queues.get(queue)
+        return line is not None and 0 < limit <= line.live
+
+    # -- workers that were woken ------------------------------------------------------------------
+
+    def woke(self, conversation: GearmanConversation, now: Millis) -> None:
+        """A worker was told that there is work."""
+        conversation.woken_at = now
+        self._woken[conversation] = None
+
+    def heard_of(self, conversation: GearmanConversation) -> None:
+        """A worker that was woken asks."""
+        conversation.woken_at = NEVER
+        self._woken.pop(conversation, None)
+
+    def tick(self, now: Millis) -> None:
+        """Wake others in place of those who were woken and do not come."""
+        for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
+            self.heard_of(conversation)
+            self.broker.wake_another(conversation.session)
+        surplus = len(self.ended) - ENDED_KEPT
+        if surplus > 0:
+            for handle in list(islice(self.ended, surplus)):
+                del self.ended[handle]
+
+    # -- for operators -----------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerView]:
+        """The connections that said what they can do."""
+        return [
+            WorkerView(
+                name=conversation.link.id,
+                protocol=self.name,
+                host=conversation.link.peer.address,
+                pid=0,
+                labels=[conversation.client_id.decode("utf-8", "replace")],
+                state="quiet" if self.stopping else "running",
+                started_at=conversation.link.opened_at,
+                seen_at=conversation.seen_at,
+                rss_kb=0,
+                connections=1,
+                queues=sorted(map(self.names.text, conversation.functions)),
+            )
+            for conversation in self.conversations
+            if conversation.functions
+        ]
+
+    def stop(self, now: Millis) -> None:
+        """The server is about to stop: no job is given out any more."""
+        self.stopping = True
+
+    def consumers(self) -> int:
+        """How many connections still run a job."""
+        return sum(1 for conversation in self.conversations if conversation.held)

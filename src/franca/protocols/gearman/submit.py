@@ -1,0 +1,153 @@
+"""SUBMIT_*: jobs come in, and each is answered with its handle, in the order of the packets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from franca.core.errors import Refused
+from franca.core.model import NEVER, Millis, NewJob
+from franca.protocols.bodies import BYTES
+from franca.protocols.gearman.jobs import NORMAL, ORIGIN, key_of
+from franca.protocols.gearman.sched import next_match
+from franca.protocols.gearman.wire import (
+    HEADER,
+    RES,
+    UNIQUE_BYTES_KEPT,
+    UNIQUE_BYTES_MAX,
+    Packet,
+    error,
+    number_in,
+)
+
+if TYPE_CHECKING:
+    from franca.protocols.gearman.conversation import GearmanConversation
+
+EPOCH_S_MAX: Final = 253_402_300_799
+"""The last second of the year 9999."""
+
+_pack = HEADER.pack
+_CREATED: Final = int(Packet.JOB_CREATED)
+_MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
+_UNIQUE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Unique value too large")
+_FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
+_WORKLOAD_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Workload too large")
+_EPOCH_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Epoch value too large")
+_NO_SUCH_TIME: Final = error("INVALID_ARGUMENT", "No minute ever matches these five fields")
+_QUEUE_FULL: Final = error("QUEUE_ERROR", "Job queue is full")
+
+
+class Submission:
+    """One kind of SUBMIT packet: its priority, and whether its sender waits for the result."""
+
+    __slots__ = ("_background", "_priority")
+
+    def __init__(self, priority: int = NORMAL, *, background: bool) -> None:
+        self._priority = priority
+        self._background = background
+
+    def now(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
+        """SUBMIT_JOB and its kin: a function, a unique id, the work."""
+        arguments = body.split(b"\0", 2)
+        if len(arguments) != 3:
+            conversation.link.write(_MISSING)
+            return
+        function, unique, workload = arguments
+        self._submit(conversation, function, unique, workload, now)
+
+    def at_epoch(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
+        """SUBMIT_JOB_EPOCH: not before this second. The past, and what is no number, is now."""
+        arguments = body.split(b"\0", 3)
+        if len(arguments) != 4:
+            conversation.link.write(_MISSING)
+            return
+        function, unique, epoch, workload = arguments
+        seconds = number_in(epoch)
+        if seconds > EPOCH_S_MAX:
+            conversation.link.write(_EPOCH_TOO_LARGE)
+            return
+        run_at = max(seconds, 0) * 1000
+        self._submit(conversation, function, unique, workload, now, run_at)
+
+    def at_match(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
+        """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
+        arguments = body.split(b"\0", 7)
+        if len(arguments) != 8:
+            conversation.link.write(_MISSING)
+            return
+        after = conversation.broker.wall(now)
+        run_at = next_match(arguments[2:7], conversation.service.settings.zone, after)
+        if run_at is None:
+            conversation.link.write(_NO_SUCH_TIME)
+            return
+        self._submit(conversation, arguments[0], arguments[1], arguments[7], now, run_at)
+
+    def reduced(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
+        """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
+        arguments = body.split(b"\0", 4)
+        if len(arguments) != 5:
+            conversation.link.write(_MISSING)
+            return
+        function, unique, reducer, _unused, workload = arguments
+        if len(reducer) > UNIQUE_BYTES_MAX:
+            conversation.link.write(_UNIQUE_TOO_LARGE)
+            return
+        self._submit(conversation, function, unique, workload, now, NEVER, reducer)
+
+    def _submit(
+        self,
+        conversation: GearmanConversation,
+        function: bytes,
+        unique: bytes,
+        workload: bytes,
+        now: Millis,
+        run_at: Millis = NEVER,
+        reducer: bytes = b"",
+    ) -> None:
+        """Take the job in, or join the one that it stands for, and tell its handle."""
+        service = conversation.service
+        link = conversation.link
+        if len(unique) > UNIQUE_BYTES_KEPT:
+            if len(unique) > UNIQUE_BYTES_MAX:
+                link.write(_UNIQUE_TOO_LARGE)
+                return
+            unique = unique[:UNIQUE_BYTES_KEPT]
+        if len(function) > service.limits.name_bytes_max:
+            link.write(_FUNCTION_TOO_LARGE)
+            return
+        if len(workload) > service.limits.body_bytes_max:
+            link.write(_WORKLOAD_TOO_LARGE)
+            return
+        queue = service.names.text(function)
+        key = key_of(unique, workload) if unique else ""
+        priority = self._priority
+        if service.maxqueue and service.is_full(queue, key, priority):
+            link.write(_QUEUE_FULL)
+            return
+        background = self._background
+        policy = service.background if background else service.foreground
+        service.handles += 1
+        name = service.prefix + str(service.handles)
+        new = NewJob(
+            queue,
+            queue,
+            workload,
+            policy,
+            name,
+            BYTES,
+            ORIGIN,
+            key,
+            priority=priority,
+            run_at=run_at,
+            extra=reducer,
+        )
+        try:
+            job = conversation.broker.submit(new, now, None if background else conversation.session)
+        except Refused as refusal:
+            link.write(error("QUEUE_ERROR", refusal.text))
+            return
+        handle = job.name.encode()
+        reply = _pack(RES, _CREATED, len(handle)) + handle
+        if background:
+            link.write_after_commit(reply)
+        else:
+            link.write(reply)

@@ -1,0 +1,226 @@
+"""One MemoDB connection: requests of many clients and workers in, replies in any order out.
+
+Here bytes become messages and find whom they concern: `clients.py` or `crew.py`. What is no
+message of the protocol is left unanswered, as the original does; what is no SP ends the
+connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from franca.core.errors import WireError
+from franca.core.events import Event, Finished, Granted, LeaseLost, Unmet
+from franca.core.model import Millis, Session
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.memodb.cbor import Malformed
+from franca.protocols.memodb.clients import USUAL_JOB, Clients
+from franca.protocols.memodb.crew import USUAL_RESULT, Crew
+from franca.protocols.memodb.messages import JOB, READY, read_header
+from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
+from franca.protocols.memodb.sp import (
+    HELLO_OF_CLIENT,
+    HELLO_OF_SERVER,
+    LENGTH,
+    NOBODY,
+    WORD,
+    Inbox,
+    Parts,
+    stack_end,
+)
+
+if TYPE_CHECKING:
+    from franca.protocols.memodb.service import MemoDBService
+
+HEADER_ROOM: Final = 64 * 1024
+"""How much longer than the longest body a message may be."""
+HEAD_BYTES: Final = 4 * 1024
+"""How much of a large message is looked at for its header before it is joined."""
+GLANCE_BYTES: Final = 64
+"""How much of one that has only begun to come is looked at, to tell whether it is a JOB."""
+USUAL: Final = len(USUAL_JOB)
+"""Bytes of a header up to where its id begins, written as nearly everybody does."""
+
+
+class MemoDBConversation(Conversation):
+    """The dialogue with one peer, from the handshake on."""
+
+    def __init__(self, service: MemoDBService, link: Link) -> None:
+        limits = service.limits
+        unix = link.peer.unix
+        self.link = link
+        self._service = service
+        self._share = limits.turn_messages
+        self._name_max = limits.name_bytes_max
+        self._size_max = min(limits.frame_bytes_max, limits.body_bytes_max + HEADER_ROOM)
+        self._unix = unix
+        self._head_bytes = LENGTH.size + unix
+        self._inbox = Inbox(self._size_max, unix=unix)
+        self._behind = True
+        self._greeted = False
+        self._next: bytes | Parts | None = None
+        self._outbox = Outbox(link, limits)
+        self.clients = Clients(service, self, self._outbox)
+        self.crew = Crew(service, self, self._outbox)
+        self._usual: dict[bytes, Act] = {
+            USUAL_JOB: self.clients.on_usual_job,
+            USUAL_RESULT: self.crew.on_usual_result,
+        }
+        link.write(HELLO_OF_SERVER)
+
+    # -- the contract -------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        """Act on the whole messages among `data`, at most a turn's share of them."""
+        if self._behind or self.holding:
+            return self._catch_up(data, now)
+        size = len(data)
+        head = self._head_bytes
+        at = 0
+        left = self._share
+        while True:
+            start = at + head
+            if start > size or (self._unix and data[at] != 1):
+                break
+            end = start + LENGTH.unpack_from(data, start - LENGTH.size)[0]
+            if end > size or end - start > self._size_max:
+                break
+            self._act(data, start, end, None, now)
+            at = end
+            if at == size:
+                return False
+            left -= 1
+            if not left or self.holding or self.link.closing:
+                break
+        self._behind = True
+        return self._catch_up(data[at:], now)
+
+    def _catch_up(self, data: bytes, now: Millis) -> bool:
+        """The same for what lies in the inbox: parts of messages, or messages that had to wait."""
+        inbox = self._inbox
+        inbox.feed(data)
+        if not self._greeted and not self._greet():
+            return False
+        self._outbox.flush()
+        self.crew.go_on(now)
+        try:
+            for _ in range(self._share):
+                if self.holding or self.link.closing:
+                    return False
+                message, self._next = self._next, None
+                if message is None:
+                    message = inbox.next()
+                if message is None:
+                    self._behind = len(inbox) > 0
+                    if inbox.parts is not None:
+                        self._glance_at(inbox.parts)
+                    return False
+                if isinstance(message, bytes):
+                    self._act(message, 0, len(message), None, now)
+                else:
+                    self._act_on_parts(message, now)
+        except WireError:
+            self.link.close()
+            return False
+        self._behind = len(inbox) > 0
+        return self._behind
+
+    def _greet(self) -> bool:
+        """Whether the peer has said that it sends requests; who says another thing is cut off."""
+        said = self._inbox.take_hello()
+        if said is None:
+            return False
+        self._greeted = self.link.known = said == HELLO_OF_CLIENT
+        if not self._greeted:
+            self.link.close()
+        return self._greeted
+
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        """A job for a worker, an end for a client, or nothing for too long."""
+        if isinstance(event, Granted):
+            self.crew.on_granted(session, event, now)
+        elif isinstance(event, Finished):
+            self.clients.on_finished(event, now)
+        elif isinstance(event, Unmet):
+            self.crew.on_unmet(session, event.demand, now)
+        elif isinstance(event, LeaseLost):
+            self.crew.on_lease_lost(session, event.job, now)
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
+        self.crew.hang_up(now, unheard=unheard)
+        self.clients.hang_up(now)
+        self._service.conversations.pop(self, None)
+
+    def unread(self) -> int:
+        """How many bytes wait to be acted on."""
+        if not (self._behind or self.holding):
+            return 0
+        held = self.clients.held
+        # What is only partly there is in the inbox, and counted there.
+        return len(self._inbox) + (held.size if held is not None and held.whole else 0)
+
+    def stop(self, now: Millis) -> None:
+        """The server stops: nobody is given a job, results still go where they belong."""
+        self.crew.stop()
+
+    def go_on(self, held: bytes | Parts) -> None:
+        """There is room for a JOB that had to wait."""
+        self.holding = False
+        if held is not self._inbox.parts:
+            self._next = held
+        self._behind = True
+        self.link.again()
+
+    # -- one message --------------------------------------------------------------------------
+
+    def _act(self, data: bytes, start: int, end: int, parts: Parts | None, now: Millis) -> None:
+        """Act on the message that stands there; `data` is only its beginning, if it has `parts`."""
+        at = stack_end(data, start, end)
+        if at < 0:
+            if at == NOBODY:
+                self.link.close()  # as NNG does with a peer that speaks garbage
+            return
+        act = self._usual.get(data[at : at + USUAL]) or self.act_on_unusual
+        act(data, start, at, end, parts, now)
+
+    def _act_on_parts(self, parts: Parts, now: Millis) -> None:
+        """Act on a message that came in pieces; a large payload is joined once and never cut."""
+        if parts.size <= LARGE_BYTES:
+            self._act(parts.rest(0), 0, parts.size, None, now)
+        else:
+            head = parts.head(HEAD_BYTES)
+            self._act(head, 0, len(head), parts, now)
+            self.clients.acted_on(parts)
+
+    def act_on_unusual(
+        self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
+    ) -> None:
+        """Act on a message that is written in another way than most; or on rubbish, not at all."""
+        try:
+            header = read_header(data, at, end, self._name_max)
+        except Malformed:
+            if parts is not None:
+                self.act_on_unusual(parts.rest(0), start, at, parts.size, None, now)
+            return
+        if header.op == READY:
+            if not header.id and header.end == end and parts is None:
+                self.crew.on_ready(header, data[start:at], data[at - WORD : end], now)
+        elif header.op == JOB:
+            self.clients.on_job(header, data, start, at, end, parts, now)
+        elif header.id:
+            self.crew.on_word(header, data, start, at, end, parts, now)
+
+    def _glance_at(self, parts: Parts) -> None:
+        """A large JOB has begun to come: see whether there is room for it, once."""
+        if parts.size <= LARGE_BYTES or parts.glanced_at or parts.have < GLANCE_BYTES:
+            return
+        parts.glanced_at = True
+        head = parts.head(GLANCE_BYTES)
+        at = stack_end(head, 0, GLANCE_BYTES)
+        if head[at : at + USUAL] == USUAL_JOB:
+            self.clients.admit(parts)
+
+
+Act = Callable[[bytes, int, int, int, Parts | None, Millis], None]

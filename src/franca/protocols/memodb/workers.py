@@ -1,0 +1,181 @@
+"""Workers by the id that they were given: what each is doing, and when it is taken for gone.
+
+| state | what it means | what it may say |
+|---|---|---|
+| PARKED | its request waits for a job | the same request again, or HEARTBEAT |
+| WORKING | it was given a job | RESULT |
+| BEATING | it was asked for a sign of life | HEARTBEAT |
+| LOST | its connection broke | the same, on a new connection |
+
+Whatever else it says is out of step and answered DISCONNECT, upon which it begins anew.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from franca.core.broker import Broker
+from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.protocols.conversation import WorkerView
+from franca.protocols.memodb import cbor
+from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+
+if TYPE_CHECKING:
+    from franca.protocols.memodb.crew import Crew
+
+ID_BYTES: Final = 8
+LOST_MAX: Final = 10_000
+"""Workers whose connection broke that are remembered; the oldest go first."""
+_JOB_BEGIN: Final = begin(JOB, 5)
+_HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
+
+
+class Doing(IntEnum):
+    """What a worker is doing, as far as the server knows."""
+
+    PARKED = 0
+    WORKING = 1
+    BEATING = 2
+    LOST = 3
+
+
+PARKED: Final = Doing.PARKED
+WORKING: Final = Doing.WORKING
+BEATING: Final = Doing.BEATING
+LOST: Final = Doing.LOST
+
+
+class Worker(Struct, eq=False):
+    """One worker; several may share a connection.
+
+    `stack` is whom to answer. `ready` is its READY, until it says something else; `said` is how
+    that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
+    `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
+    if its next answer must wait for the disk.
+    """
+
+    id: bytes
+    services: tuple[str, ...]
+    session: Session
+    crew: Crew
+    stack: bytes
+    ready: bytes
+    started_at: Millis
+    seen_at: Millis
+    job_head: bytes
+    heartbeat: bytes
+    said: bytes = b""
+    said_bytes: int = 0
+    doing: Doing = PARKED
+    demand: Demand | None = None
+    job: Job | None = None
+    until: Millis = NEVER
+    wanted: tuple[str, ...] = ()
+    leaving: bool = False
+    durable: bool = False
+
+
+class Workers:
+    """All workers. Ids begin with what only this run of the server knows: others are strangers'."""
+
+    def __init__(self, broker: Broker, rng: Random) -> None:
+        self.by_id: dict[bytes, Worker] = {}
+        self._broker = broker
+        self._boot = rng.getrandbits(32).to_bytes(4, "big")
+        self._number = rng.getrandbits(31)
+        self._lost: dict[Worker, None] = {}
+
+    def welcome(
+        self,
+        services: tuple[str, ...],
+        crew: Crew,
+        stack: bytes,
+        said: bytes,
+        now: Millis,
+    ) -> Worker:
+        """A new worker that offers these services."""
+        self._number = (self._number + 1) & 0xFFFFFFFF
+        worker_id = self._boot + self._number.to_bytes(4, "big")
+        head = cbor.of_bytes(worker_id)
+        worker = Worker(
+            worker_id,
+            services,
+            self._open_session(worker_id, services, crew),
+            crew,
+            stack,
+            said,
+            now,
+            now,
+            _JOB_BEGIN + head,
+            _HEARTBEAT_BEGIN + head,
+            wanted=services,
+        )
+        self.by_id[worker_id] = worker
+        return worker
+
+    def _open_session(self, worker_id: bytes, services: tuple[str, ...], crew: Crew) -> Session:
+        holder = f"memodb-{worker_id.hex()}"
+        session = self._broker.open_session(holder, OnHangUp.RETURN, crew.conversation)
+        for service in services:
+            self._broker.serve(session, service)
+        return session
+
+    def dismiss(self, worker: Worker, now: Millis) -> None:
+        """Forget a worker; a job that it holds goes to another."""
+        self.by_id.pop(worker.id, None)
+        self._lost.pop(worker, None)
+        worker.crew.let_go(worker)
+        self._broker.close_session(worker.session, now)
+
+    def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
+        """A worker's connection broke: its job goes to another at once, its id is kept a while."""
+        worker.until = max(worker.until, now + due_ms)
+        worker.doing = LOST
+        worker.demand = None
+        self._broker.close_session(worker.session, now)
+        self._lost[worker] = None
+        if len(self._lost) > LOST_MAX:
+            self.dismiss(next(iter(self._lost)), now)
+
+    def find_again(self, worker: Worker, crew: Crew) -> None:
+        """A worker speaks on another connection than before."""
+        worker.crew.let_go(worker)
+        worker.crew = crew
+        if worker.doing is LOST:
+            del self._lost[worker]
+            worker.session = self._open_session(worker.id, worker.services, crew)
+        worker.session.owner = crew.conversation
+
+    def sweep(self, now: Millis) -> None:
+        """Forget those who owe a sign of life and gave none."""
+        silent = [w for w in self.by_id.values() if w.doing >= BEATING and w.until <= now]
+        for worker in silent:
+            self.dismiss(worker, now)
+
+    def working(self) -> int:
+        """How many workers hold a job."""
+        return sum(worker.doing is WORKING for worker in self.by_id.values())
+
+    def views(self, protocol: str) -> list[WorkerView]:
+        """The workers as operators see them."""
+        return [
+            WorkerView(
+                name=worker.id.hex(),
+                protocol=protocol,
+                host=worker.crew.link.peer.address,
+                pid=0,
+                labels=[],
+                state="running" if worker.wanted else "quiet",
+                started_at=worker.started_at,
+                seen_at=worker.seen_at,
+                rss_kb=0,
+                connections=1,
+                queues=worker.services,
+            )
+            for worker in self.by_id.values()
+            if worker.doing is not LOST
+        ]

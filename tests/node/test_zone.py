@@ -1,0 +1,37 @@
+"""The zone whose clocks are meant."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from franca.node import zone
+from franca.node.zone import zone_of
+
+WINTER, SUMMER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def offsets(name: str) -> list[timedelta | None]:
+    return [moment.astimezone(zone_of(name)).utcoffset() for moment in (WINTER, SUMMER)]
+
+
+def test_a_zone_by_its_name() -> None:
+    assert offsets("UTC") == [timedelta(0)] * 2
+    assert offsets("Europe/Berlin") == [timedelta(hours=1), timedelta(hours=2)]
+
+
+def test_the_machines_zone_knows_its_summer(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("Europe/Berlin", ":Europe/Berlin"):
+        monkeypatch.setenv("TZ", text)
+        assert offsets("local") == [timedelta(hours=1), timedelta(hours=2)]
+
+
+def test_a_machine_without_a_table_has_an_offset(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr(zone, "_MACHINES", str(tmp_path / "none"))
+    here = datetime.now().astimezone().utcoffset()
+    assert offsets("local") == [here] * 2

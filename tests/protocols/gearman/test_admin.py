@@ -1,0 +1,366 @@
+"""The text protocol, to the byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, packet, res
+
+OK = b"OK\r\n"
+NOT_ALLOWED = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
+CHANGES = ("cancel job H:x:1", "create function g", "drop function g", "maxqueue g 1")
+
+
+def incomplete(command: str) -> bytes:
+    text = "An+incomplete+set+of+arguments+was+sent+to+this+command+"
+    return f"ERR INVALID_ARGUMENTS {text}{command}\r\n".encode()
+
+
+def unknown(word: str = "") -> bytes:
+    return f"ERR UNKNOWN_COMMAND Unknown+server+command{word}\r\n".encode()
+
+
+# -- words and lines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("version", b"OK 2.0.0\n"), ("VERSION", b"OK 2.0.0\n"), ("version  ", b"OK 2.0.0\n"), ("version x", b"OK 2.0.0\n"),
+        ("getpid", b"OK 4711\n"), ("verbose", b"OK INFO\n"), ("status", b".\n"), ("prioritystatus", b".\n"),
+        ("workers", b"1 127.0.0.1 - :\n.\n"), ("show jobs", b".\n"), ("show  JOBS ", b".\n"),
+        ("show unique jobs", b".\n"), ("show x", b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"),
+        ("show unique", b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"), ("show jobs x", b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"),
+        ("show", unknown("show")), ("cancel", unknown("cancel")), ("cancel job", unknown("cancel")),
+        ("cancel foo bar", b"ERR UNKNOWN_ERROR\r\n"), ("cancel job a b", b"ERR UNKNOWN_ERROR\r\n"),
+        ("cancel job H:box:1", b"ERR UNKNOWN_JOB\r\n"), ("create", incomplete("create")),
+        ("create function", incomplete("create")), ("create x f", incomplete("create")), ("drop", incomplete("drop")),
+        ("drop function", incomplete("drop")), ("drop function f", b"ERR function not found\r\n"),
+        ("maxqueue", incomplete("maxqueue")), ("maxqueue f", OK), ("maxqueue f 5", OK), ("maxqueue f 1 2 3", OK),
+        ("jobs", b".\n"), ("clients", b"127.0.0.1:50001\n.\n"), ("shutdown now", incomplete("shutdown")),
+        ("foo", unknown("foo")), ("Foo bar", unknown("Foo")), ("", unknown()), (" version", unknown()),
+        ("gladiator", unknown("gladiator")), ("acl list", unknown("acl")),
+    ],
+)  # fmt: skip
+def test_a_line_and_its_answer(text: str, answer: bytes, end: str) -> None:
+    assert World().connect().line(text, end) == answer
+
+
+def test_the_version_is_a_setting() -> None:
+    world = World(settings=GearmanSettings(version="1.1.20"))
+    assert world.connect().line("version") == b"OK 1.1.20\n"
+
+
+def test_commands_may_come_in_pieces_and_between_packets() -> None:
+    peer = World().connect()
+    peer.send(b"ver")
+    assert peer.heard() == b""
+    peer.send(b"sion\r\nget" + b"pid\n" + packet(Packet.ECHO_REQ, "x"))
+    assert peer.heard() == b"OK 2.0.0\nOK 4711\n\0RES\0\0\0\x11\0\0\0\1x"
+
+
+# -- lists ------------------------------------------------------------------------------------------------
+
+
+def busy_world() -> tuple[World, Puppet, list[bytes]]:
+    world = World()
+    client, worker = world.connect(), world.worker("rev", "zzz")
+    worker.say(Packet.SET_CLIENT_ID, "w1")
+    handles = [
+        client.submit("rev", "1", "a"), client.submit("rev", "2", "b", Packet.SUBMIT_JOB_HIGH_BG),
+        client.submit("rev", "3", "", Packet.SUBMIT_JOB_LOW), client.submit("other", "4", "", Packet.SUBMIT_JOB_BG),
+    ]  # fmt: skip
+    assert worker.grab_handle() == handles[1]
+    return world, world.connect(), handles
+
+
+def test_status() -> None:
+    _, admin, _ = busy_world()
+    assert admin.line("status") == b"rev\t3\t1\t1\nzzz\t0\t0\t1\nother\t1\t0\t0\n.\n"
+
+
+def test_prioritystatus_counts_what_is_queued() -> None:
+    world, admin, _ = busy_world()
+    expected = b"rev\t0\t1\t1\t1\nzzz\t0\t0\t0\t1\nother\t0\t1\t0\t0\n.\n"
+    assert admin.line("prioritystatus") == expected
+    later = str(world.now // 1000 + 60)
+    assert admin.ask(Packet.SUBMIT_JOB_EPOCH, "other", "", later, "x").number == Packet.JOB_CREATED
+    assert b"other\t0\t2\t0\t0\n" in admin.line("prioritystatus")
+
+
+def test_workers_are_all_connections_the_newest_function_first() -> None:
+    _, admin, _ = busy_world()
+    assert admin.line("workers") == (
+        b"1 127.0.0.1 - :\n2 127.0.0.1 w1 : zzz rev\n3 127.0.0.1 - :\n.\n"
+    )
+
+
+def test_show_jobs() -> None:
+    world, admin, handles = busy_world()
+    lines = [b"%b\t0\t0\t%d\n" % pair for pair in zip(handles, (0, 1, 0, 1), strict=True)]
+    assert admin.line("show jobs") == b"".join(lines) + b".\n"
+    assert admin.line("show unique jobs") == b"a\nb\n\n\n.\n"
+    [worker] = [p for p in world.puppets.values() if p.conversation.held]
+    worker.hang_up()
+    assert handles[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
+
+
+def test_an_abandoned_job_shows_as_ignored_while_it_runs() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit()
+    worker.grab()
+    client.hang_up()
+    assert worker.line("show jobs") == handle + b"\t0\t1\t0\n.\n"
+
+
+def test_the_perl_servers_lists() -> None:
+    _, admin, _ = busy_world()
+    assert admin.line("jobs") == (
+        b"rev\ta\t-\t1\nrev\tb\t127.0.0.1:50002\t0\nrev\t\t-\t1\nother\t\t-\t0\n.\n"
+    )
+    assert admin.line("clients") == (
+        b"127.0.0.1:50001\n\trev\ta\t-\n\trev\t\t-\n127.0.0.1:50002\n127.0.0.1:50003\n.\n"
+    )
+
+
+def test_a_list_keeps_its_lines_whatever_is_in_it() -> None:
+    world = World()
+    peer = world.worker("new\nline", "pre\tname")
+    peer.submit_bg("new\nline", unique="u\nv")
+    assert peer.line("status") == b"new?line\t1\t0\t1\npre\tname\t0\t0\t1\n.\n"
+    assert peer.line("show unique jobs") == b"u?v\n.\n"
+    assert peer.line("workers") == b"1 127.0.0.1 - : pre\tname new?line\n.\n"
+
+
+def test_a_list_of_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.gearman.admin.LISTED_MAX", 3)
+    client = World().connect()
+    for _ in range(5):
+        client.submit()
+    for text in ("show jobs", "show unique jobs", "jobs"):
+        assert client.line(text).count(b"\n") == 4
+    assert client.line("clients").count(b"\n") == 5
+
+
+def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not() -> None:
+    world = World()
+    faktory = world.connect("faktory")
+    faktory.send(
+        b'HELLO {"v":2}\r\nPUSH {"jid":"j12345678","jobtype":"t","args":[],"queue":"q"}\r\n'
+    )
+    admin = world.connect()
+    assert admin.line("status") == b"q\t1\t0\t0\n.\n"
+    assert admin.line("show jobs") == b".\n"
+
+
+# -- cancel -----------------------------------------------------------------------------------------------
+
+
+def test_who_waits_for_a_cancelled_job_hears_that_it_failed_and_nobody_runs_it() -> None:
+    world = World()
+    client, worker, admin = world.connect(), world.worker("f"), world.connect()
+    handle = client.submit()
+    assert admin.line(f"cancel job {handle.decode()}") == OK
+    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert worker.grab() is None
+    assert admin.line(f"cancel job {handle.decode()}") == OK
+    assert client.heard() == b"", "once is enough"
+
+
+def test_a_running_job_that_is_cancelled_may_be_finished_in_vain() -> None:
+    world = World()
+    client, worker, admin = world.connect(), world.worker("f"), world.connect()
+    handle = client.submit()
+    worker.grab()
+    assert admin.line(f"cancel job {handle.decode()}") == OK
+    for number in (Packet.WORK_DATA, Packet.WORK_STATUS, Packet.WORK_COMPLETE):
+        worker.say(number, handle, "1", "2")
+    worker.say(Packet.WORK_FAIL, handle)
+    assert worker.heard() == b""
+    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert client.status(handle) == [b"0", b"0", b"0", b"1"]
+
+
+def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
+    world = World(limits=Limits(window_jobs=4, supply_jobs=2))
+    client, admin = world.connect(), world.connect()
+    handles = [client.submit_bg() for _ in range(20)]
+    admin.send(
+        f"cancel job {handles[15].decode()}\ncancel job {handles[0].decode()}\nversion\n".encode()
+    )
+    assert admin.heard() == OK + OK + b"OK 2.0.0\n"
+    assert admin.waited_for_commit
+    worker = world.restart().worker("f")
+    left = [handle for handle in handles if handle not in (handles[0], handles[15])]
+    assert [worker.grab_handle() for _ in left] == left
+    assert worker.grab() is None
+
+
+def test_a_dead_job_is_none_to_cancel() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg()
+    worker.say(Packet.WORK_FAIL, worker.grab_handle())
+    assert client.line(f"cancel job {handle.decode()}") == b"ERR UNKNOWN_JOB\r\n"
+    assert len(world.dead()) == 1
+
+
+# -- functions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_function_is_created_with_all_its_letters(end: str) -> None:
+    world = World()
+    admin = world.connect()
+    assert admin.line("create function reverse", end) == OK
+    assert admin.waited_for_commit
+    assert admin.line("status") == b"reverse\t0\t0\t0\n.\n"
+    assert world.restart().connect().line("status") == b"reverse\t0\t0\t0\n.\n"
+
+
+def test_a_function_with_a_worker_or_a_running_job_is_not_dropped() -> None:
+    world = World()
+    admin, worker = world.connect(), world.worker("f")
+    in_use = b"ERR there are still connected workers or executing clients\r\n"
+    assert admin.line("drop function f") == in_use
+    admin.submit_bg()
+    worker.grab()
+    worker.say(Packet.CANT_DO, "f")
+    assert admin.line("drop function f") == in_use
+    worker.hang_up()
+    assert admin.line("drop function f") == OK
+
+
+def test_dropping_a_function_cancels_its_jobs_and_tells_who_waits() -> None:
+    world = World()
+    client, admin = world.connect(), world.connect()
+    handle = client.submit("reverse")
+    client.submit_bg("reverse")
+    assert admin.line("drop function REVERSE") == OK
+    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert admin.line("status") == b".\n"
+    assert not world.store.held
+    assert admin.line("drop function reverse") == b"ERR function not found\r\n"
+
+
+def test_of_two_functions_the_one_that_is_spelled_alike_is_dropped() -> None:
+    admin = World().connect()
+    admin.send(b"create function A\ncreate function a\ndrop function a\n")
+    admin.heard()
+    assert admin.line("status") == b"A\t0\t0\t0\n.\n"
+
+
+def test_a_function_that_is_called_too_long_is_not_created() -> None:
+    admin = World(limits=Limits(name_bytes_max=8)).connect()
+    assert admin.line("create function " + "x" * 9) == (
+        b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
+    )
+
+
+# -- maxqueue -----------------------------------------------------------------------------------------------------
+
+
+def refused(peer: Puppet, number: int = Packet.SUBMIT_JOB_BG, unique: str = "") -> bool:
+    answer = peer.ask(number, "f", unique, "x")
+    if answer.number == Packet.JOB_CREATED:
+        return False
+    assert answer == res(Packet.ERROR, "QUEUE_ERROR", "Job queue is full")
+    return True
+
+
+def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running() -> None:
+    world = World()
+    peer, worker = world.connect(), world.worker("f")
+    assert peer.line("maxqueue f 2") == OK
+    assert not refused(peer)
+    worker.grab()
+    assert not refused(peer)
+    assert refused(peer)
+    assert refused(peer, Packet.SUBMIT_JOB_HIGH)
+    worker.say(Packet.WORK_COMPLETE, next(iter(worker.conversation.held)), "")
+    assert not refused(peer)
+
+
+def test_who_joins_a_job_passes_the_limit() -> None:
+    world = World()
+    peer = world.worker("f")
+    peer.line("maxqueue f 1")
+    assert not refused(peer, unique="u")
+    assert not refused(peer, unique="u")
+    assert refused(peer, unique="v")
+
+
+def test_each_priority_may_have_a_limit_for_the_whole_function() -> None:
+    peer = World().worker("f")
+    peer.line("maxqueue f 3 1 2")
+    assert not refused(peer, Packet.SUBMIT_JOB_BG)
+    assert refused(peer, Packet.SUBMIT_JOB_BG)
+    assert not refused(peer, Packet.SUBMIT_JOB_LOW_BG)
+    assert refused(peer, Packet.SUBMIT_JOB_LOW_BG)
+    assert not refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
+    assert refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
+
+
+@pytest.mark.parametrize(
+    "reset", ["maxqueue f", "maxqueue f 0", "maxqueue f -1", "maxqueue f none"]
+)
+def test_a_limit_is_taken_away(reset: str) -> None:
+    peer = World().worker("f")
+    peer.line("maxqueue f 1")
+    refused(peer)
+    assert refused(peer)
+    assert peer.line(reset) == OK
+    assert not refused(peer)
+
+
+def test_a_limit_for_a_function_that_is_not_there_is_none() -> None:
+    peer = World().connect()
+    assert peer.line("maxqueue f 1") == OK
+    assert peer.line("status") == b".\n"
+    assert [refused(peer), refused(peer)] == [False, False]
+
+
+def test_two_limits_leave_the_third_open() -> None:
+    peer = World().worker("f")
+    peer.line("maxqueue f 1 1")
+    assert [refused(peer, number) for number in (18, 18, 32, 34, 34)] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+
+
+# -- who may ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("admin", "local", "taken"),
+    [
+        ("loopback", True, True),
+        ("loopback", False, False),
+        ("all", False, True),
+        ("off", True, False),
+    ],
+)
+@pytest.mark.parametrize("text", CHANGES)
+def test_who_may_change_something(admin: str, local: bool, taken: bool, text: str) -> None:
+    world = World(settings=GearmanSettings(admin=admin))
+    peer = world.connect(local=local)
+    assert (peer.line(text) != NOT_ALLOWED) is taken
+    assert peer.line("status").endswith(b".\n")
+    assert peer.line("workers").endswith(b".\n")
+
+
+@pytest.mark.parametrize(
+    ("setting", "local", "stops"),
+    [("loopback", True, 1), ("loopback", False, 0), ("all", False, 1), ("never", True, 0)],
+)
+@pytest.mark.parametrize("text", ["shutdown", "SHUTDOWN graceful"])
+def test_who_may_stop_the_server(setting: str, local: bool, stops: int, text: str) -> None:
+    world = World(settings=GearmanSettings(remote_shutdown=setting))
+    peer = world.connect(local=local)
+    assert peer.line(text) == (b"OK\n" if stops else unknown(text.split()[0]))
+    assert world.stop_asked == stops

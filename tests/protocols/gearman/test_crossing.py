@@ -1,0 +1,207 @@
+"""A Gearman job run by a Faktory worker, and the reverse: neither knows of the other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.bodies import BYTES, JSON_ARGS, JSON_JOB, as_bytes, as_json_args
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, res
+
+
+class FaktoryPeer:
+    """A Faktory client and worker."""
+
+    def __init__(self, world: World) -> None:
+        self.peer: Puppet = world.connect("faktory")
+        self.peer.send(b'HELLO {"v":2,"wid":"w1"}\r\n')
+        self.peer.heard()
+
+    def line(self, text: str) -> bytes:
+        self.peer.send(text.encode() + b"\r\n")
+        return self.peer.heard()
+
+    def push(self, *args: object, **members: object) -> None:
+        unit = {"jid": "jid-0001", "jobtype": "t", "queue": "f", "args": args, **members}
+        assert self.line(f"PUSH {json.dumps(unit)}") == b"+OK\r\n"
+
+    def fetch(self, *queues: str) -> dict[str, Any]:
+        reply = self.line(f"FETCH {' '.join(queues)}")
+        unit: dict[str, Any] = json.loads(reply.partition(b"\r\n")[2])
+        return unit
+
+
+# -- bodies ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workload", "args"),
+    [
+        (b"hello", b'["hello"]'),
+        (b"", b'[""]'),
+        (b'[1, {"a":2}]', b'[1, {"a":2}]'),
+        (b'{"a":1}', rb'["{\"a\":1}"]'),
+        (b"\xff\x00", b'[{"base64":"/wA="}]'),
+    ],
+)
+def test_a_workload_as_arguments(workload: bytes, args: bytes) -> None:
+    assert as_json_args(BYTES, workload) == args
+
+
+@pytest.mark.parametrize(
+    ("args", "workload"),
+    [
+        (b'["hello"]', b"hello"),
+        (b'[""]', b""),
+        (b'["\\u00fc\\u0000"]', "ü\0".encode()),
+        (b'[{"base64":"/wA="}]', b"\xff\x00"),
+        (b'[{"base64":"not base64"}]', b'[{"base64":"not base64"}]'),
+        (b'[{"base64":"/wA=","x":1}]', b'[{"base64":"/wA=","x":1}]'),
+        (b"[]", b"[]"),
+        (b"[1]", b"[1]"),
+        (b'["a", "b"]', b'["a", "b"]'),
+        (b"[10000000000000000000000000, 1.50]", b"[10000000000000000000000000, 1.50]"),
+    ],
+)
+def test_arguments_as_a_workload(args: bytes, workload: bytes) -> None:
+    assert as_bytes(JSON_ARGS, args) == workload
+    assert as_bytes(JSON_JOB, b'{"jid":"j","args":%b,"x":[2]}' % args) == workload
+
+
+def test_text_that_is_no_text_is_left_as_it_is() -> None:
+    assert as_bytes(JSON_ARGS, b'["\\ud800"]') == b'["\\ud800"]'
+
+
+@pytest.mark.parametrize("workload", [b"hello", b"", b'{"a":1}', b"\xff\x00", b"[1,2]"])
+def test_what_crosses_twice_comes_back(workload: bytes) -> None:
+    assert as_bytes(JSON_ARGS, as_json_args(BYTES, workload)) == workload
+
+
+# -- a Gearman job, a Faktory worker ------------------------------------------------------------------
+
+
+def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker() -> None:
+    world = World()
+    client, worker = world.connect(), FaktoryPeer(world)
+    handle = client.submit("f", "hello", "u")
+    unit = worker.fetch("f")
+    assert (unit["jid"], unit["queue"], unit["jobtype"], unit["args"]) == (
+        handle.decode(), "f", "f", ["hello"],
+    )  # fmt: skip
+    assert worker.line(f'ACK {{"jid":"{handle.decode()}"}}') == b"+OK\r\n"
+    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "")]
+
+
+@pytest.mark.parametrize("exceptions", [True, False])
+def test_what_a_faktory_worker_says_of_a_failure_reaches_the_gearman_client(
+    exceptions: bool,
+) -> None:
+    world = World()
+    client, worker = world.connect(), FaktoryPeer(world)
+    if exceptions:
+        client.ask(Packet.OPTION_REQ, "exceptions")
+    handle = client.submit()
+    worker.fetch("f")
+    fail = {"jid": handle.decode(), "errtype": "Boom", "message": "it broke"}
+    assert worker.line(f"FAIL {json.dumps(fail)}") == b"+OK\r\n"
+    loud = res(Packet.WORK_EXCEPTION, handle, "it broke")
+    assert client.take_all() == [loud if exceptions else res(Packet.WORK_FAIL, handle)]
+
+
+def test_a_background_job_that_a_faktory_worker_fails_is_dead_as_gearman_has_it() -> None:
+    world = World()
+    worker = FaktoryPeer(world)
+    handle = world.connect().submit_bg()
+    worker.fetch("f")
+    worker.line(f'FAIL {{"jid":"{handle.decode()}","errtype":"E","message":"m"}}')
+    assert [job.state for job in world.dead()] == [State.DEAD]
+
+
+def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished() -> None:
+    world = World()
+    client, worker = world.connect(), FaktoryPeer(world)
+    handle = client.submit_bg()
+    worker.fetch("f")
+    worker.peer.hang_up()
+    other = world.worker("f")
+    assert other.grab() is None, "its lease outlives its connection"
+    world.pass_time(world.limits.lease_ms + 2_000, step=60_000)
+    assert other.grab_handle() == handle
+
+
+def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue() -> None:
+    world = World()
+    sleeper, worker, client = world.sleeper("f"), FaktoryPeer(world), world.connect()
+    worker.peer.send(b"FETCH f\r\n")
+    first, second = client.submit_bg(), client.submit_bg()
+    assert first in worker.peer.heard()
+    assert sleeper.take() == res(Packet.NOOP)
+    assert sleeper.grab_handle() == second
+
+
+# -- a Faktory job, a Gearman worker ---------------------------------------------------------------------
+
+
+def test_a_faktory_job_is_a_workload_to_a_gearman_worker() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.sleeper("f")
+    faktory.push("hello")
+    assert worker.take() == res(Packet.NOOP)
+    job = worker.ask(Packet.GRAB_JOB_ALL)
+    handle, function, unique, workload = job.arguments
+    assert job.number == Packet.JOB_ASSIGN_UNIQ
+    assert (function, unique, workload) == (b"f", b"jid-0001", b"hello")
+    assert handle.startswith(b"H:box-")
+    worker.say(Packet.WORK_STATUS, handle, "1", "2")
+    worker.say(Packet.WORK_DATA, handle, "d")
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert worker.heard() == b""
+    assert not world.broker.jobs
+
+
+def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has_it() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.worker("f")
+    faktory.push(1, 2, retry=3)
+    handle = worker.grab_handle()
+    worker.say(Packet.WORK_EXCEPTION, handle, "broken")
+    [job] = world.broker.jobs.values()
+    assert (job.state, job.failures) == (State.WAITING, 1)
+    assert (job.story or [])[-1].error_text == "broken"
+    world.pass_time(60_000, step=1_000)
+    again = worker.grab()
+    assert again is not None
+    assert again[0] != handle, "each delivery has a handle of its own"
+    assert again[2] == b"[1,2]"
+
+
+def test_what_faktory_keeps_of_a_job_is_no_reducer() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.worker("f")
+    faktory.push("x", failure={"retry_count": 1, "message": "m", "errtype": "e"})
+    [job] = world.broker.jobs.values()
+    assert job.extra
+    assert worker.ask(Packet.GRAB_JOB_ALL).number == Packet.JOB_ASSIGN_UNIQ
+
+
+def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.worker("f")
+    faktory.push(reserve_for=60)
+    handle = worker.grab_handle()
+    world.pass_time(62_000, step=1_000)
+    answer = worker.ask(Packet.WORK_COMPLETE, handle, "late")
+    assert answer.arguments[0] == b"JOB_NOT_FOUND"
+
+
+def test_a_jid_that_is_no_unique_id_is_made_one() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.worker("f")
+    faktory.push(jid="ü" * 50)
+    unique = worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2]
+    assert len(unique) <= 63
+    unique.decode()

@@ -1,0 +1,127 @@
+"""Whatever comes in: nothing is raised, nothing hangs, and nobody else notices."""
+
+from __future__ import annotations
+
+import struct
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, packet, res
+from tests.protocols.gearman.test_golden import sorted_by_message
+
+HANDLES = st.sampled_from([b"H:box-91b72265b1f5:%d" % n for n in range(1, 5)])
+SMALL = st.sampled_from([b"", b"f", b"g", b"u", b"-", b"5", b"x" * 70, b"\xff\xfe", b"exceptions"])
+ARGUMENTS = st.lists(SMALL | HANDLES | st.binary(max_size=12), max_size=9)
+PACKETS = st.builds(lambda n, a: packet(n, *a), st.integers(0, 45), ARGUMENTS)
+USUAL = st.sampled_from(
+    [packet(1, "f"), packet(9), packet(30), packet(39), packet(4), packet(7, "f", "", "x"),
+     packet(18, "f", "u", "x"), packet(32, "g", "-", "x"), packet(3), packet(2, "f"), packet(22, "id")]
+)  # fmt: skip
+ENDS = st.builds(lambda n, h: packet(n, h, "r"), st.sampled_from([12, 13, 14, 25, 28, 29]), HANDLES)
+LINES = st.sampled_from(
+    [b"status\n", b"workers\r\n", b"show jobs\n", b"show unique jobs\n", b"prioritystatus\n", b"jobs\n", b"clients\n",
+     b"cancel job H:box-91b72265b1f5:1\n", b"create function g\n", b"drop function g\n", b"maxqueue f 2\n", b"\n", b"a b c d e f\n"]
+)  # fmt: skip
+JUNK = st.binary(max_size=30) | st.builds(
+    lambda magic, number, size: magic + struct.pack(">II", number, size),
+    st.sampled_from([b"\0REQ", b"\0RES", b"\0XXX"]),
+    st.integers(0, 50),
+    st.sampled_from([0, 1, 100, 1 << 20, (1 << 32) - 1]),
+)
+STREAMS = st.lists(USUAL | USUAL | ENDS | PACKETS | LINES | JUNK, max_size=14)
+
+
+def peers(world: World) -> list[Puppet]:
+    return [world.connect(), world.connect()]
+
+
+def check(world: World) -> None:
+    """The counts of the broker add up, and somebody who comes now is served."""
+    for queue in world.broker.queues.values():
+        leased = [
+            j
+            for j in world.broker.jobs.values()
+            if j.queue == queue.name and j.state is State.LEASED
+        ]
+        assert queue.leased == len(leased)
+        assert queue.servers == sum(
+            queue.name in c.session.serves for c in world.service.conversations
+        )
+        assert 0 <= queue.woken <= len(world.service.conversations)
+    held = [job.id for c in world.service.conversations for job in c.held.values()]
+    assert sorted(held) == sorted(
+        j.id for j in world.broker.jobs.values() if j.state is State.LEASED
+    )
+    client, worker = world.connect(), world.worker("sane")
+    handle = client.submit("sane", "x")
+    assert worker.grab() == (handle, b"sane", b"x")
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), STREAMS), max_size=6), st.data())
+def test_any_stream_from_two_peers_leaves_a_server_that_works(
+    turns: list[tuple[bool, list[bytes]]], data: st.DataObject
+) -> None:
+    world = World(
+        limits=Limits(turn_messages=4, frame_bytes_max=5_000, window_jobs=3, supply_jobs=2)
+    )
+    both = peers(world)
+    for which, messages in turns:
+        peer = both[which]
+        stream = b"".join(messages)
+        cut = data.draw(st.integers(0, len(stream)))
+        peer.send(stream[:cut])
+        world.pass_time(data.draw(st.sampled_from([0, 50, 400, 2_000])), step=200)
+        peer.send(stream[cut:])
+        assert peer.conversation.unread() <= 5_000 + 12
+        if data.draw(st.integers(0, 3)) == 0:
+            peer.hang_up(unheard=data.draw(st.booleans()))
+            both[which] = world.connect()
+    check(world)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STREAMS, st.lists(st.integers(1, 40), min_size=1, max_size=8))
+def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[int]) -> None:
+    stream = b"".join(messages)
+    pieces: list[bytes] = []
+    at = 0
+    while at < len(stream):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(stream[at : at + size])
+        at += size
+    heard = []
+    for parts in ([stream], pieces):
+        peer = World(limits=Limits(turn_messages=4, frame_bytes_max=5_000)).connect()
+        for part in parts:
+            peer.send(part)
+        heard.append((sorted_by_message(peer.heard())[0], peer.is_hung_up))
+    assert heard[0] == heard[1]
+
+
+def test_four_gigabytes_that_are_announced_take_no_memory() -> None:
+    world = World()
+    for number in range(1, 43):
+        peer = world.connect()
+        peer.send(b"\0REQ" + struct.pack(">II", number, (1 << 32) - 1) + b"x" * 100)
+        assert peer.is_hung_up
+        assert peer.conversation.unread() == 0
+
+
+def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
+    world = World()
+    peer = world.connect()
+    data = packet(Packet.ECHO_REQ, b"x" * 300_000)
+    for at in range(0, len(data), 100):
+        world.engine.received(peer.link, data[at : at + 100])
+    with patch.object(peer.conversation, "_act", wraps=peer.conversation._act) as act:
+        world.run()
+    assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
+    assert act.call_count == 2

@@ -1,0 +1,280 @@
+"""Workers vanish, clients hang up, time runs out: no job is lost and nobody waits in vain."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import World, err, res
+
+NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
+
+
+def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handles = [client.submit_bg() for _ in range(5)]
+    assert [worker.grab_handle() for _ in range(3)] == handles[:3]
+    worker.hang_up()
+    other = world.worker("f")
+    assert [other.grab_handle() for _ in range(5)] == handles
+    assert client.heard() == b""
+
+
+def test_a_job_whose_delivery_never_left_was_never_given() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg()
+    worker.grab()
+    worker.hang_up(unheard=True)
+    [job] = world.broker.jobs.values()
+    assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
+
+
+def test_a_job_that_was_heard_of_and_lost_counts_as_lost() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit_bg()
+    worker.grab()
+    worker.say(Packet.ECHO_REQ, "alive")
+    worker.hang_up(unheard=True)
+    [job] = world.broker.jobs.values()
+    assert job.losses == 1
+
+
+@pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (-1, 10)])
+@pytest.mark.parametrize("background", [True, False])
+def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
+    retries: int, runs: int, background: bool
+) -> None:
+    world = World(settings=GearmanSettings(job_retries=retries))
+    client = world.connect()
+    handle = client.submit_bg() if background else client.submit()
+    for _ in range(runs):
+        worker = world.worker("f")
+        assert worker.grab_handle() == handle
+        worker.hang_up()
+    assert world.worker("f").grab() is None
+    assert client.take_all() == ([] if background else [res(Packet.WORK_FAIL, handle)])
+    assert len(world.dead()) == background
+    if background:
+        [job] = world.dead()
+        assert (job.story or [])[-1].error_kind == "WorkerLost"
+
+
+def test_progress_begins_anew_with_the_next_worker() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg()
+    worker.grab()
+    worker.say(Packet.WORK_STATUS, handle, "1", "2")
+    assert client.status(handle) == [b"1", b"1", b"1", b"2"]
+    worker.hang_up()
+    assert client.status(handle) == [b"1", b"0", b"0", b"0"]
+    world.worker("f").grab()
+    assert client.status(handle) == [b"1", b"1", b"0", b"0"]
+
+
+# -- time ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
+)
+def test_a_worker_that_is_too_slow_by_its_own_word_loses_the_job(said: str, ms: int) -> None:
+    world = World()
+    client, worker = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
+    handle = client.submit()
+    assert worker.grab_handle() == handle
+    [job] = world.broker.jobs.values()
+    assert job.until == world.now + ms
+    world.pass_time(ms - 100)
+    assert client.status(handle)[1] == b"1"
+    world.pass_time(1_300)
+    assert client.status(handle)[1] == b"0"
+    other = world.worker("f")
+    assert other.grab_handle() == handle
+    assert worker.ask(Packet.WORK_COMPLETE, handle, "late") == NOT_FOUND
+    other.say(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+
+
+@pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
+def test_no_time_is_no_timeout(said: str) -> None:
+    world = World()
+    client, worker = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
+    handle = client.submit()
+    worker.grab()
+    world.pass_time(3_600_000, step=60_000)
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+
+
+def test_each_job_of_a_worker_has_its_own_time() -> None:
+    world = World()
+    client, worker = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", "5000")
+    worker.say(Packet.CAN_DO, "g")
+    slow, free = client.submit("f"), client.submit("g")
+    worker.grab()
+    worker.grab()
+    worker.say(Packet.PRE_SLEEP)
+    world.pass_time(7_000)
+    assert client.status(slow)[1] == b"0"
+    assert client.status(free)[1] == b"1"
+
+
+def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
+    world = World(settings=GearmanSettings(on_timeout="fail"))
+    client, worker = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    handle = client.submit()
+    worker.grab()
+    world.pass_time(2_500)
+    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    worker.say(Packet.WORK_COMPLETE, handle, "late")
+    assert worker.heard() == b"", "nobody else has the job: there is nothing to complain of"
+
+
+def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
+    world = World(settings=GearmanSettings(job_retries=2))
+    client, worker = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    handle = client.submit()
+    for _ in range(3):
+        assert worker.grab_handle() == handle
+        world.pass_time(2_500)
+    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+
+
+# -- who waits hangs up -----------------------------------------------------------------------------------
+
+
+def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit()
+    client.hang_up()
+    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    assert worker.grab() is None
+
+
+def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit()
+    worker.grab()
+    client.hang_up()
+    worker.say(Packet.WORK_DATA, handle, "d")
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert worker.heard() == b""
+
+
+def test_a_running_job_that_nobody_waits_for_is_not_run_again() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit()
+    worker.grab()
+    client.hang_up()
+    worker.hang_up()
+    assert world.worker("f").grab() is None
+
+
+def test_whoever_joins_an_abandoned_job_gets_its_result() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit(unique="u")
+    worker.grab()
+    client.hang_up()
+    late = world.connect()
+    assert late.submit(unique="u") == handle
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert late.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+
+
+def test_a_submit_like_an_abandoned_job_that_never_ran_is_a_new_job() -> None:
+    world = World()
+    client = world.connect()
+    handle = client.submit(unique="u")
+    client.hang_up()
+    late, worker = world.connect(), world.worker("f")
+    again = late.submit(unique="u")
+    assert again != handle
+    assert worker.grab_handle() == again
+
+
+def test_a_background_job_survives_a_client_that_waited_for_it_and_left() -> None:
+    world = World()
+    background, waiting = world.connect(), world.connect()
+    handle = background.submit_bg(unique="u")
+    assert waiting.submit(unique="u") == handle
+    waiting.hang_up()
+    assert world.worker("f").grab_handle() == handle
+
+
+def test_of_two_that_wait_the_one_that_stays_gets_the_result() -> None:
+    world = World()
+    one, two, worker = world.connect(), world.connect(), world.worker("f")
+    handle = one.submit(unique="u")
+    two.submit(unique="u")
+    one.hang_up()
+    assert worker.grab_handle() == handle
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert two.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+
+
+# -- crashes, where the original loses jobs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unique", ["", "-"])
+def test_every_acknowledged_job_survives_whatever_its_unique_id(unique: str) -> None:
+    world = World()
+    client = world.connect()
+    handles = [client.submit_bg("f", f"work {n}", unique) for n in range(5)]
+    worker = world.worker("f")
+    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    again = world.restart().worker("f")
+    assert [again.grab_handle() for _ in range(4)] == handles[1:]
+    assert again.grab() is None
+
+
+def test_an_empty_workload_survives() -> None:
+    world = World()
+    handle = world.connect().submit_bg("f", "")
+    assert world.restart().worker("f").grab() == (handle, b"f", b"")
+
+
+def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg("f", bytes(range(256)))
+    worker.grab()
+    again = world.restart()
+    assert again.connect().status(handle) == [b"1", b"0", b"0", b"0"]
+    assert again.worker("f").grab() == (handle, b"f", bytes(range(256)))
+
+
+def test_priorities_and_order_survive() -> None:
+    world = World()
+    client = world.connect()
+    for number, text in ((34, "low"), (18, "normal 1"), (18, "normal 2"), (32, "high")):
+        client.submit("f", text, number=number)
+    worker = world.restart().worker("f")
+    got = [worker.ask(Packet.GRAB_JOB).arguments[2] for _ in range(4)]
+    assert got == [b"high", b"normal 1", b"normal 2", b"low"]
+
+
+def test_a_job_that_was_joined_and_left_is_not_run_a_second_time_after_a_restart() -> None:
+    world = World()
+    background, waiting, worker = world.connect(), world.connect(), world.worker("f")
+    handle = background.submit_bg(unique="u")
+    waiting.submit(unique="u")
+    waiting.hang_up()
+    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    again = world.restart()
+    assert again.worker("f").grab() is None
+    assert handle

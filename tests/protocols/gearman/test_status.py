@@ -1,0 +1,171 @@
+"""GET_STATUS and GET_STATUS_UNIQUE find a job wherever it lies, and say what became of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, packet, res
+
+UNKNOWN = [b"0", b"0", b"0", b"0"]
+QUEUED = [b"1", b"0", b"0", b"0"]
+RUNS = [b"1", b"1", b"0", b"0"]
+DONE = [b"0", b"0", b"1", b"1"]
+GIVEN_UP = [b"0", b"0", b"0", b"1"]
+SMALL = Limits(window_jobs=4, supply_jobs=2)
+
+
+@pytest.mark.parametrize("background", [True, False])
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (Packet.WORK_COMPLETE, DONE),
+        (Packet.WORK_FAIL, GIVEN_UP),
+        (Packet.WORK_EXCEPTION, GIVEN_UP),
+    ],
+)
+def test_the_status_of_a_job_from_its_submit_to_its_end(
+    background: bool, end: int, status: list[bytes]
+) -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg() if background else client.submit()
+    assert client.status(handle) == QUEUED
+    worker.grab()
+    assert client.status(handle) == RUNS
+    worker.say(Packet.WORK_STATUS, handle, "3", "7")
+    worker.say(Packet.WORK_DATA, handle, "9\09")
+    client.heard()
+    assert client.status(handle) == [b"1", b"1", b"3", b"7"]
+    worker.say(end, handle, *([] if end == Packet.WORK_FAIL else ["r"]))
+    client.heard()
+    assert client.status(handle) == status
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [("abc", "0"), ("-5", "4294967291"), ("0.5", "0"), ("9999999999", "1410065407"), (" 8x", "8")],
+)
+def test_numbers_are_kept_as_the_original_keeps_them(said: str, kept: str) -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg()
+    worker.grab()
+    worker.say(Packet.WORK_STATUS, handle, said, said)
+    assert client.status(handle)[2:] == [kept.encode()] * 2
+
+
+@pytest.mark.parametrize(
+    "handle", [b"H:never:1", b"", b"x", b"H:" + b"x" * 61, b"H:" + b"x" * 62, b"\xff" * 500]
+)
+def test_what_nobody_heard_of_is_unknown_and_answered(handle: bytes) -> None:
+    assert World().connect().status(handle) == UNKNOWN
+
+
+def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -> None:
+    world = World(limits=SMALL)
+    client = world.connect()
+    handles = [client.submit_bg() for _ in range(20)]
+    client.send(
+        b"".join(packet(Packet.GET_STATUS, handle) for handle in handles)
+        + packet(Packet.ECHO_REQ, "last")
+    )
+    answers = [res(Packet.STATUS_RES, handle, *QUEUED) for handle in handles]
+    assert client.take_all() == [*answers, res(Packet.ECHO_RES, "last")]
+
+
+def test_a_peer_that_leaves_while_the_store_is_asked_harms_nobody() -> None:
+    world = World(limits=SMALL)
+    client, other = world.connect(), world.connect()
+    handles = [client.submit_bg() for _ in range(20)]
+    world.engine.received(client.link, packet(Packet.GET_STATUS, handles[-1]))
+    world.engine.turn(world.now)
+    assert client.conversation.holding
+    client.hang_up()
+    assert other.status(handles[-1]) == QUEUED
+
+
+def test_handles_are_found_again_after_a_restart() -> None:
+    world = World(limits=SMALL)
+    client, worker = world.connect(), world.worker("f")
+    handles = [client.submit_bg() for _ in range(20)]
+    worker.say(Packet.WORK_FAIL, worker.grab_handle())
+    worker.grab()
+    again = world.restart().connect()
+    assert [again.status(handle) for handle in handles] == [GIVEN_UP] + [QUEUED] * 19
+
+
+def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    first = client.submit()
+    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    client.heard()
+    for number in range(10_000):
+        world.service.ended[b"%d" % number] = world.service.ended[first]
+    assert client.status(first) == DONE
+    world.pass_time(200)
+    assert len(world.service.ended) == 10_000
+    assert client.status(first) == UNKNOWN
+
+
+def test_a_job_of_another_protocol_is_not_ours_to_tell() -> None:
+    world = World()
+    faktory = world.connect("faktory")
+    faktory.send(b'HELLO {"v":2}\r\nPUSH {"jid":"H:box:77","jobtype":"t","args":[]}\r\n')
+    assert world.connect().status(b"H:box:77") == UNKNOWN
+
+
+# -- by the unique id ----------------------------------------------------------------------------------
+
+
+def by_unique(peer: Puppet, unique: str | bytes) -> list[bytes]:
+    message = peer.ask(Packet.GET_STATUS_UNIQUE, unique)
+    assert message.number == Packet.STATUS_RES_UNIQUE
+    return message.arguments[1:]
+
+
+def test_a_job_is_found_by_its_unique_id_with_the_number_of_those_who_wait() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
+    handle = client.submit_bg(unique="u")
+    assert by_unique(client, "u") == [*QUEUED, b"0"]
+    client.submit(unique="u")
+    client.submit(unique="u")
+    worker.grab()
+    worker.say(Packet.WORK_STATUS, handle, "1", "4")
+    client.heard()
+    assert by_unique(client, "u") == [b"1", b"1", b"1", b"4", b"2"]
+    worker.say(Packet.WORK_COMPLETE, handle, "")
+    client.heard()
+    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
+
+
+def test_the_answer_begins_with_the_unique_id() -> None:
+    client = World().connect()
+    client.submit_bg(unique=b"\xffu")
+    answer = client.ask(Packet.GET_STATUS_UNIQUE, b"\xffu")
+    assert answer == res(Packet.STATUS_RES_UNIQUE, b"\xffu", "1", "0", "0", "0", "0")
+
+
+def test_a_unique_id_is_found_in_the_tail() -> None:
+    client = World(limits=SMALL).connect()
+    for number in range(20):
+        client.submit_bg(unique=f"u{number}")
+    assert by_unique(client, "u19") == [*QUEUED, b"0"]
+
+
+@pytest.mark.parametrize("unique", ["-", "", "u" * 65, "u" * 10_000])
+def test_what_is_no_unique_id_finds_nothing(unique: str) -> None:
+    client = World().connect()
+    client.submit_bg("f", "work", "-")
+    client.submit_bg("f", "")
+    assert by_unique(client, unique) == [*UNKNOWN, b"0"]
+
+
+def test_a_unique_id_of_64_bytes_is_found_as_it_was_cut() -> None:
+    client = World().connect()
+    client.submit_bg(unique="u" * 64)
+    assert by_unique(client, "u" * 64) == [*QUEUED, b"0"]

@@ -1,0 +1,403 @@
+"""SUBMIT_*: one answer for each, in order; and when two submits are one job."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import START, Puppet, World, err, packet, res
+
+FOREGROUND = (Packet.SUBMIT_JOB, Packet.SUBMIT_JOB_HIGH, Packet.SUBMIT_JOB_LOW)
+BACKGROUND = (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_HIGH_BG, Packet.SUBMIT_JOB_LOW_BG)
+
+
+def start(world: World, *functions: str) -> tuple[Puppet, Puppet]:
+    return world.connect(), world.worker(*functions or ("f",))
+
+
+# -- answers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", FOREGROUND)
+def test_a_foreground_job_needs_no_disk_from_its_submit_to_its_result(number: int) -> None:
+    world = World()
+    client, worker = start(world)
+    handle = client.submit("f", "work", number=number)
+    assert worker.grab() == (handle, b"f", b"work")
+    worker.say(Packet.WORK_COMPLETE, handle, "result")
+    assert client.take() == res(Packet.WORK_COMPLETE, handle, "result")
+    assert not client.waited_for_commit
+    assert not worker.waited_for_commit
+    assert not world.store.held
+
+
+@pytest.mark.parametrize("number", BACKGROUND)
+def test_a_background_job_is_durable_before_its_handle_is_told(number: int) -> None:
+    world = World()
+    client, worker = start(world)
+    handle = client.submit("f", "work", number=number)
+    assert client.waited_for_commit
+    assert [job.name.encode() for job in world.store.held.values()] == [handle]
+    assert worker.grab() == (handle, b"f", b"work")
+    worker.say(Packet.WORK_COMPLETE, handle, "result")
+    assert client.heard() == b""
+    assert not world.store.held
+
+
+def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_after_that() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit_bg("f")
+    worker.waited_for_commit = False
+    worker.grab_handle()
+    assert not worker.waited_for_commit
+    world.engine.received(client.link, packet(Packet.SUBMIT_JOB_BG, "f", "", "x"))
+    worker.say(Packet.GRAB_JOB)
+    assert worker.waited_for_commit
+
+
+def test_handles_have_the_form_that_clients_know_and_fit() -> None:
+    world = World()
+    client = world.connect()
+    prefix, number = client.submit()[:-1], client.submit()[-1:]
+    assert prefix.startswith(b"H:box-")
+    assert prefix.endswith(b":")
+    assert number == b"2"
+    assert len(prefix) + 20 <= 63
+
+
+def test_handles_of_another_run_are_others() -> None:
+    world = World()
+    handles = {world.connect().submit() for _ in range(3)}
+    again = world.restart()
+    assert not handles & {again.connect().submit() for _ in range(3)}
+
+
+def test_submits_are_answered_in_order_also_those_that_are_refused() -> None:
+    world = World()
+    client = world.connect()
+    client.send(
+        packet(Packet.SUBMIT_JOB_BG, "f", "", "1") + packet(Packet.SUBMIT_JOB, "f", "u" * 65, "2")
+        + packet(Packet.SUBMIT_JOB, "f", "", "3") + packet(Packet.SUBMIT_JOB_BG, "f", "", "4")
+    )  # fmt: skip
+    numbers = [message.number for message in client.take_all()]
+    assert numbers == [Packet.JOB_CREATED, Packet.ERROR, Packet.JOB_CREATED, Packet.JOB_CREATED]
+
+
+def test_nothing_about_a_job_overtakes_its_handle() -> None:
+    world = World()
+    peer = world.worker("f")
+    peer.send(
+        packet(Packet.SUBMIT_JOB_BG, "f", "u", "x") + packet(Packet.SUBMIT_JOB, "f", "u", "x")
+    )
+    first, second = peer.take_all()
+    assert first == second
+    handle = peer.grab_handle()
+    peer.send(packet(Packet.WORK_DATA, handle, "d") + packet(Packet.WORK_COMPLETE, handle, "r"))
+    assert [m.number for m in peer.take_all()] == [Packet.WORK_DATA, Packet.WORK_COMPLETE]
+
+
+def test_one_connection_may_be_client_and_worker_for_its_own_job() -> None:
+    peer = World().worker("f")
+    handle = peer.submit("f", "work")
+    assert peer.grab() == (handle, b"f", b"work")
+    peer.say(Packet.WORK_COMPLETE, handle, "r")
+    assert peer.take() == res(Packet.WORK_COMPLETE, handle, "r")
+
+
+@pytest.mark.parametrize("body", [b"", b"f", b"f\0u"])
+@pytest.mark.parametrize("number", [7, 18, 21, 32, 33, 34, 35, 36, 37, 38])
+def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
+    number: int, body: bytes
+) -> None:
+    world = World()
+    client = world.connect()
+    client.send(packet(number, body) + packet(Packet.ECHO_REQ, "still here"))
+    assert client.take_all() == [
+        err("INVALID_PACKET", "The packet has too few arguments"), res(Packet.ECHO_RES, "still here"),
+    ]  # fmt: skip
+    assert not world.broker.jobs
+
+
+def test_workloads_and_results_are_any_bytes() -> None:
+    world = World()
+    client, worker = start(world)
+    every = bytes(range(256)) * 2
+    handle = client.submit("f", every)
+    assert worker.grab() == (handle, b"f", every)
+    worker.say(Packet.WORK_COMPLETE, handle, every)
+    assert client.take() == res(Packet.WORK_COMPLETE, handle, every)
+
+
+@pytest.mark.parametrize(
+    "function", [b"", b"a b", b"pre\tname", b"new\nline", b"\xff\xfe", "ü".encode()]
+)
+def test_a_function_may_be_called_anything_without_a_nul(function: bytes) -> None:
+    world = World()
+    worker, client = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO, function)
+    worker.say(Packet.PRE_SLEEP)
+    created = client.ask(Packet.SUBMIT_JOB, function, "u", "x")
+    assert worker.take() == res(Packet.NOOP)
+    assert worker.ask(Packet.GRAB_JOB) == res(Packet.JOB_ASSIGN, created.body, function, "x")
+    assert worker.ask(Packet.GRAB_JOB) == res(Packet.NO_JOB)
+
+
+# -- limits ----------------------------------------------------------------------------------------------
+
+
+def test_a_unique_id_of_64_bytes_is_cut_and_a_longer_one_refused() -> None:
+    world = World()
+    client, worker = start(world)
+    client.submit(unique="u" * 64)
+    assert worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2] == b"u" * 63
+    refused = client.ask(Packet.SUBMIT_JOB, "f", "u" * 65, "x")
+    assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
+
+
+def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays() -> None:
+    client = World(limits=Limits(name_bytes_max=8, body_bytes_max=16)).connect()
+    assert client.ask(Packet.SUBMIT_JOB, "f" * 9, "", "x") == err(
+        "ARGUMENT_TOO_LARGE", "Function name too large"
+    )
+    assert client.ask(Packet.SUBMIT_JOB_BG, "f", "", "x" * 17) == err(
+        "ARGUMENT_TOO_LARGE", "Workload too large"
+    )
+    client.submit("f" * 8, "x" * 16)
+
+
+def test_a_full_disk_refuses_background_jobs_and_nobody_else() -> None:
+    world = World()
+    client = world.connect()
+    world.broker.refusing_new = True
+    refused = client.ask(Packet.SUBMIT_JOB_BG, "f", "", "x")
+    assert refused.number == Packet.ERROR
+    assert refused.arguments[0] == b"QUEUE_ERROR"
+    client.submit()
+
+
+def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
+    world = World(limits=Limits(fleeting_bytes=10_000))
+    client, worker = start(world)
+    for _ in range(4):
+        client.submit("f", b"x" * 1_000)
+    refused = client.ask(Packet.SUBMIT_JOB, "f", "", b"x" * 1_000)
+    assert refused.arguments[0] == b"QUEUE_ERROR"
+    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    client.heard()
+    client.submit("f", b"x" * 1_000)
+
+
+# -- one job or two ------------------------------------------------------------------------------------------
+
+
+def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs() -> None:
+    world = World()
+    one, two, three = (world.connect() for _ in range(3))
+    worker = world.worker("f")
+    handle = one.submit(workload="first", unique="u")
+    assert two.submit(workload="second", unique="u", number=Packet.SUBMIT_JOB_HIGH) == handle
+    assert worker.grab() == (handle, b"f", b"first")
+    worker.say(Packet.WORK_DATA, handle, "early")
+    assert three.submit(workload="third", unique="u") == handle
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert worker.grab() is None
+    end = res(Packet.WORK_COMPLETE, handle, "r")
+    early = res(Packet.WORK_DATA, handle, "early")
+    assert [one.take_all(), two.take_all(), three.take_all()] == [[early, end], [early, end], [end]]
+
+
+def test_who_submits_twice_hears_everything_twice() -> None:
+    world = World()
+    client, worker = start(world)
+    handle = client.submit(unique="u")
+    assert client.submit(unique="u") == handle
+    assert worker.grab_handle() == handle
+    worker.say(Packet.WORK_STATUS, handle, "1", "2")
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    status, end = res(Packet.WORK_STATUS, handle, "1", "2"), res(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take_all() == [status, status, end, end]
+
+
+def test_a_unique_id_is_free_again_when_its_job_has_ended() -> None:
+    world = World()
+    client, worker = start(world)
+    handle = client.submit(unique="u")
+    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    client.heard()
+    assert client.submit(unique="u") != handle
+
+
+def test_another_function_is_another_job() -> None:
+    client = World().connect()
+    assert client.submit("f", unique="u") != client.submit("g", unique="u")
+
+
+def test_no_unique_id_is_never_the_same_job() -> None:
+    client = World().connect()
+    assert client.submit() != client.submit()
+
+
+def test_a_dash_means_the_workload() -> None:
+    world = World()
+    client, worker = start(world)
+    handle = client.submit("f", "same", "-")
+    assert client.submit("f", "same", "-") == handle
+    assert client.submit("f", "other", "-") != handle
+    assert client.submit("f", "", "-") != client.submit("f", "", "-")
+    assert worker.ask(Packet.GRAB_JOB_UNIQ) == res(Packet.JOB_ASSIGN_UNIQ, handle, "f", "-", "same")
+
+
+def test_a_unique_id_may_be_any_bytes() -> None:
+    world = World()
+    client, worker = start(world)
+    odd = bytes(range(240, 256))
+    handle = client.submit(unique=odd)
+    assert client.submit(unique=odd) == handle
+    assert client.submit(unique=odd[:-1]) != handle
+    assert worker.ask(Packet.GRAB_JOB_UNIQ) == res(Packet.JOB_ASSIGN_UNIQ, handle, "f", odd, "x")
+
+
+def test_a_unique_id_holds_over_a_restart_and_in_the_tail() -> None:
+    world = World(limits=Limits(window_jobs=2, supply_jobs=1))
+    client = world.connect()
+    handles = [client.submit_bg(unique=f"u{n}") for n in range(6)]
+    again = world.restart().connect()
+    for peer in (client, again):
+        assert [peer.submit_bg(unique=f"u{n}") for n in range(6)] == handles
+
+
+def test_a_background_submit_of_a_waited_for_job_outlives_who_waits() -> None:
+    world = World()
+    waiting, other, worker = world.connect(), world.connect(), world.worker("f")
+    handle = waiting.submit(unique="u")
+    assert other.submit_bg(unique="u") == handle
+    waiting.hang_up()
+    assert [job.name.encode() for job in world.store.held.values()] == [handle]
+    assert worker.grab_handle() == handle
+
+
+# -- for later -----------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper() -> None:
+    world = World()
+    client, worker = world.connect(), world.sleeper("f")
+    created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
+    assert created.number == Packet.JOB_CREATED
+    assert client.waited_for_commit
+    assert client.status(created.body) == [b"1", b"0", b"0", b"0"]
+    assert client.line("status") == b"f\t1\t0\t1\n.\n"
+    world.pass_time(59_900)
+    assert worker.take() is None
+    world.pass_time(200)
+    assert worker.take() == res(Packet.NOOP)
+    assert worker.grab() == (created.body, b"f", b"x")
+
+
+@pytest.mark.parametrize("epoch", ["0", "", "soon", "1", "-5"])
+def test_an_epoch_in_the_past_or_none_at_all_is_now(epoch: str) -> None:
+    world = World()
+    client, worker = start(world)
+    created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
+    assert worker.grab_handle() == created.body
+
+
+def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered() -> None:
+    client = World().connect()
+    for epoch in ("99999999999999999999", "253402300800"):
+        refused = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
+        assert refused == err("ARGUMENT_TOO_LARGE", "Epoch value too large")
+
+
+def test_a_job_for_later_does_not_block_those_behind_it() -> None:
+    world = World()
+    client, worker = start(world)
+    client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", str(START // 1000 + 60), "later")
+    now = client.submit_bg("f", "now")
+    assert worker.grab_handle() == now
+    assert worker.grab() is None
+
+
+def test_a_submit_joins_a_job_for_later() -> None:
+    client = World().connect()
+    created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
+    assert client.submit(unique="u") == created.body
+
+
+def test_a_job_for_later_survives_a_restart_with_its_handle_and_its_time() -> None:
+    world = World()
+    created = world.connect().ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
+    again = world.restart()
+    worker = again.worker("f")
+    assert worker.grab() is None
+    again.pass_time(60_100)
+    assert worker.grab_handle() == created.body
+
+
+def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches() -> None:
+    world = World()
+    client, worker = world.connect(), world.sleeper("f")
+    # 14:13:20 on a Monday; the next Monday at 14:15 is today.
+    created = client.ask(Packet.SUBMIT_JOB_SCHED, "f", "u", "15", "14", "*", "", "0", "x\0y")
+    assert created.number == Packet.JOB_CREATED
+    assert client.waited_for_commit
+    world.pass_time(99_900)
+    assert worker.take() is None
+    world.pass_time(200)
+    assert worker.take() == res(Packet.NOOP)
+    assert worker.grab() == (created.body, b"f", b"x\0y")
+    worker.say(Packet.WORK_COMPLETE, created.body, "")
+    assert not world.broker.jobs
+
+
+@pytest.mark.parametrize("field", range(5))
+def test_a_time_that_never_comes_is_refused(field: int) -> None:
+    fields = ["*"] * 5
+    fields[field] = ["60", "24", "32", "13", "7"][field]
+    refused = World().connect().ask(Packet.SUBMIT_JOB_SCHED, "f", "u", *fields, "x")
+    assert refused == err("INVALID_ARGUMENT", "No minute ever matches these five fields")
+
+
+# -- reduce ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [Packet.SUBMIT_REDUCE_JOB, Packet.SUBMIT_REDUCE_JOB_BACKGROUND])
+def test_a_reducer_is_told_to_those_who_ask_for_all(number: int) -> None:
+    world = World()
+    client = world.connect()
+    answers = []
+    for grab in (Packet.GRAB_JOB_ALL, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB):
+        handle = client.ask(number, "f", "u", "sum", "unused", "a\0b").body
+        worker = world.worker("f")
+        answers.append(worker.ask(grab) == {
+            Packet.GRAB_JOB_ALL: res(Packet.JOB_ASSIGN_ALL, handle, "f", "u", "sum", "a\0b"),
+            Packet.GRAB_JOB_UNIQ: res(Packet.JOB_ASSIGN_UNIQ, handle, "f", "u", "a\0b"),
+            Packet.GRAB_JOB: res(Packet.JOB_ASSIGN, handle, "f", "a\0b"),
+        }[grab])  # fmt: skip
+        worker.say(Packet.WORK_COMPLETE, handle, "")
+        client.heard()
+    assert answers == [True] * 3
+
+
+def test_a_reducer_survives_a_restart() -> None:
+    world = World()
+    client = world.connect()
+    handle = client.ask(Packet.SUBMIT_REDUCE_JOB_BACKGROUND, "f", "u", "sum", "", "x").body
+    assert world.restart().worker("f").ask(Packet.GRAB_JOB_ALL) == res(
+        Packet.JOB_ASSIGN_ALL, handle, "f", "u", "sum", "x"
+    )
+
+
+def test_a_reducer_of_more_than_64_bytes_is_refused_in_the_originals_words() -> None:
+    refused = World().connect().ask(Packet.SUBMIT_REDUCE_JOB, "f", "u", "r" * 65, "", "x")
+    assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
+
+
+def test_reduce_jobs_have_normal_priority() -> None:
+    world = World()
+    world.connect().ask(Packet.SUBMIT_REDUCE_JOB_BACKGROUND, "f", "u", "sum", "", "x")
+    [job] = world.broker.jobs.values()
+    assert (job.priority, job.state) == (0, State.READY)

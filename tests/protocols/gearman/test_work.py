@@ -1,0 +1,212 @@
+"""WORK_*: only the holder's word counts; each who waits hears every word and one end."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+
+NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
+NO_SUCH_JOB = err("JOB_NOT_FOUND", "Job does not exist on server")
+NO_SUCH_EXCEPTION = err("JOB_NOT_FOUND", "An exception was received for a job that does not exist")
+
+
+class Run:
+    """A job that is waited for and runs."""
+
+    def __init__(self, world: World | None = None, *, exceptions: bool = False) -> None:
+        self.world = world or World()
+        self.client = self.world.connect()
+        if exceptions:
+            assert self.client.ask(Packet.OPTION_REQ, "exceptions").number == Packet.OPTION_RES
+        self.worker = self.world.worker("f")
+        self.handle = self.client.submit()
+        assert self.worker.grab_handle() == self.handle
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments"),
+    [
+        (Packet.WORK_STATUS, ("1", "2")), (Packet.WORK_STATUS, ("0.5", "-7")), (Packet.WORK_STATUS, ("abc", "")),
+        (Packet.WORK_DATA, ("a\0b",)), (Packet.WORK_DATA, ("",)), (Packet.WORK_WARNING, ("careful",)),
+    ],
+)  # fmt: skip
+def test_every_word_is_passed_on_as_it_came(number: int, arguments: tuple[str, ...]) -> None:
+    run = Run()
+    run.worker.say(number, run.handle, *arguments)
+    assert run.client.take_all() == [res(number, run.handle, *arguments)]
+    assert run.worker.heard() == b""
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments", "answer"),
+    [
+        (Packet.WORK_COMPLETE, ("r",), NOT_FOUND),
+        (Packet.WORK_FAIL, (), NOT_FOUND),
+        (Packet.WORK_STATUS, ("1", "2"), NOT_FOUND),
+        (Packet.WORK_DATA, ("d",), NO_SUCH_JOB),
+        (Packet.WORK_WARNING, ("w",), NO_SUCH_JOB),
+        (Packet.WORK_EXCEPTION, ("e",), NO_SUCH_EXCEPTION),
+    ],
+)
+def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
+    number: int, arguments: tuple[str, ...], answer: object
+) -> None:
+    run = Run()
+    stranger = run.world.worker("f")
+    for handle in (run.handle, b"H:never:1"):
+        assert stranger.ask(number, handle, *arguments) == answer
+    assert run.client.heard() == b""
+    run.worker.say(Packet.WORK_COMPLETE, run.handle, "r")
+    assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "r")]
+    assert run.worker.ask(number, run.handle, *arguments) == answer, "nor has a second word"
+
+
+def test_a_handle_that_is_too_long_is_refused_in_the_originals_words() -> None:
+    worker = World().worker("f")
+    text = "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf"
+    assert worker.ask(Packet.WORK_FAIL, "H" * 64) == err("ARGUMENT_TOO_LARGE", text)
+    assert worker.ask(Packet.WORK_FAIL, "H" * 63) == NOT_FOUND
+
+
+def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
+    run = Run()
+    run.worker.say(Packet.WORK_FAIL, run.handle)
+    assert (
+        run.client.heard() == b"\0RES\0\0\0\x0e" + len(run.handle).to_bytes(4, "big") + run.handle
+    )
+    assert run.worker.grab() is None
+
+
+def test_a_nul_behind_a_handle_is_not_passed_on() -> None:
+    run = Run()
+    run.worker.say(Packet.WORK_FAIL, run.handle + b"\0")
+    assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
+
+
+@pytest.mark.parametrize("exceptions", [True, False])
+def test_an_exception_is_one_end_to_all_who_wait_in_the_words_that_each_knows(
+    exceptions: bool,
+) -> None:
+    run = Run(exceptions=exceptions)
+    run.worker.say(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
+    end = res(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
+    assert run.client.take_all() == [end if exceptions else res(Packet.WORK_FAIL, run.handle)]
+
+
+def test_an_exception_without_a_word_is_an_exception() -> None:
+    run = Run(exceptions=True)
+    run.worker.say(Packet.WORK_EXCEPTION, run.handle, "")
+    assert run.client.take_all() == [res(Packet.WORK_EXCEPTION, run.handle, "")]
+
+
+def test_who_knows_exceptions_hears_of_a_plain_failure_plainly() -> None:
+    run = Run(exceptions=True)
+    run.worker.say(Packet.WORK_FAIL, run.handle)
+    assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
+
+
+def test_a_failure_after_an_exception_is_swallowed() -> None:
+    run = Run()
+    run.worker.send(
+        packet(Packet.WORK_EXCEPTION, run.handle, "died") + packet(Packet.WORK_FAIL, run.handle)
+    )
+    assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
+    assert run.worker.heard() == b"", "the worker would die of an ERROR"
+    assert not run.worker.is_hung_up
+
+
+def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    for _ in range(200):
+        client.submit_bg()
+        worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "")
+    assert len(worker.conversation.over) == 64
+
+
+def test_the_results_of_background_jobs_are_dropped() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit_bg()
+    worker.grab()
+    for number in (Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE):
+        worker.say(number, handle, "r")
+    assert client.heard() == worker.heard() == b""
+
+
+def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit_bg("f", "plain")
+    client.submit_bg("f", "loud")
+    worker.say(Packet.WORK_FAIL, worker.grab_handle())
+    worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "boom")
+    stories = {job.body: job.story for job in world.dead()}
+    plain, loud = stories[b"plain"], stories[b"loud"]
+    assert plain is not None
+    assert loud is not None
+    assert (plain[-1].error_kind, plain[-1].error_text) == ("WORK_FAIL", "")
+    assert (loud[-1].error_kind, loud[-1].error_text) == ("Exception", "boom")
+
+
+def test_a_result_that_is_too_large_is_a_failure_with_that_reason() -> None:
+    run = Run(World(limits=Limits(body_bytes_max=100)))
+    run.worker.say(Packet.WORK_COMPLETE, run.handle, b"x" * 101)
+    assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
+
+
+def test_the_end_of_a_joined_background_job_waits_for_the_disk() -> None:
+    world = World()
+    background, waiting, worker = world.connect(), world.connect(), world.worker("f")
+    handle = background.submit_bg(unique="u")
+    assert waiting.submit(unique="u") == handle
+    assert not waiting.waited_for_commit
+    worker.grab()
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert waiting.take() == res(Packet.WORK_COMPLETE, handle, "r")
+    assert waiting.waited_for_commit
+
+
+def test_a_result_without_a_separator_is_an_empty_result() -> None:
+    run = Run()
+    run.worker.say(Packet.WORK_COMPLETE, run.handle)
+    assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "")]
+
+
+# -- options and echo -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", [b"exceptions", b"EXCEPTIONS", b"Exceptions\0"])
+def test_the_option_is_echoed_as_it_was_sent(option: bytes) -> None:
+    peer = World().connect()
+    assert peer.ask(Packet.OPTION_REQ, option) == res(Packet.OPTION_RES, option)
+
+
+@pytest.mark.parametrize("option", [b"", b"other", b"exceptions2", b"exceptions" + b"\0" * 60])
+def test_other_options_are_not_known(option: bytes) -> None:
+    peer = World().connect()
+    answer = peer.ask(Packet.OPTION_REQ, option)
+    assert answer == err("UNKNOWN_OPTION", "Server does not recognize given option")
+
+
+def test_an_echo_is_any_bytes() -> None:
+    every = bytes(range(256))
+    assert World().connect().ask(Packet.ECHO_REQ, every) == res(Packet.ECHO_RES, every)
+
+
+def workers_line(peer: Puppet) -> bytes:
+    return peer.line("workers")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
+)
+def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: bytes) -> None:
+    peer = World().connect()
+    peer.say(Packet.SET_CLIENT_ID, said)
+    assert peer.heard() == b""
+    assert workers_line(peer) == b"1 127.0.0.1 %b :\n.\n" % shown

@@ -1,0 +1,312 @@
+"""What workers can do, which job they get next, and how they are woken."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.gearman.service import LATE_MS, GearmanSettings
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+
+NOOP = res(Packet.NOOP)
+NO_JOB = res(Packet.NO_JOB)
+
+
+def workloads(worker: Puppet, count: int) -> list[bytes]:
+    jobs = [worker.grab() for _ in range(count)]
+    return [job[2] for job in jobs if job is not None]
+
+
+# -- asking ------------------------------------------------------------------------------------------
+
+
+def test_there_is_no_job_for_who_can_do_nothing() -> None:
+    world = World()
+    world.connect().submit_bg()
+    assert world.connect().ask(Packet.GRAB_JOB) == NO_JOB
+
+
+@pytest.mark.parametrize("grab", [Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL])
+def test_no_job_is_said_at_once(grab: int) -> None:
+    assert World().worker("f").ask(grab) == NO_JOB
+
+
+def test_the_three_ways_to_be_given_a_job() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    one, two, three = (client.submit("f", "w", f"u{n}") for n in range(3))
+    assert worker.ask(Packet.GRAB_JOB) == res(Packet.JOB_ASSIGN, one, "f", "w")
+    assert worker.ask(Packet.GRAB_JOB_UNIQ) == res(Packet.JOB_ASSIGN_UNIQ, two, "f", "u1", "w")
+    assert worker.ask(Packet.GRAB_JOB_ALL) == res(Packet.JOB_ASSIGN_UNIQ, three, "f", "u2", "w")
+
+
+def test_a_worker_may_hold_any_number_of_jobs() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handles = [client.submit_bg() for _ in range(20)]
+    assert [worker.grab_handle() for _ in range(20)] == handles
+    for handle in reversed(handles):
+        worker.say(Packet.WORK_COMPLETE, handle, "")
+    assert worker.heard() == b""
+    assert not world.broker.jobs
+
+
+def test_priority_comes_before_function_and_first_in_before_last_in() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("a", "b")
+    for function in ("a", "b"):
+        for number, name in ((34, "low"), (18, "normal"), (32, "high")):
+            for which in (1, 2):
+                client.submit(function, f"{name} {function}{which}", number=number)
+    got = [text.decode() for text in workloads(worker, 12)]
+    assert got == [
+        f"{name} {job}" for name in ("high", "normal", "low") for job in ("a1", "b1", "a2", "b2")
+    ]
+
+
+def test_functions_take_turns_inside_one_priority() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("a", "b", "c")
+    for function in ("a", "b", "c"):
+        for which in (1, 2):
+            client.submit_bg(function, f"{function}{which}")
+    assert workloads(worker, 6) == [b"a1", b"b1", b"c1", b"a2", b"b2", b"c2"]
+
+
+def test_a_crowd_of_jobs_comes_in_order_out_of_the_store() -> None:
+    world = World(limits=Limits(window_jobs=8, supply_jobs=4))
+    client = world.connect()
+    client.send(b"".join(packet(Packet.SUBMIT_JOB_BG, "f", "", str(n)) for n in range(100)))
+    worker = world.worker("f")
+    assert workloads(worker, 100) == [b"%d" % n for n in range(100)]
+
+
+# -- what a worker can do -----------------------------------------------------------------------------
+
+
+def test_saying_twice_what_one_can_do_counts_once() -> None:
+    world = World()
+    worker = world.worker("f", "f", "f")
+    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    worker.say(Packet.CANT_DO, "f")
+    assert worker.line("status") == b"f\t0\t0\t0\n.\n"
+
+
+@pytest.mark.parametrize("number", [Packet.CANT_DO, Packet.RESET_ABILITIES])
+def test_who_can_do_no_more_keeps_what_it_has_and_gets_no_more(number: int) -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    handle = client.submit("f", "1")
+    client.submit_bg("f", "2")
+    worker.grab()
+    worker.say(number, *(["f"] if number == Packet.CANT_DO else []))
+    assert worker.grab() is None
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert worker.heard() == b""
+    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+
+
+def test_a_function_stays_listed_when_its_worker_is_gone() -> None:
+    world = World()
+    world.worker("f").hang_up()
+    assert world.connect().line("status") == b"f\t0\t0\t0\n.\n"
+
+
+def test_a_worker_is_not_refused_for_a_nul_behind_a_name() -> None:
+    world = World()
+    worker, client = world.connect(), world.connect()
+    worker.say(Packet.CAN_DO, b"f\0")
+    assert client.submit_bg() == worker.grab_handle()
+
+
+def test_names_and_lists_beyond_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.gearman.workers.FUNCTIONS_MAX", 3)
+    worker = World(limits=Limits(name_bytes_max=8)).worker("a", "b", "c", "a")
+    assert worker.ask(Packet.CAN_DO, "d") == err("ARGUMENT_TOO_LARGE", "Too many functions")
+    assert worker.ask(Packet.CAN_DO, "x" * 9) == err(
+        "ARGUMENT_TOO_LARGE", "Function name too large"
+    )
+    worker.say(Packet.CANT_DO, "a")
+    worker.say(Packet.CAN_DO, "d")
+    assert worker.heard() == b""
+
+
+# -- sleep ----------------------------------------------------------------------------------------------
+
+
+def test_who_lies_down_while_there_is_work_is_woken_at_once() -> None:
+    world = World()
+    world.connect().submit_bg()
+    assert world.worker("f").ask(Packet.PRE_SLEEP) == NOOP
+
+
+def test_a_sleeper_is_woken_once_by_the_next_job() -> None:
+    world = World()
+    client, worker = world.connect(), world.sleeper("f")
+    client.submit()
+    client.submit()
+    assert worker.take_all() == [NOOP]
+
+
+def test_who_is_awake_is_not_woken() -> None:
+    world = World()
+    client, worker = world.connect(), world.sleeper("f")
+    worker.grab()
+    client.submit()
+    assert worker.heard() == b""
+
+
+@pytest.mark.parametrize("number", [Packet.ECHO_REQ, Packet.CAN_DO, Packet.GET_STATUS])
+def test_only_asking_for_a_job_ends_the_sleep(number: int) -> None:
+    world = World()
+    client, worker = world.connect(), world.sleeper("f")
+    worker.say(number, "other")
+    worker.heard()
+    client.submit()
+    assert worker.take() == NOOP
+
+
+def test_one_sleeper_is_woken_for_each_job() -> None:
+    world = World()
+    client = world.connect()
+    workers = [world.sleeper("f") for _ in range(3)]
+    for woken in (1, 2, 3):
+        client.submit()
+        assert sum(bool(worker.unread) for worker in workers) == woken
+
+
+@pytest.mark.parametrize(("wakeup", "woken"), [(1, 1), (2, 2), (0, 4), (255, 4)])
+def test_more_may_be_woken_for_each_job(wakeup: int, woken: int) -> None:
+    world = World(settings=GearmanSettings(wakeup=wakeup))
+    workers = [world.sleeper("f") for _ in range(4)]
+    world.connect().submit()
+    assert sum(worker.take_all() == [NOOP] for worker in workers) == woken
+
+
+def test_who_was_woken_in_vain_and_lies_down_again_is_woken_again() -> None:
+    world = World()
+    client, worker, other = world.connect(), world.sleeper("f"), world.worker("f")
+    client.submit()
+    assert worker.take() == NOOP
+    other.grab_handle()
+    worker.say(Packet.PRE_SLEEP)
+    assert worker.take() is None
+    client.submit()
+    assert worker.take() == NOOP
+
+
+def test_another_is_woken_in_place_of_one_that_does_not_come() -> None:
+    world = World()
+    client = world.connect()
+    stuck, other = world.sleeper("f"), world.sleeper("f")
+    handle = client.submit()
+    assert (stuck.take(), other.take()) == (NOOP, None)
+    world.pass_time(LATE_MS + 200)
+    assert other.take() == NOOP
+    assert other.grab_handle() == handle
+
+
+def test_another_is_woken_in_place_of_one_that_is_gone() -> None:
+    world = World()
+    client = world.connect()
+    gone, other = world.sleeper("f"), world.sleeper("f")
+    client.submit()
+    assert other.take() is None
+    gone.hang_up()
+    assert other.take() == NOOP
+
+
+def test_a_job_that_comes_back_wakes_a_sleeper() -> None:
+    world = World()
+    client, holder = world.connect(), world.worker("f")
+    handle = client.submit()
+    holder.grab()
+    sleeper = world.sleeper("f")
+    holder.hang_up()
+    assert sleeper.take() == NOOP
+    assert sleeper.grab_handle() == handle
+
+
+def test_who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait() -> None:
+    world = World()
+    world.connect().submit_bg("g")
+    worker = world.sleeper("f")
+    worker.say(Packet.CAN_DO, "g")
+    assert worker.take_all() == [NOOP]
+
+
+def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it() -> None:
+    world = World()
+    worker = world.sleeper("f", "g")
+    worker.say(Packet.CANT_DO, "f")
+    client = world.connect()
+    client.submit_bg("f")
+    assert worker.take() is None
+    client.submit_bg("g")
+    assert worker.take() == NOOP
+
+
+def test_learning_many_functions_in_its_sleep_costs_no_search_for_each() -> None:
+    world = World()
+    worker = world.sleeper("f")
+    with patch.object(world.broker, "demand", wraps=world.broker.demand) as demand:
+        worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
+    assert demand.call_count == 10
+
+
+def test_who_gets_up_before_it_is_woken_is_not_woken() -> None:
+    world = World()
+    peer = world.worker("f")
+    sleep, submit, grab = packet(Packet.PRE_SLEEP), packet(7, "f", "", "x"), packet(Packet.GRAB_JOB)
+    peer.send(sleep + submit + grab)
+    numbers = [Packet.JOB_CREATED, Packet.JOB_ASSIGN]
+    assert [message.number for message in peer.take_all()] == numbers
+    peer.send(sleep + submit + grab + sleep)
+    assert [message.number for message in peer.take_all()] == numbers
+    world.connect().submit()
+    assert peer.take_all() == [NOOP]
+    peer.send(grab)
+    peer.heard()
+    world.connect().submit()
+    assert peer.heard() == b"", "it is awake"
+
+
+def test_lying_down_twice_is_lying_down_once() -> None:
+    world = World()
+    worker = world.sleeper("f")
+    worker.say(Packet.PRE_SLEEP)
+    world.connect().submit()
+    assert worker.take_all() == [NOOP]
+
+
+# -- the server stops ---------------------------------------------------------------------------------------
+
+
+def test_a_stopping_server_gives_out_nothing_and_lets_running_jobs_end() -> None:
+    world = World()
+    client, worker, sleeper = world.connect(), world.worker("f"), world.sleeper("f")
+    handle = client.submit()
+    assert sleeper.take() == NOOP
+    assert worker.grab_handle() == handle
+    sleeper.grab()
+    sleeper.say(Packet.PRE_SLEEP)
+    world.engine.stop(world.now)
+    client.submit_bg()
+    assert (sleeper.take(), sleeper.grab()) == (None, None)
+    assert world.service.consumers() == 1
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take_all()[-1] == res(Packet.WORK_COMPLETE, handle, "r")
+    assert world.service.consumers() == 0
+
+
+def test_operators_see_the_workers() -> None:
+    world = World()
+    worker = world.worker("g", "f")
+    worker.say(Packet.SET_CLIENT_ID, "me")
+    world.connect()
+    [view] = world.service.workers()
+    assert (view.protocol, view.name, view.labels) == ("gearman", worker.link.id, ["me"])
+    assert view.queues == ["f", "g"]

@@ -1,0 +1,102 @@
+"""MemoDB's peers as people write them: `pynng` for the sockets, `cbor2` for the headers."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import cbor2
+import pynng
+
+VERSION = "memo01"
+READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
+PATIENCE_MS = 30_000
+
+
+def encode(op: int, *fields: object, payload: bytes = b"") -> bytes:
+    """A message; the id is the first field."""
+    return cbor2.dumps([VERSION, op, *fields], canonical=True) + payload
+
+
+def decode(raw: bytes) -> tuple[list[Any], bytes]:
+    """The header of a message, and its payload."""
+    file = io.BytesIO(raw)
+    header: list[Any] = cbor2.CBORDecoder(file).decode()
+    return header, raw[file.tell() :]
+
+
+def run(peer: Any, service: str, payload: bytes = b"", timeout_ms: int = 5_000) -> bytes:
+    """Have a job done over a socket or a context; its result."""
+    peer.send(encode(JOB, b"", service, timeout_ms, payload=payload))
+    header, found = decode(peer.recv())
+    assert header == [VERSION, RESULT, b""], header
+    return found
+
+
+class Worker:
+    """A worker on a thread of its own: on its own socket, or on a context of somebody's."""
+
+    def __init__(
+        self,
+        address: str,
+        services: Sequence[str],
+        work: Callable[[bytes], bytes],
+        *,
+        socket: pynng.Req0 | None = None,
+    ) -> None:
+        self.ids: list[bytes] = []
+        self.ran: list[bytes] = []
+        self.beats = 0
+        self.disconnects = 0
+        self._peer: Any
+        if socket is None:
+            self._peer = pynng.Req0(dial=address, recv_timeout=PATIENCE_MS)
+        else:
+            self._peer = socket.new_context()
+        self._services = list(services)
+        self._work = work
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Be gone without a word."""
+        self._peer.close()
+        self._thread.join(10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        try:
+            self._peer.send(encode(READY, b"", self._services))
+            while True:
+                header, payload = decode(self._peer.recv())
+                self._answer(header, payload)
+        except (pynng.exceptions.Closed, pynng.exceptions.Canceled):
+            pass
+
+    def _answer(self, header: list[Any], payload: bytes) -> None:
+        assert header[0] == VERSION
+        op, worker_id = header[1], header[2]
+        if op == JOB:
+            self.ids.append(worker_id)
+            self.ran.append(payload)
+            self._peer.send(encode(RESULT, worker_id, payload=self._work(payload)))
+        elif op == HEARTBEAT:
+            self.beats += 1
+            self._peer.send(encode(HEARTBEAT, worker_id))
+        else:
+            assert op == DISCONNECT
+            self.disconnects += 1
+            self._peer.send(encode(READY, b"", self._services))
