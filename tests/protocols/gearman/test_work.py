@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.protocols.gearman.puppet import World, err, packet, res
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 NO_SUCH_JOB = err("JOB_NOT_FOUND", "Job does not exist on server")
@@ -240,10 +240,6 @@ def test_an_echo_is_any_bytes() -> None:
     assert World().connect().ask(Packet.ECHO_REQ, every) == res(Packet.ECHO_RES, every)
 
 
-def workers_line(peer: Puppet) -> bytes:
-    return peer.line("workers")
-
-
 @pytest.mark.parametrize(
     ("said", "shown"),
     [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
@@ -252,4 +248,4 @@ def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: b
     peer = World().connect()
     peer.say(Packet.SET_CLIENT_ID, said)
     assert peer.heard() == b""
-    assert workers_line(peer) == b"1 127.0.0.1 %b :\n.\n" % shown
+    assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

@@ -35,7 +35,6 @@ _unpack = HEADER.unpack_from
 _MAGICS: Final = (b"\0REQ", b"\0RES")
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
-_HTTP_BYTES: Final = max(len(word) for word in _HTTP)
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
@@ -141,7 +140,6 @@ class GearmanConversation(Conversation):
             left -= 1
             if self.holding or link.closing:
                 break
-        service.messages += self._share - left
         if self.learned:
             service.sleep_anew(self, now)
         return at

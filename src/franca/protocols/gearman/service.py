@@ -88,7 +88,6 @@ class GearmanService(Service):
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
-        self.messages = 0
         self.stopping = False
         self._opened = 0
         self._strangers = f"{boot}-guest".encode()
