@@ -22,6 +22,7 @@ from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
     HELLO_OF_CLIENT,
     HELLO_OF_SERVER,
+    ID_BIT,
     LENGTH,
     NOBODY,
     WORD,
@@ -177,11 +178,13 @@ class MemoDBConversation(Conversation):
 
     def _act(self, data: bytes, start: int, end: int, parts: Parts | None, now: Millis) -> None:
         """Act on the message that stands there; `data` is only its beginning, if it has `parts`."""
-        at = stack_end(data, start, end)
-        if at < 0:
-            if at == NOBODY:
-                self.link.close()  # as NNG does with a peer that speaks garbage
-            return
+        at = start + WORD
+        if at > end or data[start] < ID_BIT:
+            at = stack_end(data, start, end)
+            if at < 0:
+                if at == NOBODY:
+                    self.link.close()  # as NNG does with a peer that speaks garbage
+                return
         act = self._usual.get(data[at : at + USUAL]) or self.act_on_unusual
         act(data, start, at, end, parts, now)
 

@@ -33,14 +33,22 @@ class Outbox:
     def say(self, stack: bytes, head: bytes, body: bytes, *, durable: bool = False) -> None:
         """Answer the request with that stack; after the commit, if it is about a durable job."""
         size = len(stack) + len(head) + len(body)
-        if size <= LARGE_BYTES:
-            front, body = b"".join((self._head(size), stack, head, body)), b""
-        else:
+        if size > LARGE_BYTES:
             front = b"".join((self._head(size), stack, head))
-        if self.takes(size):
-            self._write(front, body, durable)
+            if self.takes(size):
+                self._write(front, body, durable)
+            else:
+                self._put_off(front, body, durable)
+            return
+        link = self._link
+        message = b"".join((self._head(size), stack, head, body))
+        if self._waiting or link.full:
+            self._put_off(message, b"", durable)
+        elif durable or self._laden:
+            self._write(message, b"", durable)
         else:
-            self._put_off(front, body, durable)
+            self.count += 1
+            link.write(message)
 
     def takes(self, size: int) -> bool:
         """Whether a message of that size would leave at once."""
