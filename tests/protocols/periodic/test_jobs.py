@@ -358,3 +358,10 @@ def test_a_job_is_given_only_once_the_disk_knows_who_has_it(dialect: str) -> Non
     worker.say(p.PING)
     assert worker.words() == ([p.SUCCESS, p.PONG] if dialect == CRC else [p.PONG])
     assert worker.waited_for_commit is (dialect == CRC)
+
+
+def test_a_name_does_not_meet_the_key_of_another_protocol() -> None:
+    world = World()
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
+    world.client().submit("f", "n", b"ours")
+    assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]
