@@ -343,3 +343,25 @@ def test_a_reply_in_the_old_way_of_a_counter_is_read() -> None:
     job = worker.grab()
     worker.say(p.SCHED_LATER, job.handle + struct.pack(">qH", 0, 0xFFFF))
     assert worker.grab().count == 0
+
+
+@BOTH
+def test_a_job_is_given_only_once_the_disk_knows_who_has_it(dialect: str) -> None:
+    world = World()
+    world.client().submit("f", "n")
+    worker = world.worker("f", dialect=dialect)
+    worker.waited_for_commit = False
+    job = worker.grab()
+    assert worker.waited_for_commit
+    worker.waited_for_commit = False
+    worker.done(job)
+    worker.say(p.PING)
+    assert worker.words() == ([p.SUCCESS, p.PONG] if dialect == CRC else [p.PONG])
+    assert worker.waited_for_commit is (dialect == CRC)
+
+
+def test_a_name_does_not_meet_the_key_of_another_protocol() -> None:
+    world = World()
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
+    world.client().submit("f", "n", b"ours")
+    assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]

@@ -101,6 +101,20 @@ def test_what_is_submitted_behind_a_drop_is_kept() -> None:
     assert sorted(job.name for job in world.jobs()) == ["later", "new"]
 
 
+def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
+    world = World(limits=SMALL)
+    client, other = world.client(), world.client()
+    for number in range(9):
+        client.submit("f", f"n{number}")
+    world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
+    world.engine.turn(world.now)
+    job = packed("f", "new", at=NOW_S + 9)
+    world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
+    world.run()
+    assert client.words() == [p.SUCCESS]
+    assert [job.name for job in world.jobs()] == ["new"]
+
+
 # -- dump and load --------------------------------------------------------------------------------
 
 

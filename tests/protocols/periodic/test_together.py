@@ -86,6 +86,23 @@ def test_a_word_about_an_earlier_broadcast_changes_nothing() -> None:
     assert world.jobs(State.LEASED), "its run was over"
 
 
+def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either() -> None:
+    world = World()
+    one, two = broadcaster(world), broadcaster(world)
+    world.client().submit("f", "n", timeout=1)
+    one.assigned()
+    (job,) = two.assigned()
+    for _ in range(2):
+        world.pass_time(2_000)
+        assert not world.jobs(State.LEASED)
+        world.pass_time(1_000)
+        one.say(p.GRAB_JOB)
+    one.heard()
+    world.pass_time(2_000)
+    two.done(job)
+    assert len(world.jobs()) == 1
+
+
 def test_ordinary_workers_of_the_function_have_a_job_alone() -> None:
     world = World()
     worker = world.worker("f")
