@@ -17,6 +17,7 @@ MODULES: dict[str, str] = {
     "slow-disk": "tests.prove.slow_disk",
     "kill9": "tests.prove.kill9",
     "killpoints": "tests.prove.killpoints",
+    "worker-chaos": "tests.prove.worker_chaos",
     "diskfull": "tests.prove.diskfull",
     "bitflip": "tests.prove.bitflip",
     "filemodes": "tests.prove.file_modes",

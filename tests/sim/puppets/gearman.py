@@ -23,7 +23,7 @@ from tests.sim.puppets.client import NEVER, Client
 from tests.sim.world import World
 from tests.support.gearman import ENDS, Packet, Type, Work, request, take_packet, work_in
 
-TIMEOUT_S = 60
+TIMEOUT_S = 5
 SHARED = 6
 """Jobs that several clients submit under one unique id, at different times and in different ways."""
 
