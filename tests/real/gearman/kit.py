@@ -46,6 +46,7 @@ class Stage:
         stack: ExitStack,
         find_node: Callable[[], str],
         within: Stage | None = None,
+        server: Franca | None = None,
     ) -> None:
         self.folder = folder
         self._stack = stack
@@ -57,6 +58,8 @@ class Stage:
         self.server: Franca | Gearmand
         if within is not None:
             self.server = within.server
+        elif server is not None:
+            self.server = stack.enter_context(server)
         elif ORIGINAL:
             need("gearmand")
             self.server = stack.enter_context(Gearmand(folder / "data"))

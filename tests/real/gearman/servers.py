@@ -19,12 +19,19 @@ _POLL_S = 0.01
 class Franca(Server):
     """The product, with a Gearman listener."""
 
-    def __init__(self, data: Path) -> None:
-        super().__init__(data, speaks=("gearman",))
+    def __init__(self, data: Path, *args: str) -> None:
+        super().__init__(data, speaks=("gearman",), extra_args=args)
 
     @property
     def gearman(self) -> int:
         return self.ports["gearman"]
+
+
+class TlsFranca(Franca):
+    """One that greets nobody without a certificate: that it listens must do."""
+
+    def _greets(self) -> bool:
+        return True
 
 
 class Gearmand:

@@ -8,7 +8,7 @@ from typing import Any
 
 import gear
 
-from tests.real.gearman.programs.peer import HOST, b64, obey, outcome, spec
+from tests.real.gearman.programs.peer import HOST, b64, obey, outcome, spec, tls
 
 PRECEDENCE = {
     None: gear.PRECEDENCE_NORMAL,
@@ -58,7 +58,8 @@ class Client(gear.Client):  # type: ignore[misc]
 
 def main() -> None:
     client = Client("gear-client")
-    client.addServer(HOST, spec()["port"])
+    told = spec()
+    client.addServer(HOST, told["port"], **tls(told))
     client.waitForServer()
     client.setOption("exceptions")
     sent: dict[str, Job] = {}

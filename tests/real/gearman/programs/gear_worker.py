@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gear
 
-from tests.real.gearman.programs.peer import HOST, PARTS, WHOLE, ran, say, spec, until_allowed
+from tests.real.gearman.programs.peer import HOST, PARTS, WHOLE, ran, say, spec, tls, until_allowed
 
 
 def work(job: gear.WorkerJob, does: str) -> None:
@@ -37,7 +37,7 @@ def work(job: gear.WorkerJob, does: str) -> None:
 def main() -> None:
     told = spec()
     worker = gear.Worker(told["id"])
-    worker.addServer(HOST, told["port"])
+    worker.addServer(HOST, told["port"], **tls(told))
     worker.waitForServer()
     for name in told["functions"]:
         worker.registerFunction(name)

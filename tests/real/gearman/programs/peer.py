@@ -28,6 +28,11 @@ def spec() -> Any:
     return json.loads(sys.argv[1])
 
 
+def tls(told: Any) -> dict[str, str]:
+    """What gear's connections take to be encrypted, where files for it are given."""
+    return {f"ssl_{name}": path for name, path in told.get("tls", {}).items()}
+
+
 def say(event: str, **facts: object) -> None:
     """One line on standard output, in one write."""
     os.write(1, json.dumps({"event": event, **facts}).encode() + b"\n")

@@ -8,8 +8,12 @@ use Storable;
 
 $| = 1;
 my $spec   = decode_json($ARGV[0]);
+my %server = (host => "127.0.0.1", port => $spec->{port});
+if (my $tls = $spec->{tls}) {
+    %server = (%server, use_ssl => 1, map { ("${_}_file" => $tls->{$_}) } qw(ca cert key));
+}
 my $client = Gearman::Client->new(
-    job_servers => ["127.0.0.1:$spec->{port}"],
+    job_servers => [\%server],
     exceptions  => 1,
     prefix      => $spec->{prefix},
 );
