@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import socket
 import time
 from collections import Counter
 
@@ -13,6 +14,7 @@ from tests.real.gearman.clients import LibraryClient, b64
 from tests.real.gearman.kinds import KINDS, ORIGINAL, PRIORITIES, SLEEPERS, differs
 from tests.real.gearman.kit import Stage, bare, digest
 from tests.real.kit import Program, eventually
+from tests.support.server import HOST
 
 MANY = [name for name in KINDS if name not in ("gearman", "aiogear")]
 """Clients that can submit several jobs before they wait for one."""
@@ -273,6 +275,28 @@ def test_a_handle_is_good_after_a_restart_and_never_given_twice(stage: Stage) ->
     assert isinstance(client, LibraryClient)
     assert [client.status(handle) for handle in handles] == [[1, 0, 0, 0]] * 3
     assert client.background("named", b"later") not in handles
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+@differs("it does not wait for what runs")
+@pytest.mark.parametrize("kind", ["gear", "perl", "gearmanode"])
+def test_a_server_that_is_asked_to_stop_lets_a_running_job_end(stage: Stage, kind: str) -> None:
+    gate = stage.path("gate")
+    worker = stage.worker(kind, {"last": "wait", "next": "reverse"})
+    end = stage.client("php").begin("last", str(gate).encode())
+    worker.said("started")
+    stage.server.process.send_signal(signal.SIGTERM)
+    eventually(lambda: not _listens(stage.port), "it takes no new connections")
+    gate.touch()
+    assert end().result == str(gate).encode()[::-1]
+    assert stage.server.wait(timeout=20) == 0
 
 
 @pytest.mark.parametrize("kind", RETURNING)
