@@ -80,7 +80,7 @@ def test_every_option_has_a_key() -> None:
 
 def test_an_auth_file_is_what_an_open_listener_needs() -> None:
     flags: dict[str, object] = {"periodic.listen": ("0.0.0.0:5000",)}
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="--periodic-auth-file"):
         check_binds(load(flags, HOME))
     settings = load(flags | {"periodic.auth_file": "/etc/rules"}, HOME)
     check_binds(settings)
