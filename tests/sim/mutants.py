@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
+from franca.core.events import Finished
 from franca.core.ledger import Known, Ledger, Snapshot
 from franca.core.life import EXPIRED, Life
 from franca.core.lines import Lines
@@ -15,6 +16,10 @@ from franca.core.ready import Queue
 from franca.core.waiting import Waiting
 from franca.protocols.faktory import conversation
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.memodb.clients import Clients
+from franca.protocols.memodb.crew import Crew
+from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.workers import Worker
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
@@ -210,6 +215,38 @@ def no_fence(held_by: Any) -> Any:
 @MUTANTS.of(GearmanConversation, "_tell_lost")
 def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
+
+
+@MUTANTS.of(Crew, "_says_again")
+def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
+    def never(self: Crew, worker: Worker, data: bytes, start: int, at: int, *rest: Any) -> bool:
+        says_again(self, worker, data, start, at, *rest)
+        worker.stack = data[start:at]
+        return False
+
+    return never
+
+
+@MUTANTS.of(Requests, "answered")
+def replies_are_not_remembered(answered: Any) -> Any:
+    return lambda self, request, reply, now: self.forget(request)
+
+
+@MUTANTS.of(Requests, "adopt")
+def who_goes_while_a_job_runs_never_hears_of_it(adopt: Any) -> Any:
+    return lambda self, request: None
+
+
+@MUTANTS.of(Clients, "on_finished")
+def answers_are_given_to_the_wrong_request(on_finished: Any) -> Any:
+    def mix_up(self: Clients, event: Finished, now: Millis) -> None:
+        mine = self.asked.get(event.job.id)
+        other = next((a for a in self.asked.values() if a is not mine), None)
+        if mine is not None and other is not None:
+            self.asked[event.job.id] = (mine[0], other[1])
+        on_finished(self, event, now)
+
+    return mix_up
 
 
 def caught_by(name: str) -> int | None:

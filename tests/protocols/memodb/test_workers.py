@@ -27,10 +27,14 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
     client.job()
     task = worker.given()
     new = World(seed=2)
+    worker, client = worker_on(new), new.peer()
+    client.job()
+    worker.given()
     for message in (encode_result(b"r", task.worker), encode_heartbeat(task.worker)):
         back = new.peer()
         back.ask(message)
         assert back.disconnected().worker == task.worker
+    assert client.hear() is None
 
 
 @pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
