@@ -331,7 +331,8 @@ class Lines(Ledger):
     def await_begin(self, job: Job, session: Session) -> bool:
         """Tell `session`, once, that somebody runs the job, or that it ended before anybody did.
 
-        Unlike a watch this does not keep the job in memory. False if too many are awaited already.
+        Unlike a watch this does not keep the job in memory, so that nobody hears of one that is
+        purged in the tail. False if too many are awaited already.
         """
         if job.state is LEASED:
             self.events.append((session, Begun(job)))

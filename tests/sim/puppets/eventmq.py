@@ -26,6 +26,8 @@ from tests.support.eventmq import GREETING_SIZE, HANDED_OVER, encoded, handshake
 BEAT_MS = 7_000
 SILENCE_MS = 10_000
 TIMEOUT_S = 60
+LAST_WORD_MS = 150_000
+"""Longer than any run, and shorter than the world is left alone in the end."""
 ERROR = b'{"error": "it broke"}'
 
 
@@ -114,6 +116,7 @@ class Requester(Speaker):
         self._results: dict[str, int] = {}
         self._offers: dict[str, _Offer] = {}
         self._doubtful: list[_Offer] = []
+        self._heard_at = world.now
 
     def begun(self) -> None:
         """Nothing is asked yet."""
@@ -123,7 +126,7 @@ class Requester(Speaker):
     def work(self, now: Millis) -> None:
         """One or a few more, unless it is time to go home."""
         if self.retiring:
-            self.next_at = NEVER
+            self._wait_no_longer_than_needed(now)
             return
         if self._doubtful and self.rng.random() < 0.5:
             self._request(self._doubtful.pop())
@@ -131,6 +134,15 @@ class Requester(Speaker):
             for _ in range(self.rng.choice((1, 1, 1, 4))):
                 self._request(self._new())
         self.after(1, 20_000 if self.rng.random() < 0.2 else 2_000)
+
+    def _wait_no_longer_than_needed(self, now: Millis) -> None:
+        """Of requests in a queue that was removed nothing is ever heard."""
+        if not self._asked:
+            self.next_at = NEVER
+        elif now - self._heard_at < LAST_WORD_MS:
+            self.next_at = self._heard_at + LAST_WORD_MS
+        elif self.wire is not None:
+            self.world.hang_up(self.wire)
 
     def _new(self) -> _Offer:
         rng = self.rng
@@ -165,6 +177,7 @@ class Requester(Speaker):
     def on_message(self, frames: list[bytes]) -> None:
         """A worker has it, or it has ended."""
         assert frames[2] == b"REPLY", frames
+        self._heard_at = self.world.now
         jid = frames[-1].decode()
         if len(frames) == HANDED_OVER:
             self._accepted(jid)
