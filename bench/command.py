@@ -60,7 +60,7 @@ def run_rounds(rounds: int, loads: Sequence[Load], measure_round: Round) -> Runs
             began = time.monotonic()
             of_round = measure_round(load)
             for name, run in of_round.items():
-                runs.setdefault((name, load.size), []).append(run)
+                runs.setdefault((name, run.size), []).append(run)
             shown = [f"{name} {show(run)}" for name, run in of_round.items()]
             took_s = time.monotonic() - began
             print(f"round {number} {load.size}: {', '.join(shown)} in {took_s:.1f} s", flush=True)

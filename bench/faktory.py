@@ -71,7 +71,7 @@ def measure_round(echo: Server, names: list[str], directory: Path, load: Load) -
     everyone = load.producers + load.consumers
     jobs = load.jobs and load.jobs * ROUND_TRIPS_PER_JOB
     echoes = replace(load, protocol="echo", producers=everyone, consumers=0, jobs=jobs)
-    floor = measure(echo, echoes)
+    floor = replace(measure(echo, echoes), size=load.size)
     of_round = {"echo": floor}
     for store in names:
         # A fresh server each time: no case inherits another's history, pages or lag.

@@ -11,6 +11,7 @@ from bench.servers import Server, ServerFailed
 
 WARM_UP_S = 0.5
 LOAD_TIMEOUT_S = 180.0
+FOREVER_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Load:
 class Run:
     """What one run of the load generator showed."""
 
+    size: str  # of the load
     jobs: int
     jobs_per_s: float
     submit_p50_ms: float
@@ -85,8 +87,38 @@ def measure(server: Server, load: Load) -> Run:
         raise ServerFailed(f"the load on {server.name} took too long") from None
     if result.returncode != 0:
         raise ServerFailed(f"the load on {server.name} broke off: {result.stderr.strip()}")
-    figures = dict(word.split("=") for word in result.stdout.split())
+    return _read_report(server, load, result.stdout)
+
+
+@contextmanager
+def beside(server: Server, load: Load) -> Iterator[list[Run]]:
+    """Keep `load` on the server while the block measures something else.
+
+    How that load itself fared stands in the list after the block.
+    """
+    process = subprocess.Popen(
+        replace(load, seconds=FOREVER_S, jobs=None).command(server),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    runs: list[Run] = []
+    try:
+        yield runs
+        process.terminate()
+        report, complaint = process.communicate(timeout=LOAD_TIMEOUT_S)
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0:
+        raise ServerFailed(f"the load beside on {server.name} broke off: {complaint.strip()}")
+    runs.append(replace(_read_report(server, load, report), cpu_us_per_job=None))
+
+
+def _read_report(server: Server, load: Load, report: str) -> Run:
+    figures = dict(word.split("=") for word in report.split())
     return Run(
+        size=load.size,
         jobs=int(figures["jobs"]),
         jobs_per_s=float(figures["jobs_per_s"]),
         submit_p50_ms=float(figures["p50_ms"]),
@@ -95,19 +127,3 @@ def measure(server: Server, load: Load) -> Run:
         loop_lag_p99_ms=server.loop_lag_p99_ms(),
         unanswered=int(figures["unanswered"]),
     )
-
-
-@contextmanager
-def beside(server: Server, load: Load) -> Iterator[None]:
-    """Keep `load` on the server while the block measures something else, and see that it held."""
-    process = subprocess.Popen(
-        load.command(server), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield
-        if process.poll() is not None:
-            _, complaint = process.communicate()
-            raise ServerFailed(f"the load beside ended too early: {complaint.strip()}")
-    finally:
-        process.kill()
-        process.communicate()

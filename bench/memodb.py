@@ -58,16 +58,19 @@ def measure_round(directory: Path, load: Load) -> dict[str, Run]:
     contexts = CLIENTS + WORKER_CONNECTIONS * WORKERS_EACH + SPARE_CONTEXTS
     with scratch(directory) as path, running(start_pynng_broker(contexts, path)) as peer:
         theirs = measure(peer, load)
-    bulk = Load(
-        load.generator, "memodb", 1, 1, 10 * load.seconds + 10, payload=BULK_BYTES, queue="bulk"
-    )
+    bulk = Load(load.generator, "memodb", 1, 1, load.seconds, payload=BULK_BYTES, queue="bulk")
     with franca("sqlite", "memodb", directory) as server:
         ours = measure(server, load)
-        with beside(server, bulk):
+        with beside(server, bulk) as large:
             crowded = measure(server, load)
-    # What the server did for the bulk is not the small requests' cost.
+    # What the server did for the large ones is not what a small one costs.
     crowded = replace(crowded, cpu_us_per_job=None)
-    return {"pynng": theirs, "franca": ours.beside(theirs), "franca, beside 8 MiB jobs": crowded}
+    return {
+        "pynng": theirs,
+        "franca": ours.beside(theirs),
+        "franca, beside 8 MiB jobs": crowded,
+        "8 MiB jobs, beside small": large[0],
+    }
 
 
 def verdicts(results: dict[Case, Run], size: str) -> list[Verdict]:

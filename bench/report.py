@@ -37,6 +37,7 @@ class Verdict:
 def medians(runs: Sequence[Run]) -> Run:
     """The median of each figure by itself, over the rounds that have it."""
     return Run(
+        size=runs[0].size,
         jobs=int(median(run.jobs for run in runs)),
         jobs_per_s=median(run.jobs_per_s for run in runs),
         submit_p50_ms=median(run.submit_p50_ms for run in runs),

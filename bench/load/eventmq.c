@@ -1,5 +1,6 @@
-/* EventMQ over ZMTP 3.0: DEALERs. A client sends a REQUEST and goes on when it has its REPLY and the
- * job has run; a worker INFORMs, says READY for each slot, and answers a REQUEST with REPLY and READY.
+/* EventMQ over ZMTP 3.0: DEALERs. A client sends a REQUEST and goes on when it has its REPLY and
+ * the job has run; a worker INFORMs, says READY for each slot, and answers a REQUEST with REPLY and
+ * READY.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -59,11 +60,9 @@ static void submit(conn *c) {
   put_text_frame(c, MORE, options.queue);
   put_text_frame(c, MORE, "reply-requested");
   static char *message;
-  if (!message && asprintf(&message,
-                           "[\"run\", {\"path\": \"bench\", \"callable\": \"job\", \"args\": [\"%s\"], "
-                           "\"kwargs\": {}, \"class_args\": [], \"class_kwargs\": {}}]",
-                           filler) < 0)
-    die("out of memory");
+  const char *form = "[\"run\", {\"path\": \"bench\", \"callable\": \"job\", \"args\": [\"%s\"], "
+                     "\"kwargs\": {}, \"class_args\": [], \"class_kwargs\": {}}]";
+  if (!message && asprintf(&message, form, filler) < 0) die("out of memory");
   put_text_frame(c, 0, message);
 }
 
@@ -79,9 +78,10 @@ static void open_conn(conn *c) {
 /* The original decodes identities as text, so ours are text. */
 static void greeted(conn *c) {
   char command[128], name[64];
-  int len = sprintf(name, "load-%d-%ld-%c%d", getpid(), job_base, c->is_consumer ? 'w' : 'c', c->number);
-  int size = sprintf(command, "%cREADY%cSocket-Type%c%c%c%cDEALER%cIdentity%c%c%c%c%s", 5, 11, 0, 0, 0,
-                     6, 8, 0, 0, 0, len, name);
+  char role = c->is_consumer ? 'w' : 'c';
+  int len = sprintf(name, "load-%d-%ld-%c%d", getpid(), job_base, role, c->number);
+  int size = sprintf(command, "%cREADY%cSocket-Type%c%c%c%cDEALER%cIdentity%c%c%c%c%s", 5, 11, 0,
+                     0, 0, 6, 8, 0, 0, 0, len, name);
   put_frame(c, COMMAND, command, size);
 }
 

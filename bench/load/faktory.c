@@ -24,7 +24,8 @@ static void say_hello(conn *c) {
     return;
   }
   char hello[160];
-  sprintf(hello, "HELLO {\"v\":2,\"hostname\":\"h\",\"wid\":\"loadwid%d-%d\",\"pid\":1,\"labels\":[]}\r\n",
+  sprintf(hello,
+          "HELLO {\"v\":2,\"hostname\":\"h\",\"wid\":\"loadwid%d-%d\",\"pid\":1,\"labels\":[]}\r\n",
           getpid(), c->number);
   put_text(c, hello);
 }

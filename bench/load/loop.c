@@ -13,6 +13,8 @@
  *   worker-port=PORT   where consumers connect, if not where producers do
  *   silent=1           the server leaves some submissions unanswered: go on when the job has run
  *
+ * SIGTERM ends it like a time that is over.
+ *
  * Prints jobs/s from the first submission to the last completion, and the p50/p99 of the time from
  * a submission to its answer. Ends with an error when nothing moves for 20 s.
  */
@@ -24,6 +26,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STALLED_AFTER_S = 20, READ_ROOM = 1 << 16, EVENTS = 512 };
+enum { STALLED_AFTER_S = 20, LONG_WAIT_S = 3, READ_ROOM = 1 << 16, EVENTS = 512 };
 enum { OPENING, WARMING_UP, MEASURING };
 
 struct options options = {.depth = 1, .slots = 1, .payload = 64, .queue = "bench"};
@@ -40,8 +44,10 @@ conn *producers, *consumers;
 long submitted, completed, unanswered, job_base;
 const char *filler;
 
-static const protocol *const PROTOCOLS[] = {&echo, &faktory, &gearman, &gearman_echo, &memodb, &eventmq};
+static const protocol *const PROTOCOLS[] = {&echo,         &faktory, &gearman,
+                                            &gearman_echo, &memodb,  &eventmq};
 static const protocol *speaks;
+static volatile sig_atomic_t is_asked_to_end;
 static int phase, epoll_fd, ready_count, is_closing, next_producer;
 static long answered, latency_room;
 static float *latency; /* seconds, one for each answered submission */
@@ -68,7 +74,7 @@ static void *grown(void *memory, size_t size) {
 
 static void make_room(buffer *b, long len) {
   if (b->end + len <= b->room) return;
-  memmove(b->bytes, b->bytes + b->start, b->end - b->start);
+  if (b->start) memmove(b->bytes, b->bytes + b->start, b->end - b->start);
   b->end -= b->start;
   b->start = 0;
   if (b->end + len <= b->room) return;
@@ -92,7 +98,8 @@ static void pump(conn *c) {
   while (c->in_flight < options.depth) {
     double t = now();
     double seconds = phase == WARMING_UP ? options.warm_up : options.seconds;
-    is_closing |= submitted >= options.jobs || (seconds && t - started > seconds);
+    int is_late = seconds && t - started > seconds;
+    is_closing |= is_asked_to_end || is_late || submitted >= options.jobs;
     if (is_closing || (options.rate && submitted >= (t - started) * options.rate)) return;
     c->sent_at[c->sent_head++ % options.depth] = t;
     speaks->submit(c);
@@ -101,10 +108,11 @@ static void pump(conn *c) {
   }
 }
 
-/* Lets every producer submit, and another one first each time: a low rate is not for the first alone. */
+/* Lets every producer submit, another one first each time: a low rate is not for one alone. */
 static void pump_all(void) {
-  for (int i = 0; i < options.producers; i++) pump(&producers[(next_producer + i) % options.producers]);
-  next_producer++;
+  int count = options.producers;
+  for (int i = 0; i < count; i++) pump(&producers[(next_producer + i) % count]);
+  next_producer = (next_producer + 1) % count;
 }
 
 /* Processor time of the server so far, in seconds; 0 if we do not know which process it is. */
@@ -117,8 +125,8 @@ static double server_cpu(void) {
   stat[fread(stat, 1, sizeof stat - 1, file)] = 0;
   fclose(file);
   char *rest = strrchr(stat, ')'); /* the name before it may hold spaces */
-  if (!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-    return 0;
+  const char *form = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu";
+  if (!rest || sscanf(rest, form, &user, &system) != 2) return 0;
   return (double)(user + system) / sysconf(_SC_CLK_TCK);
 }
 
@@ -219,6 +227,19 @@ static void open_all(void) {
   for (int i = 0; i < count && speaks->open; i++) speaks->open(&all[i]);
 }
 
+/* Waits for an event, at most until the rate allows another submission: one by one, not in bursts
+ * between which the server would have nothing to do. */
+static void await_due(void) {
+  int is_free = 0;
+  for (int i = 0; i < options.producers && !is_closing; i++)
+    is_free |= producers[i].in_flight < options.depth;
+  double left = is_free ? started + (submitted + 1) / options.rate - now() : LONG_WAIT_S;
+  left = left < 0 ? 0 : left < LONG_WAIT_S ? left : LONG_WAIT_S;
+  struct timespec timeout = {left, (left - (long)left) * 1e9};
+  struct pollfd any = {.fd = epoll_fd, .events = POLLIN};
+  ppoll(&any, 1, &timeout, NULL);
+}
+
 static int is_over(void) {
   return is_closing && answered == submitted && (!options.consumers || completed >= submitted);
 }
@@ -231,7 +252,8 @@ static void run(void) {
     if (is_over() && phase == MEASURING) return;
     if (is_over()) begin_phase();
     flush_dirty();
-    int n = epoll_wait(epoll_fd, events, EVENTS, options.rate ? 1 : 3000);
+    if (options.rate && phase) await_due();
+    int n = epoll_wait(epoll_fd, events, EVENTS, options.rate && phase ? 0 : 1000 * LONG_WAIT_S);
     /* Not "nothing was heard": an idle worker hears from the server, job or no job. */
     if (answered + completed + ready_count != progress) {
       progress = answered + completed + ready_count;
@@ -257,8 +279,9 @@ static int by_size(const void *a, const void *b) {
 }
 
 static void usage(void) {
-  die("usage: load PROTOCOL PORT PRODUCERS CONSUMERS [jobs=N] [seconds=S] [warm-up=S] [pid=N] [rate=N]\n"
-      "       [depth=N] [slots=N] [payload=BYTES] [queue=NAME] [worker-port=PORT] [silent=1]");
+  die("usage: load PROTOCOL PORT PRODUCERS CONSUMERS [jobs=N] [seconds=S] [warm-up=S] [pid=N]\n"
+      "       [rate=N] [depth=N] [slots=N] [payload=BYTES] [queue=NAME]\n"
+      "       [worker-port=PORT] [silent=1]");
 }
 
 static void set_option(const char *word) {
@@ -296,8 +319,14 @@ static void parse_options(int argc, char **argv) {
   if (options.payload < 0 || options.payload > PAYLOAD_MAX || strlen(options.queue) > 20) usage();
 }
 
+static void end(int signal) {
+  (void)signal;
+  is_asked_to_end = 1;
+}
+
 int main(int argc, char **argv) {
   parse_options(argc, argv);
+  signal(SIGTERM, end);
   char *letters = grown(NULL, options.payload + 1);
   memset(letters, 'x', options.payload);
   letters[options.payload] = 0;
@@ -309,9 +338,10 @@ int main(int argc, char **argv) {
   run();
 
   double took = now() - started, cpu = server_cpu() - cpu_before;
+  if (!answered) die("nothing was submitted");
   qsort(latency, answered, sizeof *latency, by_size);
-  printf("jobs=%ld jobs_per_s=%.1f p50_ms=%.3f p99_ms=%.3f cpu_us=%.2f unanswered=%ld\n", submitted,
-         submitted / took, latency[answered / 2] * 1e3, latency[(long)(answered * .99)] * 1e3,
-         cpu / submitted * 1e6, unanswered);
+  printf("jobs=%ld jobs_per_s=%.1f p50_ms=%.3f p99_ms=%.3f cpu_us=%.2f unanswered=%ld\n",
+         submitted, submitted / took, latency[answered / 2] * 1e3,
+         latency[(long)(answered * .99)] * 1e3, cpu / submitted * 1e6, unanswered);
   return 0;
 }

@@ -68,7 +68,8 @@ static void greeted(conn *c) {
 static void work(conn *c, int type, const char *id, long len) {
   char header[HEADER_MAX];
   int id_len = len > 0 ? 1 + (id[0] & 0x1f) : 0, at = begin(header, 3, type == JOB ? RESULT : type);
-  if (id_len < 1 || id_len > 24 || id_len > len || (id[0] & 0xe0) != 0x40) die("a worker's id is odd");
+  if (id_len < 1 || id_len > 24 || id_len > len || (id[0] & 0xe0) != 0x40)
+    die("a worker's id is odd");
   memcpy(header + at, id, id_len);
   if (type != JOB && type != HEARTBEAT) die("a worker was sent away");
   put_request(c, header, at + id_len, 0);

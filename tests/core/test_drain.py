@@ -13,6 +13,13 @@ def told(changes: Changes) -> dict[str, list[int]]:
     return {name: ids(jobs) for name in names if (jobs := getattr(changes, name))}
 
 
+def test_the_next_job_has_the_id_that_was_foretold() -> None:
+    bench = Bench()
+    bench.submit_many(3)
+    foretold = bench.broker.next_id()
+    assert bench.submit().id == foretold
+
+
 def test_a_job_that_came_and_went_between_two_drains_costs_nothing() -> None:
     bench = Bench()
     worker = bench.worker()
@@ -107,6 +114,7 @@ def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
     bench = Bench()
     bench.submit(body=b"x" * 100)
     bench.submit(body=b"x" * 50)
+    bench.submit(body=b"x" * 7, durable=False)  # waits for no disk
     assert bench.broker.pending_bytes == 150
     bench.broker.drain()
     assert bench.broker.pending_bytes == 0

@@ -26,6 +26,16 @@ def test_jobs_fall_due_in_order_of_time_and_never_before_it() -> None:
     assert (waiting.size, waiting.next_at()) == (1, 30)
 
 
+def test_each_queue_has_an_earliest_moment() -> None:
+    waiting = Waiting()
+    for job_id, run_at in ((1, 30), (2, 10), (3, 20)):
+        waiting.add(job(job_id, run_at))
+    other = job(4, 40)
+    other.queue = "other"
+    waiting.add(other)
+    assert waiting.earliest() == {"q": 10, "other": 40}
+
+
 def test_at_most_so_many_fall_due_at_once() -> None:
     waiting = Waiting()
     for job_id in range(5):

@@ -47,7 +47,7 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == default_listeners()
+    assert settings.listeners == default_listeners(settings.data)
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
     assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)
@@ -132,6 +132,9 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
     limits = load({}, HOME, path).limits
     assert (limits.handshake_ms, limits.window_jobs, limits.ballast_bytes) == (2_000, 5, 0)
     assert variable_of("limits.window_jobs") == "FRANCA_LIMITS__WINDOW_JOBS"
+    path = written(tmp_path, "[memodb]\nheartbeat_ms = '5s'\nshare_bytes = '1MiB'")
+    memodb = load({}, HOME | {"FRANCA_MEMODB__SHARE_JOBS": "7"}, path).memodb
+    assert (memodb.heartbeat_ms, memodb.share_bytes, memodb.share_jobs) == (5_000, 1 << 20, 7)
 
 
 # -- what is refused --------------------------------------------------------------------------

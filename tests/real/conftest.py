@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from tests.real import emq as eventmq
 from tests.real.kit import NODE, Stage
 
 
@@ -23,6 +24,14 @@ def stage(tmp_path: Path, find_node: Callable[[], str]) -> Iterator[Stage]:
     """Servers and programs that end with the test."""
     with ExitStack() as stack:
         yield Stage(tmp_path, stack, find_node)
+
+
+@pytest.fixture
+def emq(tmp_path: Path) -> Iterator[eventmq.EmqStage]:
+    """Brokers and peers of `eventmq` that end with the test."""
+    peers = eventmq.install()
+    with ExitStack() as stack:
+        yield eventmq.EmqStage(tmp_path, stack, peers)
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pynng
 import pytest
+import trustme
 
-from tests.real.memo import PATIENCE_MS, Worker, run
+from tests.real.cable import Cable
+from tests.real.kit import Stage, TlsServer, eventually
+from tests.real.memo import (
+    DISCONNECT,
+    HEARTBEAT,
+    JOB,
+    PATIENCE_MS,
+    READY,
+    RESULT,
+    VERSION,
+    Worker,
+    decode,
+    encode,
+    run,
+)
 from tests.support.memodb import MemoDB
-from tests.support.server import Server
+from tests.support.server import HOST, Server
 
 SMALL, MIDDLE, LARGE = 32, 64 * 1024, 8 * 1024 * 1024
+QUICK = {"FRANCA_MEMODB__HEARTBEAT_MS": "300", "FRANCA_MEMODB__START_MS": "300"}
 
 
 @pytest.fixture
@@ -20,21 +42,55 @@ def server(tmp_path: Path) -> Server:
     return Server(tmp_path / "data", speaks=("memodb",))
 
 
+@pytest.fixture
+def quick(tmp_path: Path) -> Server:
+    """A server that is soon out of patience."""
+    return Server(tmp_path / "data", speaks=("memodb",), env=QUICK)
+
+
 def address(server: Server) -> str:
-    return f"tcp://127.0.0.1:{server.ports['memodb']}"
+    return f"tcp://{HOST}:{server.ports['memodb']}"
+
+
+def client_of(where: str, **options: Any) -> pynng.Req0:
+    return pynng.Req0(dial=where, recv_timeout=PATIENCE_MS, **options)
+
+
+def payload_of(number: int, size: int) -> bytes:
+    return hashlib.shake_128(b"%d" % number).digest(size)
+
+
+def backwards(body: bytes) -> bytes:
+    return body[::-1]
+
+
+class Gate:
+    """Work that waits until it is let through; `entered` says that it has begun."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, body: bytes) -> bytes:
+        self.entered.set()
+        assert self.open.wait(PATIENCE_MS / 1000)
+        return backwards(body)
+
+
+# -- what is served -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, SMALL, MIDDLE, LARGE])
 def test_a_job_of_any_size_goes_to_a_worker_and_its_result_comes_back(
     server: Server, size: int
 ) -> None:
-    payload = hashlib.shake_128(b"%d" % size).digest(size)
+    payload = payload_of(1, size)
     with (
         server,
-        Worker(address(server), ["alive.tv"], lambda body: body[::-1]) as worker,
-        pynng.Req0(dial=address(server), recv_timeout=PATIENCE_MS) as client,
+        Worker(address(server), ["alive.tv"], backwards) as worker,
+        client_of(address(server)) as client,
     ):
-        assert run(client, "alive.tv", payload) == payload[::-1]
+        assert run(client, "alive.tv", payload) == backwards(payload)
         assert worker.ran == [payload]
 
 
@@ -46,3 +102,372 @@ def test_a_peer_of_few_lines_is_served_too(server: Server) -> None:
         MemoDB(server.ports["memodb"]) as client,
     ):
         assert client.run("echo", b"said") == b"said"
+
+
+def test_a_unix_socket_is_spoken_to_as_nng_does(tmp_path: Path) -> None:
+    path = tmp_path / "memodb.sock"
+    with (
+        Server(tmp_path / "data", speaks=("memodb",), extra_args=["--memodb", f"ipc://{path}"]),
+        Worker(f"ipc://{path}", ["s"], backwards),
+        client_of(f"ipc://{path}") as client,
+        MemoDB(str(path)) as witness,
+    ):
+        for size in (SMALL, MIDDLE, LARGE):
+            payload = payload_of(size, size)
+            assert run(client, "s", payload) == backwards(payload)
+        assert witness.run("s", b"abc") == b"cba"
+
+
+def test_ipv6_is_listened_on(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6 loopback address")
+        port = probe.getsockname()[1]
+    where = f"tcp://[::1]:{port}"
+    with (
+        Server(tmp_path / "data", speaks=("memodb",), extra_args=["--memodb", f"[::1]:{port}"]),
+        Worker(where, ["s"], backwards),
+        client_of(where) as client,
+    ):
+        assert run(client, "s", b"abc") == b"cba"
+
+
+def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) -> None:
+    config = pynng.TLSConfig(
+        pynng.TLSConfig.MODE_CLIENT,
+        server_name="localhost",
+        ca_string=ca.cert_pem.bytes().decode(),
+    )
+    data = tmp_path / "data"
+    with (
+        TlsServer(data, speaks=("memodb",), extra_args=stage.certificate(ca)) as server,
+        pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as worker,
+        pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as client,
+    ):
+        for peer in (worker, client):
+            peer.dial(f"tls+tcp://localhost:{server.ports['memodb']}", block=True)
+        worker.send(encode(READY, b"", ["s"]))
+        payload = payload_of(1, LARGE)
+        client.send(encode(JOB, b"", "s", 20_000, payload=payload))
+        header, found = decode(worker.recv())
+        assert found == payload
+        worker.send(encode(RESULT, header[2], payload=b"over TLS"))
+        assert decode(client.recv()) == ([VERSION, RESULT, b""], b"over TLS")
+
+
+# -- many ------------------------------------------------------------------------------------------
+
+
+async def work(context: Any, services: list[str], ran: list[bytes]) -> None:
+    """A worker, until it is cancelled."""
+    await context.asend(encode(READY, b"", services))
+    while True:
+        header, payload = decode(await context.arecv())
+        if header[1] == JOB:
+            ran.append(payload)
+            await context.asend(encode(RESULT, header[2], payload=backwards(payload)))
+        elif header[1] == HEARTBEAT:
+            await context.asend(encode(HEARTBEAT, header[2]))
+        else:
+            await context.asend(encode(READY, b"", services))
+
+
+async def ask(context: Any, service: str, payload: bytes, timeout_ms: int = 60_000) -> bytes:
+    await context.asend(encode(JOB, b"", service, timeout_ms, payload=payload))
+    header, found = decode(await context.arecv())
+    assert header == [VERSION, RESULT, b""]
+    return found
+
+
+async def through(
+    workers: list[Any], clients: list[Any], sizes: Callable[[int], int], rounds: int
+) -> list[bytes]:
+    """Every client has its jobs done, one after the other; what the workers ran."""
+    ran: list[bytes] = []
+    serving = [asyncio.create_task(work(context, ["s"], ran)) for context in workers]
+
+    async def use(number: int, client: Any) -> None:
+        for n in range(rounds):
+            payload = payload_of(number * rounds + n, sizes(number * rounds + n))
+            assert await ask(client, "s", payload) == backwards(payload)
+
+    async with asyncio.timeout(PATIENCE_MS / 1000 * 3):
+        await asyncio.gather(*(use(n, client) for n, client in enumerate(clients)))
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
+    return ran
+
+
+def test_three_hundred_contexts_wait_on_one_socket_and_each_gets_its_own_answer(
+    server: Server,
+) -> None:
+    async def scene() -> None:
+        with client_of(address(server)) as far, client_of(address(server)) as near:
+            workers = [far.new_context() for _ in range(300)]
+            clients = [near.new_context() for _ in range(300)]
+            ran = await through(workers, clients, lambda n: SMALL, rounds=3)
+            assert len(ran) == len(set(ran)) == 900
+
+    with server:
+        asyncio.run(scene())
+
+
+def test_three_hundred_requests_wait_on_one_socket_until_a_worker_comes(server: Server) -> None:
+    async def scene() -> None:
+        with client_of(address(server)) as far, client_of(address(server)) as near:
+            asking = [
+                asyncio.create_task(ask(near.new_context(), "s", b"%d" % n)) for n in range(300)
+            ]
+            await asyncio.sleep(0.5)
+            ran: list[bytes] = []
+            serving = asyncio.create_task(work(far.new_context(), ["s"], ran))
+            async with asyncio.timeout(PATIENCE_MS / 1000):
+                answers = await asyncio.gather(*asking)
+            assert answers == [backwards(b"%d" % n) for n in range(300)]
+            serving.cancel()
+
+    with server:
+        asyncio.run(scene())
+
+
+def test_two_hundred_clients_and_two_hundred_workers_on_their_own_sockets(server: Server) -> None:
+    async def scene() -> None:
+        sockets = [client_of(address(server)) for _ in range(400)]
+        try:
+            ran = await through(
+                sockets[:200], sockets[200:], lambda n: MIDDLE if n % 10 == 0 else SMALL, rounds=3
+            )
+            assert len(ran) == len(set(ran)) == 600
+        finally:
+            for one in sockets:
+                one.close()
+
+    with server:
+        asyncio.run(scene())
+
+
+def test_large_jobs_of_many_contexts_pass_through_two_connections(server: Server) -> None:
+    """More of them at once than either connection could hold unsent."""
+
+    async def scene() -> None:
+        with client_of(address(server)) as far, client_of(address(server)) as near:
+            workers = [far.new_context() for _ in range(8)]
+            clients = [near.new_context() for _ in range(12)]
+            ran = await through(workers, clients, lambda n: LARGE, rounds=1)
+            assert len(ran) == 12
+
+    with server:
+        asyncio.run(scene())
+        assert server.running
+
+
+# -- the same request again --------------------------------------------------------------------
+
+
+def test_a_request_that_nng_sends_again_is_run_once(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        Worker(address(server), ["s"], gate) as worker,
+        Worker(address(server), ["s"], backwards) as other,
+        client_of(address(server), resend_time=200) as client,
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"slow"))
+        first = worker if gate.entered.wait(1) else other
+        # NNG looks at its timer once a second: let it send again, and more than once.
+        time.sleep(3.5)
+        gate.open.set()
+        assert decode(client.recv())[1] == b"wols"
+        time.sleep(0.2)
+        assert worker.ran + other.ran == [b"slow"]
+        assert first.ran == [b"slow"]
+
+
+def test_a_request_that_comes_again_over_a_new_connection_joins_its_job(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        Cable(server.ports["memodb"]) as cable,
+        Worker(address(server), ["s"], gate) as worker,
+        client_of(f"tcp://{HOST}:{cable.port}") as client,
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"once"))
+        assert gate.entered.wait(10)
+        for _ in range(3):
+            cable.cut()
+            time.sleep(0.4)
+        gate.open.set()
+        assert decode(client.recv())[1] == b"ecno"
+        assert worker.ran == [b"once"]
+
+
+def test_a_reply_that_was_lost_on_the_way_is_given_again(server: Server) -> None:
+    with (
+        server,
+        Cable(server.ports["memodb"]) as cable,
+        Worker(address(server), ["s"], backwards) as worker,
+        client_of(f"tcp://{HOST}:{cable.port}") as client,
+    ):
+        assert run(client, "s", b"first") == b"tsrif"
+        cable.lose_replies()
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"once"))
+        eventually(lambda: len(worker.ran) == 2, "the job that was run")
+        time.sleep(0.2)
+        cable.heal()
+        assert decode(client.recv())[1] == b"ecno"
+        assert worker.ran == [b"first", b"once"]
+
+
+# -- workers that are gone ----------------------------------------------------------------------
+
+
+def test_a_job_whose_worker_is_lost_goes_to_another_at_once(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        client_of(address(server)) as client,
+        Cable(server.ports["memodb"]) as cable,
+        Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate),
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
+        assert gate.entered.wait(10)
+        with Worker(address(server), ["s"], backwards) as other:
+            cable.cut()
+            began = time.monotonic()
+            assert decode(client.recv())[1] == b"krow"
+            assert time.monotonic() - began < 2
+            assert other.ran == [b"work"]
+        gate.open.set()
+
+
+def test_a_worker_whose_connection_broke_goes_on_with_its_id(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        client_of(address(server)) as client,
+        Cable(server.ports["memodb"]) as cable,
+        Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate) as worker,
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
+        assert gate.entered.wait(10)
+        cable.cut()
+        gate.open.set()
+        # Nobody else has the job: the result counts, and is not asked for twice.
+        assert decode(client.recv())[1] == b"krow"
+        assert run(client, "s", b"more") == b"erom"
+        assert worker.ran == [b"work", b"more"]
+        assert len(set(worker.ids)) == 1
+        assert worker.disconnects == 0
+
+
+def test_a_service_that_nobody_offers_drops_its_client_until_somebody_does(quick: Server) -> None:
+    with quick, client_of(address(quick)) as client:
+        drops: list[int] = []
+        client.add_post_pipe_remove_cb(lambda pipe: drops.append(1))
+        client.send(encode(JOB, b"", "late", 20_000, payload=b"work"))
+        eventually(lambda: len(drops) >= 2, "a client that was dropped twice")
+        with Worker(address(quick), ["late"], backwards) as worker:
+            assert decode(client.recv())[1] == b"krow"
+            assert worker.ran == [b"work"]
+
+
+def test_where_contexts_share_a_socket_nobody_is_dropped_for_another(quick: Server) -> None:
+    with quick, client_of(address(quick)) as client:
+        drops: list[int] = []
+        client.add_post_pipe_remove_cb(lambda pipe: drops.append(1))
+        waiting = [client.new_context() for _ in range(2)]
+        for n, context in enumerate(waiting):
+            context.send(encode(JOB, b"", f"late-{n}", 20_000, payload=b"%d" % n))
+        time.sleep(2)
+        assert drops == []
+        with Worker(address(quick), ["late-0", "late-1"], backwards):
+            assert [decode(context.recv())[1] for context in waiting] == [b"0", b"1"]
+
+
+def test_a_worker_over_the_jobs_time_is_taken_for_gone_and_nngs_retry_finds_another(
+    server: Server,
+) -> None:
+    gate = Gate()
+    with (
+        server,
+        client_of(address(server)) as client,
+        Worker(address(server), ["s"], gate) as slow,
+    ):
+        client.send(encode(JOB, b"", "s", 500, payload=b"work"))
+        assert gate.entered.wait(10)
+        with Worker(address(server), ["s"], backwards) as other:
+            assert decode(client.recv())[1] == b"krow"
+            assert other.ran == [b"work"]
+            gate.open.set()
+            # Its late result is not wanted; it begins anew, with a new id.
+            eventually(lambda: slow.disconnects == 1, "a slow worker that was sent away")
+        assert run(client, "s", b"more") == b"erom"
+        assert len(set(slow.ids)) == 2
+
+
+def test_a_worker_that_is_leaving_is_let_go_with_its_result(server: Server) -> None:
+    with server, client_of(address(server)) as client, client_of(address(server)) as worker:
+        worker.send(encode(READY, b"", ["s"]))
+        client.send(encode(JOB, b"", "s", 5_000, payload=b"work"))
+        header, _ = decode(worker.recv())
+        assert header == [VERSION, JOB, header[2], "s", 5_000]
+        worker.send(encode(RESULT, header[2], True, payload=b"last"))
+        assert decode(worker.recv()) == ([VERSION, DISCONNECT, header[2]], b"")
+        assert decode(client.recv()) == ([VERSION, RESULT, b""], b"last")
+
+
+def test_a_worker_that_waits_is_asked_for_signs_of_life(quick: Server) -> None:
+    with (
+        quick,
+        Worker(address(quick), ["s"], backwards) as worker,
+        client_of(address(quick)) as client,
+    ):
+        eventually(lambda: worker.beats >= 3, "a worker that beats")
+        assert run(client, "s", b"work") == b"krow"
+
+
+# -- the server itself ---------------------------------------------------------------------------
+
+
+def test_workers_and_a_waiting_client_find_the_server_again_after_kill_9(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        Worker(address(server), ["s"], gate) as busy,
+        Worker(address(server), ["t"], backwards) as idle,
+        client_of(address(server)) as client,
+        client_of(address(server)) as second,
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
+        assert gate.entered.wait(10)
+        assert run(second, "t", b"before") == b"erofeb"
+        server.restart()
+        # The idle worker's last request was a RESULT of another run of the server.
+        assert run(second, "t", b"after") == b"retfa"
+        assert idle.disconnects == 1
+        gate.open.set()
+        assert decode(client.recv())[1] == b"krow"
+        assert busy.disconnects == 1
+        assert set(busy.ran) == {b"work"}
+
+
+def test_a_server_that_is_told_to_stop_lets_running_jobs_end(server: Server) -> None:
+    gate = Gate()
+    with (
+        server,
+        Worker(address(server), ["s"], gate),
+        client_of(address(server)) as client,
+    ):
+        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
+        assert gate.entered.wait(10)
+        stopping = threading.Thread(target=server.terminate)
+        stopping.start()
+        time.sleep(0.3)
+        assert server.running
+        gate.open.set()
+        assert decode(client.recv())[1] == b"krow"
+        stopping.join(5)
+        assert not server.running

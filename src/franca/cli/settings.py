@@ -23,6 +23,7 @@ _HELP = {
     "faktory.password_file": "A file with the password that clients must know.",
     "gearman.wakeup": "How many sleeping workers are woken for each job; 0 is all of them.",
     "gearman.job_retries": "How often a job is run again whose worker was lost; -1: no limit.",
+    "periodic.auth_file": "Who may use which functions over Periodic, a line each.",
     "tls.certificate": "The certificate for tls:// listeners (PEM).",
     "tls.key": "Its private key (PEM).",
     "tls.client_ca": "Ask clients for a certificate of this authority (PEM).",

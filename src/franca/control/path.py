@@ -16,9 +16,9 @@ class PathTooLong(OSError):
 
 
 @contextlib.contextmanager
-def reachable(directory: str) -> Iterator[str]:
+def reachable(directory: str, name: str = NAME) -> Iterator[str]:
     """The socket's path in a form that fits. Valid inside the block only."""
-    path = os.path.join(directory, NAME)
+    path = os.path.join(directory, name)
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield path
         return
@@ -27,6 +27,6 @@ def reachable(directory: str) -> Iterator[str]:
     # On Linux an open directory has a short name too.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{descriptor}/{NAME}"
+        yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)

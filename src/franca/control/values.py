@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Reader = Callable[[object], object]
 
@@ -30,6 +31,8 @@ class Address(Struct, frozen=True):
     port: int = 0
     path: str = ""
     tls: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    """What was written behind a question mark, for protocols that know such words."""
 
     def __str__(self) -> str:
         if self.path:
@@ -136,7 +139,15 @@ def one_of(*words: str) -> Reader:
 
 
 def read_address(text: str) -> Address:
-    """`host:port`, `[v6]:port`, `:port` (all), a path or `unix:PATH`; with a scheme or without."""
+    """`host:port`, `[v6]:port`, `:port` (all), a path or `unix:PATH`; with a scheme or without.
+
+    Behind it there may be options: `?name=value&name=value`.
+    """
+    text, _, query = text.partition("?")
+    if query:
+        words = [word.partition("=") for word in query.split("&")]
+        options = tuple((name, value.lower()) for name, _, value in words)
+        return replace(read_address(text), options=options)
     scheme, separator, rest = text.partition("://")
     if text.startswith("unix:"):
         return _at_path(text.removeprefix("unix:").removeprefix("//"), text)

@@ -189,6 +189,8 @@ class Broker(Life):
                 raise TooMuch("too many jobs are waited for; try again when some are done")
             self.fleeting_at = now
             self.fleeting_bytes = room
+        else:
+            self.pending_bytes += len(new.body)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -205,7 +207,6 @@ class Broker(Life):
         queue = self.queues.get(new.queue)
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
-        self.pending_bytes += len(new.body)
         if running is not None:
             self._inherit(job, running)
         else:

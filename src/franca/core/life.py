@@ -200,7 +200,7 @@ class Life(Lines):
             job.progress = data
         event = Progressed(job, kind, data)
         for session, times in self._watchers.get(job.id, {}).items():
-            self.events.extend((session, event) for _ in range(times))
+            self.events += [(session, event)] * times
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
@@ -305,10 +305,10 @@ class Life(Lines):
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell those who watch a job that it has ended, once for each watch."""
+        event = Finished(job, job.state, job.result, failure)
         for session, times in self._watchers.pop(job.id, {}).items():
             session.watches.pop(job.id, None)
-            event = Finished(job, job.state, job.result, failure)
-            self.events.extend((session, event) for _ in range(times))
+            self.events += [(session, event)] * times
 
     # -- heirs ----------------------------------------------------------------------------
 

@@ -80,6 +80,14 @@ class Waiting:
             heappop(self._heap)
         return None
 
+    def earliest(self) -> dict[str, Millis]:
+        """By queue, when the next of its jobs in memory falls due. Looks at each of them."""
+        found: dict[str, Millis] = {}
+        for job in self._jobs.values():
+            if job.run_at < found.get(job.queue, job.run_at + 1):
+                found[job.queue] = job.run_at
+        return found
+
     def clear(self) -> None:
         """Forget everything, the tail too."""
         self._jobs.clear()

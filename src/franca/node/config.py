@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from franca.control.values import (
     Address,
@@ -30,16 +31,26 @@ from franca.control.values import (
     whole_number,
 )
 from franca.core.limits import Limits
+from franca.protocols.memodb.settings import MemoDBSettings
 
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
     "gearman": ("127.0.0.1:4730",),
+    "periodic": ("127.0.0.1:5000", "unix:{data}/periodic.sock"),
     "memodb": ("127.0.0.1:12703",),
     "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
     "eventmq_publish": ("127.0.0.1:47298",),
     "eventmq_subscribe": ("127.0.0.1:47299",),
 }
-"""Every protocol, and where it listens unless told otherwise."""
+"""Every protocol, and where it listens unless told otherwise. {data} is the data directory."""
+
+ADDRESS_OPTIONS: dict[str, dict[str, Reader]] = {
+    "periodic": {
+        "dialect": one_of("auto", "doc", "text", "bin", "crc"),
+        "confirm": one_of("modern", "old"),
+    },
+}
+"""What may be said behind the address of a listener, as in `127.0.0.1:5001?dialect=doc`."""
 
 PREFIX = "FRANCA_"
 HIDDEN = "***"
@@ -105,6 +116,15 @@ class GearmanOptions(Struct, frozen=True):
     admin: str = "loopback"
 
 
+class PeriodicOptions(Struct, frozen=True):
+    """What only the Periodic listeners need to know; an address may say the first two itself."""
+
+    dialect: str = "auto"
+    confirm: str = "modern"
+    submit_while_running: str = "keep"
+    auth_file: str = ""
+
+
 class Shown(Struct, frozen=True):
     """One setting as `franca config show` prints it, secrets hidden."""
 
@@ -113,9 +133,12 @@ class Shown(Struct, frozen=True):
     source: str
 
 
-def default_listeners() -> dict[str, tuple[Address, ...]]:
-    """Where each protocol listens unless told otherwise."""
-    return {name: read_addresses(texts) for name, texts in LISTENERS.items()}
+def default_listeners(data: str = "") -> dict[str, tuple[Address, ...]]:
+    """Where each protocol listens unless told otherwise; in no data directory unless it is told."""
+    return {
+        name: read_addresses([t.replace("{data}", data) for t in texts if data or "{" not in t])
+        for name, texts in LISTENERS.items()
+    }
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -128,6 +151,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     tls: Tls = Tls()
     faktory: FaktoryOptions = FaktoryOptions()
     gearman: GearmanOptions = GearmanOptions()
+    memodb: MemoDBSettings = MemoDBSettings()
+    periodic: PeriodicOptions = PeriodicOptions()
     limits: Limits = Limits()
     stop_grace_ms: int = 10_000
     remote_shutdown: str = "loopback"
@@ -153,6 +178,7 @@ class Key(Struct, frozen=True):
 def keys() -> dict[str, Key]:
     """Every setting there is, in the order in which they are shown."""
     limits = msgspec.structs.asdict(Limits())
+    memodb = msgspec.structs.asdict(MemoDBSettings())
     table = [
         Key("data", read_text, "", "--data"),
         Key("store", read_store, "sqlite:", "--store"),
@@ -165,6 +191,11 @@ def keys() -> dict[str, Key]:
         Key("gearman.job_retries", whole_number(-1, 255), -1, "--gearman-job-retries"),
         Key("gearman.on_timeout", one_of("requeue", "fail"), "requeue"),
         Key("gearman.admin", one_of("loopback", "all", "off"), "loopback"),
+        *(Key(f"memodb.{name}", _reader_of_limit(name), value) for name, value in memodb.items()),
+        Key("periodic.dialect", ADDRESS_OPTIONS["periodic"]["dialect"], "auto"),
+        Key("periodic.confirm", ADDRESS_OPTIONS["periodic"]["confirm"], "modern"),
+        Key("periodic.submit_while_running", one_of("keep", "drop"), "keep"),
+        Key("periodic.auth_file", read_text, "", "--periodic-auth-file"),
         Key("tls.certificate", read_text, "", "--tls-cert"),
         Key("tls.key", read_text, "", "--tls-key"),
         Key("tls.client_ca", read_text, "", "--tls-client-ca"),
@@ -323,6 +354,12 @@ def _of_originals(env: Mapping[str, str]) -> Layer:
     if port:
         host = LISTENERS["gearman"][0].rpartition(":")[0]
         layer["gearman.listen"] = (f"{host}:{port}", "environment GEARMAND_PORT")
+    address = env.get("PERIODIC_PORT", "")
+    if address:
+        # A number is a port; the original's tools also take an address here.
+        host = LISTENERS["periodic"][0].rpartition(":")[0]
+        text = f"{host}:{address}" if address.isdigit() else address
+        layer["periodic.listen"] = (text, "environment PERIODIC_PORT")
     password = env.get("FAKTORY_PASSWORD", "")
     if password:
         # As the original: a value that begins with a slash is the path of a file.
@@ -390,11 +427,17 @@ def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) 
     whole: dict[str, object] = {name: value for name, value in values.items() if "." not in name}
     whole["data"] = _absolute(str(whole["data"]), env)
     whole["stop_grace_ms"] = whole.pop("stop_grace")
-    whole["listeners"] = {name: values[f"{name}.listen"] for name in LISTENERS}
+    listeners = {name: values[f"{name}.listen"] for name in LISTENERS}
+    whole["listeners"] = _in_data(listeners, str(whole["data"]))  # type: ignore[arg-type]
     whole["tls"] = msgspec.convert(tls, Tls)
     whole["limits"] = msgspec.convert(part("limits"), Limits)
     gearman = {name: value for name, value in part("gearman").items() if name != "listen"}
     whole["gearman"] = msgspec.convert(gearman, GearmanOptions)
+    memodb = {name: value for name, value in part("memodb").items() if name != "listen"}
+    whole["memodb"] = msgspec.convert(memodb, MemoDBSettings)
+    periodic = {name: value for name, value in part("periodic").items() if name != "listen"}
+    periodic["auth_file"] = periodic["auth_file"] and _absolute(str(periodic["auth_file"]), env)
+    whole["periodic"] = msgspec.convert(periodic, PeriodicOptions)
     whole["faktory"] = FaktoryOptions(Secret(password), bool(faktory["allow_v1_passwords"]))
     apart: dict[str, object] = {"data": whole["data"]}
     if merged["faktory.password"][0]:
@@ -403,6 +446,16 @@ def _build(values: Mapping[str, object], merged: Layer, env: Mapping[str, str]) 
         Shown(name, apart.get(name, raw), source) for name, (raw, source) in merged.items()
     )
     return msgspec.convert(whole, Settings)
+
+
+def _in_data(
+    listeners: Mapping[str, tuple[Address, ...]], data: str
+) -> dict[str, tuple[Address, ...]]:
+    """The listeners, those whose sockets lie in the data directory at their full paths."""
+    return {
+        name: tuple(replace(a, path=a.path.replace("{data}", data)) for a in addresses)
+        for name, addresses in listeners.items()
+    }
 
 
 def _password_in(path: str, source: str) -> str:
@@ -432,15 +485,33 @@ def _check(settings: Settings) -> None:
     secured = [a for addresses in settings.listeners.values() for a in addresses if a.tls]
     if secured and not tls.certificate:
         raise ConfigError(f"{secured[0]} needs a certificate: --tls-cert and --tls-key")
+    for protocol, addresses in settings.listeners.items():
+        for address in addresses:
+            _check_options(protocol, address)
     if settings.limits.frame_bytes_max < settings.limits.body_bytes_max:
         raise ConfigError("limits.frame_bytes_max must not be below limits.body_bytes_max")
     if settings.limits.output_hard_bytes < settings.limits.output_soft_bytes:
         raise ConfigError("limits.output_hard_bytes must not be below limits.output_soft_bytes")
 
 
+def _check_options(protocol: str, address: Address) -> None:
+    known = ADDRESS_OPTIONS.get(protocol, {})
+    for name, value in address.options:
+        if name not in known:
+            hint = f"; it knows {', '.join(known)}" if known else ""
+            raise ConfigError(f"--{protocol} {address} has no option {name!r}{hint}")
+        try:
+            known[name](value)
+        except ValueError as error:
+            raise ConfigError(f"--{protocol} {address}: {name}: {error}") from None
+
+
 def open_binds(settings: Settings) -> list[tuple[str, Address]]:
     """The listeners that other machines can reach and that ask nobody for a proof of who he is."""
-    secrets = {"faktory": settings.faktory.password}
+    secrets: dict[str, object] = {
+        "faktory": settings.faktory.password,
+        "periodic": settings.periodic.auth_file,
+    }
     return [
         (protocol, address)
         for protocol, addresses in settings.listeners.items()

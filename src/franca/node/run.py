@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import faulthandler
 import gc
 import os
 import resource
 import secrets
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +20,7 @@ from random import Random, SystemRandom
 from msgspec.structs import replace
 
 from franca import __version__
+from franca.control.path import reachable
 from franca.control.server import ControlServer
 from franca.control.values import Address
 from franca.core.broker import Broker
@@ -28,6 +31,7 @@ from franca.node import log
 from franca.node.clock import SystemClock
 from franca.node.config import ConfigError, Settings, check_binds, open_binds
 from franca.node.datadir import DataDir
+from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listener import Connection
 from franca.node.node import Node, T
@@ -52,12 +56,18 @@ Announce = Callable[[list[tuple[str, str]]], None]
 StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
 
 
+LARGE_BUFFER_BYTES = 32 * 1024 * 1024
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
 def run(settings: Settings, announce: Announce | None = None) -> int:
     """Serve until told to stop; returns the exit code.
 
     `announce` is called once everything listens, with (protocol, address) of each listener.
     """
     os.umask(0o077)
+    _keep_large_buffers()
     secret = settings.faktory.password.reveal()
     logs = log.start(settings.log_format, settings.log_level, secrets=[secret] if secret else [])
     try:
@@ -76,6 +86,20 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
         return EXIT_CONFIG
     finally:
         logs.close()
+
+
+def _keep_large_buffers() -> None:
+    """Let the C library keep the memory of large bodies for the next ones.
+
+    By default it gives each back to the kernel, and every page of the next one is a fault: half of
+    what a job of several megabytes costs. Other C libraries are left as they are.
+    """
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BUFFER_BYTES)
 
 
 def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -156,7 +180,9 @@ class Server:
         gc.freeze()
         control = ControlServer(self, str(data.path), on_error=_operation_failed)
         watch = asyncio.create_task(self._watch_room(room))
+        reading = FileWatches(service for service in services.values() if service.file)
         try:
+            reading.start()
             await self._listen(services)
             await control.open()
             self._catch_signals()
@@ -166,6 +192,7 @@ class Server:
                 await self._leave()
         finally:
             watch.cancel()
+            reading.stop()
             await control.close()
             for server in self._servers:
                 server.close()
@@ -192,17 +219,19 @@ class Server:
         loop = asyncio.get_running_loop()
 
         def connect() -> Connection:
-            return Connection(self.node, name)
+            return Connection(self.node, name, str(address))
 
         tls = self._tls_context() if self._wants_tls(address) else None
         hello_s = TLS_HELLO_S if tls else None
         try:
             if address.path:
-                _clear_socket(address.path)
                 server = await loop.create_unix_server(
-                    connect, address.path, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=hello_s
+                    connect,
+                    sock=_bound(address.path),
+                    ssl=tls,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=hello_s,
                 )
-                os.chmod(address.path, 0o600)
                 shown = f"unix:{address.path}"
             else:
                 server = await loop.create_server(
@@ -376,6 +405,23 @@ def _shown(address: Address, server: asyncio.Server) -> str:
     port = server.sockets[0].getsockname()[1]
     host = address.host or "0.0.0.0"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _bound(path: str) -> socket.socket:
+    """A unix socket that nobody but the server's own user can reach, from its first moment on."""
+    _clear_socket(path)
+    directory, name = os.path.split(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with reachable(directory or ".", name) as short:
+            listening.bind(short)
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
 
 
 def _clear_socket(path: str) -> None:

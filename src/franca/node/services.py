@@ -7,6 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node import log
@@ -17,7 +19,9 @@ from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
-from franca.protocols.memodb.service import MemoDBService, MemoDBSettings
+from franca.protocols.memodb.service import MemoDBService
+from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
+from franca.protocols.periodic.talk import Listening
 
 
 class ServerFacts(Protocol):
@@ -79,13 +83,32 @@ def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     return EventmqService(broker, eventmq, rng, server.request_stop, complain)
 
 
+def _periodic(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
+    options = settings.periodic
+    usual = Listening(options.dialect, options.confirm)
+    apart = {
+        str(address): replace(usual, **dict(address.options))
+        for address in settings.listeners["periodic"]
+        if address.options
+    }
+    periodic = PeriodicSettings(
+        listening=usual,
+        listeners=apart,
+        submit_while_running=options.submit_while_running,
+        remote_shutdown=settings.remote_shutdown,
+        auth_file=options.auth_file,
+    )
+    return PeriodicService(broker, periodic, rng, server.request_stop)
+
+
 def _memodb(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:
-    return MemoDBService(broker, MemoDBSettings(), rng)
+    return MemoDBService(broker, settings.memodb, rng)
 
 
 BUILDERS: dict[str, Builder] = {
     "faktory": _faktory,
     "gearman": _gearman,
+    "periodic": _periodic,
     "memodb": _memodb,
     "eventmq": _eventmq,
 }

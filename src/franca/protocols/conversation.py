@@ -26,6 +26,8 @@ class Peer(Struct, frozen=True):
     """A unix socket or a loopback address."""
     unix: bool = False
     """A unix socket: some protocols frame their messages differently there."""
+    listener: str = ""
+    """Which of the protocol's listeners it came to, as the settings write it."""
 
 
 class Link:
@@ -42,6 +44,7 @@ class Link:
     __slots__ = (
         "_wanting",
         "after_commit",
+        "bulky",
         "carrier",
         "closed",
         "closing",
@@ -66,6 +69,7 @@ class Link:
         self.opened_at = now
         self.out: list[bytes] = []
         self.after_commit = False
+        self.bulky = False
         self.known = False
         self.full = False
         self.closing = False
@@ -79,6 +83,13 @@ class Link:
         if not out:
             self.speaking.append(self)
         out.append(data)
+
+    def write_bulk(self, *pieces: bytes) -> None:
+        """Say something so long that it must not be copied only to be said in one piece."""
+        if not self.out:
+            self.speaking.append(self)
+        self.out += pieces
+        self.bulky = True
 
     def write_after_commit(self, data: bytes) -> None:
         """Say something that must be durable first, and everything after it."""
@@ -152,6 +163,8 @@ class Service(ABC):
     """What one protocol keeps for all its links."""
 
     name: str
+    file = ""
+    """The path of a file that the service wants to have read to it, now and when it changes."""
     refusal = b""
     """What a peer is told when there are too many connections already."""
 
@@ -165,6 +178,10 @@ class Service(ABC):
     def doors(self) -> Mapping[str, Service]:
         """Further listeners of this protocol that share what it keeps, by their names."""
         return {}
+
+    def take_file(self, content: bytes) -> str:
+        """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
+        return ""
 
     def workers(self) -> list[WorkerView]:
         """The workers that this protocol knows of."""

@@ -108,13 +108,25 @@ def test_any_message_is_kept_and_handed_on_to_the_byte(body: bytes) -> None:
     assert world.worker(slots=1).take().body == body
 
 
-def test_ids_of_any_bytes_come_back_as_they_were() -> None:
+@pytest.mark.parametrize(
+    ("msgid", "shown"),
+    [
+        ("ü".encode(), "ü".encode()),
+        (b"\xff\x00\xfe", b"hex:ff00fe"),
+        (b"a\0b", b"hex:610062"),
+        (b"hex:00", b"hex:6865783a3030"),
+        (b"job:1", b"hex:6a6f623a31"),
+    ],
+)
+def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
+    msgid: bytes, shown: bytes
+) -> None:
     world = World()
     worker, client = world.worker(slots=9), world.peer()
-    for msgid in (b"\xff\x00\xfe", b"hex:00", b"job:1", b"a\0b", "ü".encode()):
+    for _ in range(2):
         client.request(msgid=msgid, headers="reply-requested")
         given = worker.take()
-        assert given.msgid == msgid
+        assert given.msgid == shown
         worker.done(given)
         begun, ended = client.heard()
         assert (begun[4], ended[5]) == (msgid, msgid)
@@ -137,10 +149,10 @@ def test_further_frames_are_handed_on() -> None:
 def test_a_request_for_a_queue_that_nobody_spoke_of_goes_to_default_under_its_own_name() -> None:
     world = World()
     worker, client = world.worker((10, "default"), slots=2), world.peer()
-    for queue in (b"nowhere", b"\xff\xfe"):
+    for queue, shown in ((b"nowhere", b"nowhere"), (b"\xff\xfe", b"default")):
         client.request(queue=queue)
         given = worker.take()
-        assert given.queue == queue
+        assert given.queue == shown
     assert {job.queue for job in world.jobs()} == {"default"}
 
 

@@ -134,6 +134,21 @@ def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times() -> None
     assert "went away" in client.replies()[-1][0]
 
 
+def test_a_message_that_is_no_call_is_made_good_twice_and_takes_nobody_with_it() -> None:
+    """A job manager drops its connection over what it cannot read, and loses all that it runs."""
+    world = World()
+    client = world.peer()
+    client.request(call(), msgid=b"innocent")
+    client.request(b"not json", msgid=b"poison")
+    for _ in range(3):
+        worker = world.worker(slots=2)
+        assert [given.msgid for given in worker.given()] == [b"innocent", b"poison"]
+        worker.hang_up()
+    innocent, poison = world.jobs()
+    assert (innocent.state, innocent.losses) == (State.READY, 0)
+    assert (poison.state, poison.losses) == (State.DEAD, 3)
+
+
 def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time() -> None:
     world = World()
     world.peer().request(call(), headers="guarantee")

@@ -334,6 +334,34 @@ def test_but_not_what_another_has_been_given_since_nor_a_failure() -> None:
     assert world.jobs() == []
 
 
+def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds() -> None:
+    """Its old connection stays open in the processes that it forked."""
+    world = World()
+    ghost, client = world.worker(slots=1), world.peer()
+    client.request(headers="reply-requested")
+    given = ghost.take()
+    world.pass_time(2_000)
+    again = world.worker()
+    again.done(given, ready=False)
+    assert world.job().state is State.LEASED  # the other was heard only just now
+    world.pass_time(3_000, again)
+    again.done(given, ready=False)
+    assert client.replies()[-1][0] == '{"value": 1}'
+    assert world.jobs() == []
+
+
+def test_but_not_what_a_worker_holds_that_was_heard_since() -> None:
+    world = World()
+    holder = world.worker(slots=1)
+    world.peer().request()
+    given = holder.take()
+    other = world.worker()
+    holder.say("HEARTBEAT", "1")
+    world.pass_time(5_000, other)
+    other.done(given, ready=False)
+    assert world.job().state is State.LEASED
+
+
 def test_a_request_that_was_never_run_cannot_be_reported() -> None:
     world = World()
     msgid = world.peer().request()

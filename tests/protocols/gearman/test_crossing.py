@@ -179,6 +179,15 @@ def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has
     assert again[2] == b"[1,2]"
 
 
+def test_what_faktory_keeps_of_a_job_is_no_reducer() -> None:
+    world = World()
+    faktory, worker = FaktoryPeer(world), world.worker("f")
+    faktory.push("x", failure={"retry_count": 1, "message": "m", "errtype": "e"})
+    [job] = world.broker.jobs.values()
+    assert job.extra
+    assert worker.ask(Packet.GRAB_JOB_ALL).number == Packet.JOB_ASSIGN_UNIQ
+
+
 def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker() -> None:
     world = World()
     faktory, worker = FaktoryPeer(world), world.worker("f")

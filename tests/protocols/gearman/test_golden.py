@@ -148,7 +148,7 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
     (
         "joined by the workload",
         submit(7, b"rev\0-\0x") * 2 + submit(7, b"rev\0-\0y"),
-        MADE * 2 + res(8, H3),
+        MADE * 2 + res(8, H2),
     ),
     ("a unique too large", submit(7, b"rev\0" + b"u" * 65 + b"\0x"),
      res(19, b"ARGUMENT_TOO_LARGE\0Unique value too large")),

@@ -89,6 +89,8 @@ def test_a_worker_that_is_too_slow_by_its_own_word_loses_the_job(said: str, ms: 
     worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
     assert worker.grab_handle() == handle
+    [job] = world.broker.jobs.values()
+    assert job.until == world.now + ms
     world.pass_time(ms - 100)
     assert client.status(handle)[1] == b"1"
     world.pass_time(1_300)

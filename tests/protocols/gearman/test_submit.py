@@ -46,6 +46,18 @@ def test_a_background_job_is_durable_before_its_handle_is_told(number: int) -> N
     assert not world.store.held
 
 
+def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_after_that() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    client.submit_bg("f")
+    worker.waited_for_commit = False
+    worker.grab_handle()
+    assert not worker.waited_for_commit
+    world.engine.received(client.link, packet(Packet.SUBMIT_JOB_BG, "f", "", "x"))
+    worker.say(Packet.GRAB_JOB)
+    assert worker.waited_for_commit
+
+
 def test_handles_have_the_form_that_clients_know_and_fit() -> None:
     world = World()
     client = world.connect()

@@ -1,7 +1,8 @@
 """What an administrator asks: STATUS, ROUTER_SHOW_WORKERS, ROUTER_SHOW_SCHEDULERS, DISCONNECT.
 
 The answers have the original's shapes. In flight is what was taken in and not finished, waiting is
-what no worker has yet, processed is what was handed to workers.
+what no worker has yet, processed is what was handed to workers. What is shown is durable: whoever
+has seen a request waiting may count on it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 def on_status(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """STATUS: how many messages are where."""
-    conversation.say(conversation.voice.report(_encode(status(conversation.service, now))))
+    conversation.report(_encode(status(conversation.service, now)))
 
 
 def on_show_workers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
@@ -44,14 +45,14 @@ def on_show_workers(conversation: EventmqConversation, frames: list[bytes], now:
         },
         "connected_queues": queues,
     }
-    conversation.say(conversation.voice.report(_encode(shown)))
+    conversation.report(_encode(shown))
 
 
 def on_show_schedulers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """ROUTER_SHOW_SCHEDULERS: who schedules besides us."""
     schedulers = conversation.service.schedulers.all
     shown = {"connected_schedulers": {m.name: {"hb": m.heard_at / 1000} for m in schedulers}}
-    conversation.say(conversation.voice.report(_encode(shown)))
+    conversation.report(_encode(shown))
 
 
 def status(service: EventmqService, now: Millis) -> dict[str, dict[str, int]]:

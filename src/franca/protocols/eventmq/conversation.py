@@ -24,7 +24,7 @@ from franca.protocols.eventmq.hands import Hands, settle_late
 from franca.protocols.eventmq.job import REQUEST_FRAMES, msgid_of
 from franca.protocols.eventmq.results import HOLDERS, result_of
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.wire import VERSIONS
+from franca.protocols.eventmq.wire import VERSION, VERSIONS
 from franca.protocols.eventmq.zmtp import message, more
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class EventmqConversation(ZmtpConversation):
     accepted = frozenset((b"DEALER", b"REQ", b"ROUTER"))
 
     def __init__(self, service: EventmqService, link: Link) -> None:
-        super().__init__(link, service.limits, service.voice.name)
+        super().__init__(link, service.limits, service.voice.name, (b"", VERSION))
         self.service = service
         self.broker = service.broker
         self.voice = service.voice
@@ -64,7 +64,7 @@ class EventmqConversation(ZmtpConversation):
         """Find the command and do it. What is no eMQP is counted and left alone."""
         if self._envelope:
             self._envelope = b""
-        if frames[0] or len(frames) < FRAMES_MIN or not frames[1].startswith(VERSIONS):
+        if len(frames) < FRAMES_MIN or frames[0] or not frames[1].startswith(VERSIONS):
             unwrapped = self._unwrap(frames)
             if unwrapped is None:
                 self.service.refuse("not an eMQP message")
@@ -140,6 +140,11 @@ class EventmqConversation(ZmtpConversation):
         """Say something that no disk can make untrue, in answer to the message at hand."""
         if not self.link.full:
             self.link.write(self._envelope + message)
+
+    def report(self, text: bytes) -> None:
+        """Answer an administrator with what must be durable first."""
+        if not self.link.full:
+            self.link.write_after_commit(self._envelope + self.voice.report(text))
 
     def go_on(self, now: Millis) -> None:
         """There is room again: take the request that waits for it, and what came behind it."""

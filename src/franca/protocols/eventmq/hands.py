@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Demand, Failure, Job, Millis, Session, State
-from franca.protocols.eventmq.job import ORIGIN, Unfit, named
+from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session, State
+from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, named, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
-from franca.protocols.eventmq.workers import Member, Members
+from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SLOTS_MAX: Final = 10_000
 EARLY_MS: Final = 250
 """How much sooner than the server a worker's clock may find that a timeout has passed."""
+GHOST_MS: Final = BEAT_EVERY_MS + 1_000
+"""A worker that lives is heard more often than this."""
 LEASED = State.LEASED
 
 
@@ -108,6 +110,19 @@ class Hands:
                 self._broker.give_back(job, self._holder, now)
             except Refused:
                 pass  # it was settled, or taken away
+        self._spare_the_innocent(now)
+
+    def _spare_the_innocent(self, now: Millis) -> None:
+        """Where a worker may have died of what it could not read, its other jobs have lost nothing.
+
+        A job manager drops its connection when it is given such a message. Without this a few of
+        them, given again and again, would bring all jobs of their neighbourhood to the dead set.
+        """
+        jobs = list(self.session.leases.values())
+        if any(map(is_suspect, jobs)):
+            for job in jobs:
+                if not is_suspect(job):
+                    self._broker.release(job, self._holder, NEVER, now)
 
     def stop(self) -> None:
         """The server stops: say goodbye, and give no more jobs."""
@@ -177,20 +192,21 @@ class Hands:
     def reply(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """A job is done, or its worker says that it failed."""
         broker = self._broker
-        job = self._held(msgid)
+        job = self._held(msgid) or self._held_by_its_ghost(msgid, now)
         if job is None:
             settle_late(broker, result, msgid, now)
             return
+        holder = job.holder
         if result in TIMED_OUT and self._has_timed_out(job, now):
-            broker.fail(job, self._holder, Failure("TimeoutError", "its timeout passed"), now)
+            broker.fail(job, holder, Failure("TimeoutError", "its timeout passed"), now)
         else:
             failure = failure_in(result, self._service.limits.error_text_chars)
             if failure is not None:
-                broker.fail(job, self._holder, failure, now)
+                broker.fail(job, holder, failure, now)
             else:
                 if job.origin != ORIGIN:
                     result = as_stranger_knows_it(result)
-                broker.finish(job, self._holder, result, now)
+                broker.finish(job, holder, result, now)
         self.member.done += 1
         if self.member.leaving and not self.session.leases:
             self._members.leave(self.member)
@@ -202,7 +218,7 @@ class Hands:
                 self._service.refuse("a REPLY to nobody knows which request")
                 return
             (job,) = self.session.leases.values()
-            msgid = self._service.renderer.msgid(job)
+            msgid = shown_msgid(job)
         self.reply(result, msgid, now)
 
     def _has_timed_out(self, job: Job, now: Millis) -> bool:
@@ -229,6 +245,19 @@ class Hands:
         for other in named(self._broker, msgid):
             if other.state is LEASED and other.holder == self._holder:
                 return other
+        return None
+
+    def _held_by_its_ghost(self, msgid: bytes, now: Millis) -> Job | None:
+        """The job of that id whose holder has been silent since before this worker came.
+
+        A job manager that starts its conversation anew reports here what it was given before,
+        while its old connection stays open in the processes that it forked. One who was heard
+        since, or only just now, is somebody else.
+        """
+        for job in named(self._broker, msgid):
+            holder = self._members.by_holder(job.holder) if job.state is LEASED else None
+            if holder is not None and holder.heard_at < min(self.member.since, now - GHOST_MS):
+                return job
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from franca.core.model import Backoff, Policy
 
@@ -23,6 +24,8 @@ REPLY_DELAY_MS: Final = 2_000
 """How much later than a job's timeout its worker, which enforces it, may say so."""
 RETRY_MS: Final = 1_000
 """How long a failed job waits for its second try; every further one doubles it."""
+WARY_LOSSES: Final = 2
+"""Losses of a message that is no call that are made good: it may be what the workers die of."""
 _KNOWN: Final = frozenset(
     (
         "reply-requested",
@@ -45,10 +48,12 @@ class Terms(Struct, gc=False):
     """What a request's headers mean.
 
     `forwarded` is what a worker is told: always in the form that job managers read, and always
-    with the wish for a reply, because that is how the broker hears that the job is done.
+    with the wish for a reply, because that is how the broker hears that the job is done. `wary` is
+    the policy of a message that is no call: a job manager that is given one dies of it.
     """
 
     policy: Policy
+    wary: Policy
     wants_result: bool
     forwarded: bytes
     timeout_ms: int = 0
@@ -155,7 +160,8 @@ class TermsReader:
             never_given_up=guaranteed,
         )
         wants_result = is_set(headers, _REPLY_REQUESTED)
-        return Terms(policy, wants_result, _forwarded(raw, headers), timeout_s * 1000)
+        wary = replace(policy, losses=WARY_LOSSES)
+        return Terms(policy, wary, wants_result, _forwarded(raw, headers), timeout_s * 1000)
 
 
 def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:

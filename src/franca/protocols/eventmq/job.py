@@ -28,6 +28,7 @@ _APART: Final = b"\0"
 """What `extra` begins with where it is more than the headers."""
 _ID_PREFIX: Final = "job:"
 _HEX_PREFIX: Final = "hex:"
+_OWN_PREFIXES: Final = (_ID_PREFIX, _HEX_PREFIX)
 
 
 class Unfit(Refused):
@@ -75,19 +76,27 @@ def name_of(msgid: bytes) -> str:
         name = msgid.decode()
     except UnicodeDecodeError:
         return _HEX_PREFIX + msgid.hex()
-    if "\0" in name or name.startswith((_HEX_PREFIX, _ID_PREFIX)):
+    if "\0" in name or name.startswith(_OWN_PREFIXES):
         return _HEX_PREFIX + msgid.hex()
     return name
 
 
 def msgid_of(job: Job) -> bytes:
-    """The id under which workers and clients know a job."""
+    """The id under which a client knows its job: its own bytes."""
     name = job.name
-    if not name:
-        return f"{_ID_PREFIX}{job.id}".encode()
     if job.origin == ORIGIN and name.startswith(_HEX_PREFIX):
         return bytes.fromhex(name[len(_HEX_PREFIX) :])
     return name.encode()
+
+
+def shown_msgid(job: Job) -> bytes:
+    """The id under which a worker knows a job. Always text: job managers die of anything else."""
+    return job.name.encode() if job.name else b"job:%d" % job.id
+
+
+def is_suspect(job: Job) -> bool:
+    """Whether a job manager may have died of this job: a message that is no call it can read."""
+    return job.origin == ORIGIN and job.media == BYTES
 
 
 def named(broker: Broker, msgid: bytes) -> list[Job]:
@@ -126,64 +135,73 @@ class Intake:
     def __init__(self, broker: Broker, terms: TermsReader) -> None:
         self._broker = broker
         self._limits: Limits = broker.limits
+        self._id_max = broker.limits.name_bytes_max // 2
+        self._kind_chars = broker.limits.name_bytes_max // 4
+        self._queues = broker.queues
         self._terms_of = terms.of
 
-    def new_job(self, frames: list[bytes]) -> tuple[NewJob, Terms]:
+    def new_job(self, frames: list[bytes], terms: Terms) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
-        if len(frames) < REQUEST_FRAMES:
-            raise Unfit("a REQUEST of too few frames")
-        _, _, _, msgid, queue_frame, headers, body, *rest = frames
+        msgid, queue_frame, headers, body = frames[3:7]
         limits = self._limits
-        if len(msgid) * 2 > limits.name_bytes_max or len(queue_frame) > limits.name_bytes_max:
-            raise Unfit(f"ids and names have at most {limits.name_bytes_max} bytes")
-        if len(body) > limits.body_bytes_max or len(headers) > HEADERS_BYTES_MAX:
-            raise Unfit(f"{len(body)} bytes, at most {limits.body_bytes_max}")
-        terms = self._terms_of(headers)
+        if (
+            len(msgid) > self._id_max
+            or len(queue_frame) > limits.name_bytes_max
+            or len(body) > limits.body_bytes_max
+            or len(headers) > HEADERS_BYTES_MAX
+        ):
+            raise Unfit(
+                f"a request has at most {limits.body_bytes_max} bytes, its id {self._id_max}, its "
+                f"queue {limits.name_bytes_max}, its headers {HEADERS_BYTES_MAX}"
+            )
+        try:
+            queue = queue_frame.decode()
+            is_known = queue in self._queues
+        except UnicodeDecodeError:
+            is_known = False
         extra = headers
-        queue = self.queue_for(queue_frame)
-        if rest or headers[:1] == _APART or queue.encode() != queue_frame:
-            if sum(map(len, rest)) > limits.body_bytes_max:
-                raise Unfit(f"more than {limits.body_bytes_max} bytes")
-            extra = _APART + _pack(Apart(headers, queue_frame, rest))
+        if not is_known or len(frames) > REQUEST_FRAMES or headers[:1] == _APART:
+            queue = queue if is_known else DEFAULT_QUEUE
+            extra = self._set_apart(frames, queue)
         kind = kind_of(body)
-        if len(kind) > limits.name_bytes_max // 4:
+        if len(kind) > self._kind_chars:
             kind = kind.encode()[: limits.name_bytes_max].decode("utf-8", "ignore")
-        return (
-            NewJob(
-                queue,
-                kind,
-                body,
-                terms.policy,
-                name_of(msgid),
-                JSON_CALL if kind else BYTES,
-                ORIGIN,
-                extra=extra,
-                digest=crc32(body),
-                once=True,
-            ),
-            terms,
+        return NewJob(
+            queue,
+            kind,
+            body,
+            terms.policy if kind else terms.wary,
+            name_of(msgid),
+            JSON_CALL if kind else BYTES,
+            ORIGIN,
+            extra=extra,
+            digest=crc32(body),
+            once=True,
         )
+
+    def _set_apart(self, frames: list[bytes], queue: str) -> bytes:
+        """What a worker must be shown of an unusual request besides its body."""
+        queue_frame, headers, more = frames[4], frames[5], frames[7:]
+        if sum(map(len, more)) > self._limits.body_bytes_max:
+            raise Unfit(f"more than {self._limits.body_bytes_max} bytes")
+        if not more and headers[:1] != _APART and queue_frame == queue.encode():
+            return headers
+        return _APART + _pack(Apart(headers, queue_frame, more))
 
     def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
         """A job without headers and without an id of its own, for those that a rule makes."""
         frames = [b"", b"", b"", b"", queue_frame, b"", body]
-        new, _ = self.new_job(frames)
+        new = self.new_job(frames, self._terms_of(b""))
         new.once = False
         return new
 
-    def queue_for(self, frame: bytes) -> str:
-        """The queue that a request for this one goes to."""
-        try:
-            name = frame.decode()
-        except UnicodeDecodeError:
-            return DEFAULT_QUEUE
-        return name if name in self._broker.queues else DEFAULT_QUEUE
-
     def submit(self, frames: list[bytes], now: Millis, session: Session) -> tuple[Job, Terms]:
         """Take in a REQUEST; whoever wants its result watches. `Refused`, and nothing happened."""
-        new, terms = self.new_job(frames)
+        if len(frames) < REQUEST_FRAMES:
+            raise Unfit("a REQUEST of too few frames")
+        terms = self._terms_of(frames[5])
         watcher = session if terms.wants_result else None
-        return self._broker.submit(new, now, watcher), terms
+        return self._broker.submit(self.new_job(frames, terms), now, watcher), terms
 
 
 # -- out -----------------------------------------------------------------------------------
@@ -202,22 +220,27 @@ class Renderer:
         extra = job.extra
         return self._terms_of(_unpack(extra[1:]).headers if extra[:1] == _APART else extra)
 
-    def msgid(self, job: Job) -> bytes:
-        """The id under which workers and clients know a job."""
-        return msgid_of(job)
-
     def request(self, job: Job) -> bytes:
         """The REQUEST that gives a worker this job."""
         if job.origin != ORIGIN:
             headers = self._terms_of(_headers_of(job)).forwarded
-            return request(msgid_of(job), job.queue.encode(), headers, _as_call(job))
+            return request(shown_msgid(job), job.queue.encode(), headers, _as_call(job))
         extra = job.extra
         if extra[:1] != _APART:
             headers = self._terms_of(extra).forwarded
-            return request(msgid_of(job), job.queue.encode(), headers, job.body)
+            return request(shown_msgid(job), job.queue.encode(), headers, job.body)
         apart = _unpack(extra[1:])
         headers = self._terms_of(apart.headers).forwarded
-        return long_request([msgid_of(job), apart.queue, headers, job.body, *apart.more])
+        queue = apart.queue if _is_text(apart.queue) else job.queue.encode()
+        return long_request([shown_msgid(job), queue, headers, job.body, *apart.more])
+
+
+def _is_text(frame: bytes) -> bool:
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def wished_queue(new: NewJob) -> str:

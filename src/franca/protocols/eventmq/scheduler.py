@@ -13,6 +13,7 @@ from hashlib import sha1
 from typing import Final
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import Millis, Schedule
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
 from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
@@ -70,7 +71,11 @@ class Scheduling:
         """
         broker = self._broker
         hasty_later = hasty and broker.refusing_new
-        broker.put_schedule(schedule, now, fire_now=hasty_later)
+        try:
+            broker.put_schedule(schedule, now, fire_now=hasty_later)
+        except Refused:
+            # Its own text repeats the line, and a log is no place for what strangers write.
+            raise Unfit("a cron line that names no moment, or no such time zone") from None
         if hasty and not hasty_later:
             if schedule.runs_left > 0:
                 schedule.runs_left -= 1

@@ -7,6 +7,7 @@ hung up on without a word.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from franca.core.errors import WireError
@@ -25,7 +26,9 @@ class ZmtpConversation(Conversation):
     socket_type: bytes
     accepted: frozenset[bytes]
 
-    def __init__(self, link: Link, limits: Limits, name: bytes) -> None:
+    def __init__(
+        self, link: Link, limits: Limits, name: bytes, usual: Sequence[bytes] = (b"",)
+    ) -> None:
         self.link = link
         self.identity = b""
         self.peer_type = b""
@@ -33,7 +36,7 @@ class ZmtpConversation(Conversation):
         self._share = limits.turn_messages
         self._greeted: Greeted | None = Greeted()
         self._greets = False
-        self._frames = Frames(limits.frame_bytes_max)
+        self._frames = Frames(limits.frame_bytes_max, usual)
 
     @abstractmethod
     def act(self, frames: list[bytes], now: Millis) -> None:
@@ -46,6 +49,9 @@ class ZmtpConversation(Conversation):
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
+        if self.holding:
+            self._frames.feed(data)
+            return False
         try:
             if self._greeted is not None:
                 return self._is_greeted(data) and self._read(b"", now)
@@ -59,9 +65,8 @@ class ZmtpConversation(Conversation):
         if data:
             frames.feed(data)
         link = self.link
+        act = self.act
         for _ in range(self._share):
-            if self.holding:
-                return False
             message = frames.next_message()
             if frames.commands:
                 self._take_commands()
@@ -69,8 +74,8 @@ class ZmtpConversation(Conversation):
                 return False
             if not link.known:
                 raise WireError("no-ready", "a message before READY")
-            self.act(message, now)
-            if link.closing:
+            act(message, now)
+            if self.holding or link.closing:
                 return False
         return frames.is_behind
 

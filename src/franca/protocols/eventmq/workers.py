@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from franca.core.model import Job, Millis
+from franca.core.model import Job, Millis, Session
 from franca.protocols.conversation import WorkerView
 from franca.protocols.eventmq.queues import Weighted
 
@@ -23,6 +23,8 @@ SILENCE_MS: Final = 10_000
 
 class Party(Protocol):
     """The conversation of a peer that INFORMed, as far as the registry needs to reach it."""
+
+    session: Session
 
     def hear(self, message: bytes) -> None:
         """Be told something, unless one does not even read."""
@@ -86,6 +88,10 @@ class Members:
     def busy(self) -> int:
         """How many of them still run jobs."""
         return sum(any(True for _ in member.party.held()) for member in self.all)
+
+    def by_holder(self, holder: str) -> Member | None:
+        """The member whose session goes by this name."""
+        return next((m for m in self.all if m.party.session.holder == holder), None)
 
     def by_name(self, name: str) -> Member | None:
         """The member that goes by this name."""

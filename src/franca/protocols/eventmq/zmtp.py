@@ -7,7 +7,7 @@ looked at again only when all of it is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from franca.core.errors import WireError
@@ -152,12 +152,29 @@ class Greeted:
 
 
 class Frames:
-    """Cuts bytes into messages and commands. `commands` piles up those that came on the way."""
+    """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
 
-    __slots__ = ("_at", "_data", "_frames", "_need", "_part", "_size_max", "commands")
+    `usual` are the frames with which nearly all messages begin: they are known at a glance.
+    """
 
-    def __init__(self, size_max: int) -> None:
+    __slots__ = (
+        "_at",
+        "_data",
+        "_frames",
+        "_need",
+        "_part",
+        "_size_max",
+        "_usual",
+        "_usual_frames",
+        "_usual_size",
+        "commands",
+    )
+
+    def __init__(self, size_max: int, usual: Sequence[bytes] = (b"",)) -> None:
         self.commands: list[bytes] = []
+        self._usual_frames = list(usual)
+        self._usual = b"".join(map(more, usual))
+        self._usual_size = len(self._usual)
         self._size_max = size_max
         self._data = b""
         self._at = 0
@@ -193,31 +210,42 @@ class Frames:
 
     def next_message(self) -> list[bytes] | None:
         """The next whole message, or None until more bytes are fed."""
-        if self._part is not None:
-            return None
         data = self._data
         at = self._at
         end = len(data)
+        if at >= end:
+            return None
         frames = self._frames
+        if not frames and data.startswith(self._usual, at):
+            frames += self._usual_frames
+            at += self._usual_size
+        append = frames.append
         while at + 1 < end:
             flags = data[at]
             start = at + 2
             if flags <= MORE:
                 stop = start + data[at + 1]
-            else:
-                if flags & LONG:
-                    start = at + _LONG_HEADER
-                    if start > end:
-                        break
-                size = self._checked_size(flags, data, at)
-                stop = start + size
+                if stop > end:
+                    break
+                append(data[start:stop])
+                at = stop
+                if not flags:
+                    self._at = at
+                    self._frames = []
+                    return frames
+                continue
+            if flags & LONG:
+                start = at + _LONG_HEADER
+                if start > end:
+                    break
+            stop = start + self._checked_size(flags, data, at)
             if stop > end:
                 break
             at = stop
             if flags & COMMAND:
                 self.commands.append(data[start:stop])
                 continue
-            frames.append(data[start:stop])
+            append(data[start:stop])
             if not flags & MORE:
                 self._at = at
                 self._frames = []

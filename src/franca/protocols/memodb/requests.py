@@ -24,11 +24,13 @@ LEASED = State.LEASED
 class Request(Struct, eq=False, gc=False):
     """One JOB of a client: the job that it became until it is answered, the reply afterwards.
 
-    `key` stands for its id and all its bytes.
+    `key` stands for its id and its bytes; for all of them, unless it is large: then `body` is
+    kept to be compared, because to hash it would hold everybody up.
     """
 
     key: int
     job: Job | None
+    body: bytes = b""
     reply: bytes = b""
     asked_at: Millis = NEVER
     answered_at: Millis = NEVER
@@ -46,7 +48,7 @@ class Requests(Conversation):
         self._bytes_max = bytes_max
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
-        self._orphans: dict[int, tuple[Request, int, Millis]] = {}
+        self._orphans: dict[int, tuple[Request, int]] = {}
 
     # -- the life of a request ------------------------------------------------------------------
 
@@ -59,7 +61,7 @@ class Requests(Conversation):
         request.answered_at = now
         answered = self._answered
         answered.append(request)
-        self.remembered_bytes += len(reply)
+        self.remembered_bytes += len(reply) + len(request.body)
         if len(answered) > self._count_max or self.remembered_bytes > self._bytes_max:
             self._forget_oldest(now)
 
@@ -72,18 +74,20 @@ class Requests(Conversation):
             or answered[0].answered_at <= over
         ):
             request = answered.popleft()
-            self.remembered_bytes -= len(request.reply)
-            del self.by_key[request.key]
+            self.remembered_bytes -= len(request.reply) + len(request.body)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     def forget(self, request: Request) -> None:
         """The request came to nothing: asked again, it is a new one."""
         if request.job is not None:
             request.job = None
-            self.by_key.pop(request.key, None)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     # -- clients that are gone --------------------------------------------------------------------
 
-    def adopt(self, request: Request, now: Millis) -> None:
+    def adopt(self, request: Request) -> None:
         """Nobody waits for a request any more. If it runs, its reply may yet be asked for."""
         job = request.job
         if job is None or job.state is not LEASED or self._broker.watchers_of(job.id) > 1:
@@ -93,7 +97,7 @@ class Requests(Conversation):
             session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
             self._session = session
         self._broker.watch(job.id, session)
-        self._orphans[job.id] = (request, job.attempts, now)
+        self._orphans[job.id] = (request, job.attempts)
 
     def release(self, job: Job, now: Millis) -> None:
         """Somebody else watches the job again."""
@@ -101,13 +105,12 @@ class Requests(Conversation):
             self._broker.unwatch(job.id, self._session, now)
 
     def sweep(self, now: Millis) -> None:
-        """Forget replies that are too old, and what runs, or waits to run again, for nobody."""
+        """Forget replies that are too old, and what is to run once more for nobody."""
         self._forget_oldest(now)
-        for request, attempts, since in list(self._orphans.values()):
+        for request, attempts in list(self._orphans.values()):
             job = request.job
             assert job is not None
-            late = now - since > self._remember_ms
-            if late or job.state is not LEASED or job.attempts != attempts:
+            if job.state is not LEASED or job.attempts != attempts:
                 self.release(job, now)
                 self.forget(request)
 

@@ -8,6 +8,7 @@ in front of the reply. Knows nothing of what a message says.
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import Struct
 from typing import Final
 
@@ -26,8 +27,6 @@ LOST: Final = -2
 LENGTH: Final = Struct(">Q")
 _OVER_IPC: Final = Struct(">BQ")
 _MESSAGE: Final = 1
-_SMALL_PIECE: Final = 16 * 1024
-_PACKED_PIECE: Final = 64 * 1024
 
 head_over_tcp = LENGTH.pack
 
@@ -52,19 +51,22 @@ def stack_end(data: bytes, at: int, end: int) -> int:
 
 
 class Parts:
-    """A message that comes in several pieces. They are joined once, when all are there.
+    """A message that comes in several pieces.
 
-    Small pieces are packed together first, so that a message in single bytes takes no more room
-    than one that comes in one go.
+    Once somebody has seen where its payload begins, that is gathered by itself: each piece is
+    copied to its place as it comes, and the whole need not be copied again. Its room is taken
+    when an eighth of it is there: what is only promised takes none.
     """
 
-    __slots__ = ("_open", "_pieces", "have", "size")
+    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.have = 0
-        self._pieces: list[bytes | bytearray] = []
-        self._open = False
+        self.glanced_at = False
+        self._head = bytearray()
+        self._body: BytesIO | None = None
+        self._body_at = 0
 
     @property
     def is_whole(self) -> bool:
@@ -76,57 +78,66 @@ class Parts:
         missing = self.size - self.have
         if len(data) > missing:
             data = data[:missing]
-        count = len(data)
-        self.have += count
-        if count >= _SMALL_PIECE:
-            self._pieces.append(data)
-            self._open = False
-        elif self._open:
-            packed = self._pieces[-1]
-            packed += data
-            self._open = len(packed) < _PACKED_PIECE
+        self.have += len(data)
+        if self._body is not None:
+            self._body.write(data)
         else:
-            self._pieces.append(bytearray(data))
-            self._open = True
-        return count
+            self._head += data
+            if self._body_at and self.have >= self.size // 8:
+                self._begin_body()
+        return len(data)
+
+    def set_body(self, at: int) -> None:
+        """The payload begins at `at`, which has come already."""
+        self._body_at = at
+
+    def _begin_body(self) -> None:
+        # Nobody else has this object, so that it is written in place, and handed out as it is.
+        self._body = BytesIO(bytes(self.size - self._body_at))
+        with memoryview(self._head) as head:
+            self._body.write(head[self._body_at :])
+        del self._head[self._body_at :]
 
     def head(self, count: int) -> bytes:
-        """The first `count` bytes, or more, or all there are."""
-        head = bytearray()
-        for piece in self._pieces:
-            head += piece[: max(count - len(head), 0)]
-            if len(head) >= count:
-                break
-        return bytes(head)
+        """The first `count` bytes, or all there are."""
+        head = bytes(self._head[:count])
+        if self._body is None:
+            return head
+        with self._body.getbuffer() as body:
+            return head + bytes(body[: count - len(head)])
 
     def rest(self, at: int) -> bytes:
-        """All bytes from `at` on, in one copy."""
-        for index, piece in enumerate(self._pieces):
-            if at < len(piece):
-                return b"".join([memoryview(piece)[at:], *self._pieces[index + 1 :]])
-            at -= len(piece)
-        return b""
+        """All bytes from `at` on; without a copy, if the payload begins there."""
+        body = b"" if self._body is None else self._body.getvalue()
+        if self._body is not None and at == self._body_at:
+            return body
+        if at > len(self._head):
+            return body[at - len(self._head) :]
+        return bytes(self._head[at:]) + body
 
 
 class Inbox:
-    """What a peer has sent and nobody has looked at yet, cut into messages."""
+    """What a peer has sent and nobody has looked at yet, cut into messages.
 
-    __slots__ = ("_buffer", "_head", "_parts", "_size_max", "_unix")
+    `parts` is the one of which only a part has come, if there is one.
+    """
+
+    __slots__ = ("_buffer", "_head", "_size_max", "_unix", "parts")
 
     def __init__(self, size_max: int, *, unix: bool) -> None:
         self._buffer = ByteBuffer()
-        self._parts: Parts | None = None
+        self.parts: Parts | None = None
         self._size_max = size_max
         self._unix = unix
         self._head = _OVER_IPC.size if unix else LENGTH.size
 
     def __len__(self) -> int:
-        parts = self._parts
+        parts = self.parts
         return len(self._buffer) + (0 if parts is None else parts.have)
 
     def feed(self, data: bytes) -> None:
         """Add bytes at the end."""
-        parts = self._parts
+        parts = self.parts
         if parts is not None and not parts.is_whole:
             taken = parts.feed(data)
             if taken == len(data):
@@ -149,11 +160,11 @@ class Inbox:
 
         A `WireError` as soon as it is plain that it is too long, or none at all.
         """
-        parts = self._parts
+        parts = self.parts
         if parts is not None:
             if not parts.is_whole:
                 return None
-            self._parts = None
+            self.parts = None
             return parts
         head = self._buffer.peek(self._head)
         if head is None:
@@ -166,6 +177,6 @@ class Inbox:
         self._buffer.take(self._head)
         message = self._buffer.take(size)
         if message is None:
-            parts = self._parts = Parts(size)
+            parts = self.parts = Parts(size)
             parts.feed(self._buffer.take(len(self._buffer)) or b"")
         return message

@@ -25,7 +25,7 @@ from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
 
 if TYPE_CHECKING:
-    from franca.protocols.memodb.conversation import MemoDBConversation
+    from franca.protocols.memodb.crew import Crew
 
 ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
@@ -61,7 +61,7 @@ class Worker(Struct, eq=False):
     id: bytes
     services: tuple[str, ...]
     session: Session
-    conversation: MemoDBConversation
+    crew: Crew
     stack: bytes
     ready: bytes
     started_at: Millis
@@ -92,7 +92,7 @@ class Workers:
     def welcome(
         self,
         services: tuple[str, ...],
-        conversation: MemoDBConversation,
+        crew: Crew,
         stack: bytes,
         said: bytes,
         now: Millis,
@@ -104,8 +104,8 @@ class Workers:
         worker = Worker(
             worker_id,
             services,
-            self._open_session(worker_id, services, conversation),
-            conversation,
+            self._open_session(worker_id, services, crew),
+            crew,
             stack,
             said,
             now,
@@ -117,11 +117,9 @@ class Workers:
         self.by_id[worker_id] = worker
         return worker
 
-    def _open_session(
-        self, worker_id: bytes, services: tuple[str, ...], conversation: MemoDBConversation
-    ) -> Session:
+    def _open_session(self, worker_id: bytes, services: tuple[str, ...], crew: Crew) -> Session:
         holder = f"memodb-{worker_id.hex()}"
-        session = self._broker.open_session(holder, OnHangUp.RETURN, conversation)
+        session = self._broker.open_session(holder, OnHangUp.RETURN, crew.conversation)
         for service in services:
             self._broker.serve(session, service)
         return session
@@ -130,7 +128,7 @@ class Workers:
         """Forget a worker; a job that it holds goes to another."""
         self.by_id.pop(worker.id, None)
         self._lost.pop(worker, None)
-        worker.conversation.let_go(worker)
+        worker.crew.let_go(worker)
         self._broker.close_session(worker.session, now)
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
@@ -143,14 +141,14 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(self, worker: Worker, conversation: MemoDBConversation) -> None:
+    def find_again(self, worker: Worker, crew: Crew) -> None:
         """A worker speaks on another connection than before."""
-        worker.conversation.let_go(worker)
-        worker.conversation = conversation
+        worker.crew.let_go(worker)
+        worker.crew = crew
         if worker.doing is LOST:
             del self._lost[worker]
-            worker.session = self._open_session(worker.id, worker.services, conversation)
-        worker.session.owner = conversation
+            worker.session = self._open_session(worker.id, worker.services, crew)
+        worker.session.owner = crew.conversation
 
     def sweep(self, now: Millis) -> None:
         """Forget those who owe a sign of life and gave none."""
@@ -168,7 +166,7 @@ class Workers:
             WorkerView(
                 name=worker.id.hex(),
                 protocol=protocol,
-                host=worker.conversation.link.peer.address,
+                host=worker.crew.link.peer.address,
                 pid=0,
                 labels=[],
                 state="running" if worker.wanted else "quiet",

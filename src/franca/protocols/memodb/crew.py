@@ -1,0 +1,292 @@
+"""The workers of one connection: what each says, and what it is answered.
+
+Each request of a worker is a demand, answered with a JOB or, when nothing comes, a HEARTBEAT.
+NNG sends a request again when it waits too long or its connection broke; such a one must be
+answered again and never be taken for the next, or one job's result would end another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from franca.core.errors import NotHeld
+from franca.core.events import Granted
+from franca.core.model import NEVER, Demand, Job, Millis, Session
+from franca.protocols.bodies import as_bytes
+from franca.protocols.memodb.kinds import ORIGIN
+from franca.protocols.memodb.messages import (
+    HEARTBEAT,
+    RESULT,
+    Header,
+    begin,
+    encode_disconnect,
+    task,
+)
+from franca.protocols.memodb.outbox import Outbox
+from franca.protocols.memodb.sp import WORD, Parts
+from franca.protocols.memodb.workers import BEATING, ID_BYTES, LOST, PARKED, WORKING, Worker
+
+if TYPE_CHECKING:
+    from franca.protocols.memodb.conversation import MemoDBConversation
+    from franca.protocols.memodb.service import MemoDBService
+
+USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
+RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
+SAID_BYTES: Final = 64
+"""How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
+FOREVER_MS: Final = 2**32 - 1
+"""The timeout that a worker is told of a job that has none."""
+
+
+class Crew:
+    """All workers that share one connection, by their sessions."""
+
+    def __init__(
+        self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
+    ) -> None:
+        self.here: dict[Session, Worker] = {}
+        self.conversation = conversation
+        self.link = conversation.link
+        self._outbox = outbox
+        self._service = service
+        self._broker = service.broker
+        self._settings = service.settings
+        self._workers = service.registry
+        self._by_id = service.registry.by_id
+        self._readies: dict[bytes, Worker] = {}
+        self._patient: list[Worker] = []
+        self._last_given: tuple[Worker, int] | None = None
+
+    # -- what workers say -------------------------------------------------------------------------
+
+    def on_ready(self, header: Header, stack: bytes, said: bytes, now: Millis) -> None:
+        """READY: a new worker, unless NNG only sent it again."""
+        worker = self._readies.get(said)
+        if worker is not None:
+            self._answer_again(worker, stack, now)
+            return
+        worker = self._workers.welcome(header.services, self, stack, said, now)
+        self.here[worker.session] = self._readies[said] = worker
+        self._want(worker, now)
+
+    def on_usual_result(
+        self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
+    ) -> None:
+        """RESULT, as workers write it, from one that was given a job on this connection."""
+        stop = at + RESULT_HEADER_BYTES
+        worker = self._by_id.get(data[stop - ID_BYTES : stop])
+        if worker is None or worker.doing is not WORKING or worker.crew is not self or stop > end:
+            self.conversation.act_on_unusual(data, start, at, end, parts, now)
+            return
+        if self._says_again(worker, data, start, at, end, parts):
+            self._answer_again(worker, data[start:at], now)
+            return
+        self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
+        self._want(worker, now)
+
+    def on_word(
+        self,
+        header: Header,
+        data: bytes,
+        start: int,
+        at: int,
+        end: int,
+        parts: Parts | None,
+        now: Millis,
+    ) -> None:
+        """RESULT, HEARTBEAT or DISCONNECT, in any way, of any worker on any connection."""
+        stack = data[start:at]
+        worker = self._by_id.get(header.id)
+        if worker is None:
+            self._outbox.say(stack, encode_disconnect(header.id), b"")
+            return
+        doing = worker.doing
+        if worker.crew is not self or doing is LOST:
+            self._workers.find_again(worker, self)
+            self.here[worker.session] = worker
+        if self._says_again(worker, data, start, at, end, parts):
+            self._answer_again(worker, stack, now)
+        elif header.op == RESULT and doing in (WORKING, LOST):
+            stop = header.end
+            self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
+            worker.leaving = worker.leaving or header.leaving
+            self._want(worker, now)
+        elif header.op == HEARTBEAT and doing is not WORKING:
+            if doing is not PARKED:
+                self._want(worker, now)
+        else:
+            self._dismiss(worker, now)
+
+    def _says_again(
+        self, worker: Worker, data: bytes, start: int, at: int, end: int, parts: Parts | None
+    ) -> bool:
+        """Whether this is the request that the worker sent last; if not, it is from now on."""
+        size = (end if parts is None else parts.size) - at
+        said = data[at - WORD : min(at + SAID_BYTES, end)]
+        if said == worker.said and size == worker.said_bytes:
+            return True
+        if worker.ready:
+            self._past_ready(worker)
+        worker.said = said
+        worker.said_bytes = size
+        worker.stack = data[start:at]
+        return False
+
+    def _finish(self, worker: Worker, result: bytes, now: Millis) -> None:
+        """The job is done; a word that comes too late changes nothing."""
+        job = worker.job
+        worker.job = None
+        if job is None:
+            return
+        try:
+            if worker.doing is WORKING:
+                self._broker.finish(job, worker.session.holder, result, now)
+            else:
+                self._broker.finish_late(job, worker.session.holder, result, now)
+        except NotHeld:
+            return
+        worker.durable = job.policy.durable
+
+    # -- what they are answered -------------------------------------------------------------------
+
+    def _want(self, worker: Worker, now: Millis) -> None:
+        """A worker asks for its next job."""
+        worker.seen_at = now
+        worker.doing = PARKED
+        if worker.leaving:
+            self._dismiss(worker, now)
+            return
+        if self._service.stopping:
+            return
+        if self.link.full:
+            self._wait_for_peer(worker)
+            return
+        demand = Demand(worker.session, worker.wanted, now + self._settings.heartbeat_ms)
+        worker.demand = demand
+        answer = self._broker.demand(demand, now)
+        if isinstance(answer, Granted):
+            self._give(worker, answer.job, now)
+
+    def on_granted(self, session: Session, event: Granted, now: Millis) -> None:
+        """A job has come for a worker that waits."""
+        worker = self.here.get(session)
+        if worker is None or worker.demand is not event.demand or self.link.closing:
+            self._broker.give_back(event.job, session.holder, now)
+        else:
+            self._give(worker, event.job, now)
+
+    def _give(self, worker: Worker, job: Job, now: Millis) -> None:
+        worker.demand = None
+        if not self._outbox.takes(len(job.body)):
+            # Its time would run while it waits to be sent: somebody else may have it.
+            self._broker.give_back(job, worker.session.holder, now)
+            self._wait_for_peer(worker)
+            return
+        worker.job = job
+        worker.doing = WORKING
+        worker.until = job.until
+        durable = worker.durable or job.policy.durable
+        worker.durable = False
+        self._say_job(worker, job, durable)
+
+    def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
+        head, body = worker.job_head + job.extra, job.body
+        if job.origin != ORIGIN:
+            head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
+            body = as_bytes(job.media, body)
+        self._outbox.say(worker.stack, head, body, durable=durable)
+        self._last_given = worker, self._outbox.count
+
+    def _wait_for_peer(self, worker: Worker) -> None:
+        """Give this worker nothing until its connection can take it."""
+        self._patient.append(worker)
+        self.link.again()
+
+    def go_on(self, now: Millis) -> None:
+        """The connection can take more."""
+        if self._patient and not self.link.full:
+            patient, self._patient = self._patient, []
+            for worker in patient:
+                idle = worker.doing is PARKED and worker.demand is None
+                if idle and worker.crew is self and worker.session.open:
+                    self._want(worker, now)
+
+    def on_unmet(self, session: Session, demand: Demand, now: Millis) -> None:
+        """No job came for a long time: does the worker still live?"""
+        worker = self.here.get(session)
+        if worker is not None and worker.demand is demand:
+            worker.demand = None
+            worker.doing = BEATING
+            worker.until = now + self._settings.heartbeat_due_ms
+            self._outbox.say(worker.stack, worker.heartbeat, b"")
+
+    def _answer_again(self, worker: Worker, stack: bytes, now: Millis) -> None:
+        """The same request as last time: who waits goes on waiting, the others hear it again."""
+        worker.stack = stack
+        worker.seen_at = now
+        job = worker.job
+        if worker.doing is LOST:
+            # Whatever it was given when its connection broke, it has not heard.
+            worker.job = None
+            self._want(worker, now)
+        elif worker.doing is BEATING:
+            self._outbox.say(stack, worker.heartbeat, b"")
+        elif worker.doing is WORKING and job is not None and job.id in worker.session.leases:
+            self._say_job(worker, job, job.policy.durable)
+
+    def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
+        """A worker's time is over, and it is taken for gone; or an operator took only its job."""
+        worker = self.here.get(session)
+        if worker is not None and worker.job is job:
+            worker.job = None
+            if worker.until and worker.until <= now:
+                self._workers.dismiss(worker, now)
+
+    def _dismiss(self, worker: Worker, now: Millis) -> None:
+        """The worker leaves, or is out of step: it may begin anew."""
+        self._workers.dismiss(worker, now)
+        self._outbox.say(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
+
+    # -- coming and going -------------------------------------------------------------------------
+
+    def hush(self, worker: Worker, *, leaving: bool) -> None:
+        """Give a worker no more jobs; one that is `leaving` is told so when it asks next."""
+        worker.wanted = ()
+        worker.leaving = leaving
+        demand = worker.demand
+        if demand is not None and demand.queues:
+            self._broker.withdraw(demand)
+            worker.demand = Demand(worker.session, (), demand.until)
+            # It ends when the other would have; the present moment decides nothing about it.
+            self._broker.demand(worker.demand, NEVER)
+
+    def stop(self) -> None:
+        """Give no more jobs. Who waits goes on waiting: an answer would make it ask again."""
+        for worker in self.here.values():
+            if worker.demand is not None:
+                self._broker.withdraw(worker.demand)
+                worker.demand = None
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        """The connection is gone: what its workers hold goes to others."""
+        self.stop()
+        if unheard and self._last_given is not None:
+            worker, count = self._last_given
+            if count == self._outbox.count and worker.job is not None:
+                try:
+                    self._broker.give_back(worker.job, worker.session.holder, now)
+                except NotHeld:
+                    pass  # it was taken from it, or it spoke on another connection
+        for worker in list(self.here.values()):
+            self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
+        self.here.clear()
+
+    def let_go(self, worker: Worker) -> None:
+        """The worker is no longer one of this connection."""
+        self.here.pop(worker.session, None)
+        self._past_ready(worker)
+
+    def _past_ready(self, worker: Worker) -> None:
+        """The worker has said something after its READY, which will not come again."""
+        self._readies.pop(worker.ready, None)
+        worker.ready = b""

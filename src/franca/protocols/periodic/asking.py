@@ -1,0 +1,303 @@
+"""What clients say: jobs in, results and streams out, listings, settings.
+
+Whoever waits for a job waits for its function and its name, whatever job has them: a submit under
+the same name is what it waits for from then on. A connection watches each such job once and
+answers all who wait for it on that connection.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from franca.core.errors import TooMuch
+from franca.core.events import Finished, Progressed
+from franca.core.ledger import Known
+from franca.core.model import NEVER, Job, Millis, NewJob, State
+from franca.protocols.periodic.auth import CLIENT
+from franca.protocols.periodic.chores import Chore, Drop, Dump, Load
+from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.speech import Task
+from franca.protocols.periodic.talk import Talk
+from franca.protocols.periodic.words import (
+    EOF,
+    EXPIRED,
+    FAILED,
+    NO_WORKER,
+    PONG,
+    REMOVED,
+    SUCCESS,
+    UNKNOWN,
+)
+
+WAIT_S: Final = 60
+"""How long a RUN_JOB waits whose job has no timeout."""
+WAITS_MAX: Final = 10_000
+"""Answers that one connection may wait for."""
+DATA_KIND: Final = "data"
+"""What a piece of a stream is called among the reports of workers."""
+
+Name = tuple[str, str]
+"""A function, and the key of a job in it."""
+
+
+class Wait(Struct, gc=False):
+    """An answer that is owed: the result of a job, or its stream (then it has no end)."""
+
+    msgid: bytes
+    until: Millis
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether pieces are wanted, and not the result."""
+        return not self.until
+
+
+class Asking(Talk):
+    """The verbs of clients."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._waits: dict[Name, list[Wait]] = {}
+        self._waits_count = 0
+        self._chore: Chore | None = None
+
+    # -- jobs in ----------------------------------------------------------------------------------
+
+    def on_submit_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """SUBMIT_JOB: kept, in place of a job of the same name."""
+        task = self.speech.read_task(args)
+        if self.service.rules is not None:
+            self.check_may(CLIENT, task.func)
+        self.take_in(task, now)
+        self.link.write_after_commit(self.speech.word(msgid, SUCCESS))
+
+    def take_in(self, task: Task, now: Millis) -> None:
+        """Keep a job. What is dropped because it runs already was answered all the same."""
+        new = self.service.intake.new_job(task, now)
+        if self.service.drops_running:
+            taken = self.broker.keyed(new.queue, new.key)
+            if taken is not None and taken.state is State.LEASED:
+                return
+        job = self.broker.submit(new, now)
+        if self.service.streams:
+            self.service.follow(job)
+
+    def on_run_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """RUN_JOB: the answer is the result; or at once that nobody runs such jobs."""
+        task = self.speech.read_task(args)
+        self.check_may(CLIENT, task.func)
+        if not self.broker.serves(task.func):
+            self.say(self.speech.word(msgid, NO_WORKER))
+            return
+        new = self.service.intake.new_job(task, now, waited_for=True)
+        seconds = task.timeout if task.timeout > 0 else WAIT_S
+        self._wait_for((new.queue, new.key), Wait(msgid, now + 1000 * seconds))
+        try:
+            self._run(new, now)
+        except BaseException:
+            self._wait_no_more((new.queue, new.key), msgid)
+            raise
+        self.arm(now + 1000 * seconds)
+
+    def _run(self, new: NewJob, now: Millis) -> None:
+        """Have a job run, or wait for the run that goes on under its name."""
+        taken = self.broker.keyed(new.queue, new.key)
+        if isinstance(taken, Job) and taken.state is State.LEASED:
+            job = taken
+        else:
+            job = self.broker.submit(new, now)
+            if self.service.streams:
+                self.service.follow(job)
+        self.follow(job)
+
+    def on_remove_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """REMOVE_JOB: gone, running or not; SUCCESS also where there was none."""
+        func, name = self.speech.read_removal(args)
+        self.check_may(CLIENT, func)
+        self.broker.remove(func, KEY + name, now)
+        self.succeed(msgid)
+
+    # -- what is waited for -----------------------------------------------------------------------
+
+    def on_recv_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """RECV_DATA: what the job's worker sends, piece by piece, then an end.
+
+        One client says this beside RUN_JOB, in either order: the job need not be there yet.
+        """
+        task = self.speech.read_task(args)
+        self.check_may(CLIENT, task.func)
+        self.service.intake.check_name(task.func)
+        if not self.broker.serves(task.func):
+            self.say(self.speech.word(msgid, NO_WORKER))
+            return
+        name = (task.func, KEY + task.name)
+        self._wait_for(name, Wait(msgid, NEVER))
+        self.service.streams.setdefault(name, {})[self] = None
+        taken = self.broker.keyed(*name)
+        if taken is not None:
+            self.follow(taken)
+        self.say(self.speech.word(msgid, SUCCESS))
+
+    def follow(self, job: Job | Known) -> None:
+        """Hear what becomes of a job, once."""
+        if job.id not in self.session.watches:
+            self.broker.watch(job.id, self.session)
+
+    def _wait_for(self, name: Name, wait: Wait) -> None:
+        if self._waits_count >= WAITS_MAX:
+            raise TooMuch(f"no more than {WAITS_MAX} answers can be waited for")
+        self._waits_count += 1
+        self._waits.setdefault(name, []).append(wait)
+
+    def _wait_no_more(self, name: Name, msgid: bytes) -> None:
+        waits = self._waits.get(name, [])
+        for wait in waits[::-1]:
+            if wait.msgid == msgid:
+                waits.remove(wait)
+                self._waits_count -= 1
+                break
+        if not waits:
+            self._waits.pop(name, None)
+
+    def say_progressed(self, event: Progressed) -> None:
+        """A worker sent a piece of a stream."""
+        if event.kind != DATA_KIND:
+            return
+        for wait in self._waits.get((event.job.queue, event.job.key), ()):
+            if wait.is_stream:
+                self.say(self.speech.data(wait.msgid, event.data))
+
+    def say_finished(self, event: Finished) -> None:
+        """A job that is waited for has ended: everybody is answered."""
+        name = (event.job.queue, event.job.key)
+        result = _result_of(event)
+        for wait in self._waits.pop(name, ()):
+            self._waits_count -= 1
+            said = EOF if wait.is_stream else result
+            self.say_after_commit(self.speech.data(wait.msgid, said))
+        if self.service.streams:
+            self.service.unfollow(name, self)
+
+    def _expire(self, now: Millis) -> None:
+        """Tell those whose time is over, and be rung for the next."""
+        next_at = NEVER
+        for name, waits in list(self._waits.items()):
+            for wait in [wait for wait in waits if wait.until and wait.until <= now]:
+                waits.remove(wait)
+                self._waits_count -= 1
+                self.say(self.speech.data(wait.msgid, EXPIRED))
+            for wait in waits:
+                if wait.until and (not next_at or wait.until < next_at):
+                    next_at = wait.until
+            if not waits:
+                del self._waits[name]
+                self._look_away(name, now)
+        if next_at:
+            self.arm(next_at)
+
+    def _look_away(self, name: Name, now: Millis) -> None:
+        """Nobody here waits for that name any more."""
+        for job_id in list(self.session.watches):
+            job = self.broker.jobs.get(job_id)
+            if job is not None and (job.queue, job.key) == name:
+                self.broker.unwatch(job_id, self.session, now)
+
+    # -- listings and steering --------------------------------------------------------------------
+
+    def on_ping(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """PING: PONG."""
+        self.link.write(self.speech.word(msgid, PONG))
+
+    def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """STATUS: every function that the peer may know of."""
+        rule = self._rule()
+        funcs = self.service.status(now)
+        if rule is not None:
+            funcs = [func for func in funcs if rule.allows(func.func)]
+        self.say(self.speech.status(msgid, funcs))
+
+    def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
+        func = self.speech.read_func(args)
+        self.check_admin()
+        queue = self.broker.queues.get(func)
+        if queue is not None and (queue.servers or queue.line or queue.leased):
+            self.succeed(msgid)
+            return
+        self.service.funcs.pop(func, None)
+        self._begin(Drop(self, msgid, func), now)
+
+    def on_dump(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """DUMP: every live job that came by this protocol."""
+        self.check_admin()
+        self._begin(Dump(self, msgid), now)
+
+    def on_load(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """LOAD: many jobs at once."""
+        self.check_admin()
+        self._begin(Load(self, msgid, self.speech.read_tasks(args)), now)
+
+    def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """CONFIG_GET: a number, 0 where nothing is known."""
+        self.say(
+            self.binary.number(msgid, self.service.config.get(self.binary.read_setting(args)[0]))
+        )
+
+    def on_config_set(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """CONFIG_SET: until the server ends."""
+        self.check_admin()
+        self.service.config.set(*self.binary.read_setting(args))
+        self.say(self.speech.word(msgid, SUCCESS))
+
+    def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so."""
+        self.check_admin()
+        if not self.service.shut_down(self.link.peer):
+            self.say(self.speech.word(msgid, NO_WORKER))
+
+    def on_unknown(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """UNKNOWN, and everything that only the server says."""
+        self.say(self.speech.word(msgid, UNKNOWN))
+
+    # -- what takes many turns --------------------------------------------------------------------
+
+    def _begin(self, chore: Chore, now: Millis) -> None:
+        self._chore = chore
+        self.holding = True
+        chore.begin(now)
+
+    def _work_on(self, now: Millis) -> None:
+        if self._chore is not None:
+            self._chore.work_on(now)
+
+    def _is_working(self) -> bool:
+        return self._chore is not None and self._chore.needs_turns
+
+    def chore_done(self, now: Millis) -> None:
+        """What held the connection up is done."""
+        self._chore = None
+        self.go_on(now)
+
+    def _part(self, now: Millis) -> None:
+        self._chore = None
+        if self._waits:
+            for name in self._waits:
+                self.service.unfollow(name, self)
+            self._waits.clear()
+            self._waits_count = 0
+        super()._part(now)
+
+    def ring(self, now: Millis) -> None:
+        """A moment has come that was armed for."""
+        super().ring(now)
+        if self._waits and not self.link.closing:
+            self._expire(now)
+
+
+def _result_of(event: Finished) -> bytes:
+    """The result, or the word of the server that stands for none."""
+    if event.state is State.DONE:
+        return event.result
+    return REMOVED if event.failure.kind == "Cancelled" else FAILED

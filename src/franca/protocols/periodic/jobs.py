@@ -1,0 +1,142 @@
+"""Jobs on their way in and out: what travels, and what the server keeps of it.
+
+A job is known by its function and its name: the name is its key, and a submit replaces what has
+it. The workload is the body, to the byte; what else travels and the server has no field for, the
+counter and the job's own timeout, is kept beside it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from typing import Final
+
+from franca.core.broker import Broker
+from franca.core.errors import TooMuch
+from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, Policy
+from franca.protocols.bodies import BYTES, as_bytes
+from franca.protocols.periodic.config import Config
+from franca.protocols.periodic.names import bytes_of
+from franca.protocols.periodic.speech import Assignment, Speech, Task, Unreadable
+
+ORIGIN: Final = "periodic"
+KEY: Final = "periodic/"
+"""What a key begins with: names of one protocol do not meet those of another in a queue."""
+AGAIN_MS: Final = 1_000
+"""A job whose run failed is run again after this, as often as it takes."""
+AT_MAX_S: Final = 253_402_300_799
+"""The last second of the year 9999; whoever says later means never."""
+NUMBER_MAX: Final = 0x7FFF_FFFF
+_NAME_BYTES_MAX: Final = 255
+_POLICIES_MAX: Final = 1_000
+_EXTRA: Final = Layout(">ii")
+
+
+class Intake:
+    """Makes jobs of what travels. Keeps nothing but the policies that they share."""
+
+    def __init__(self, broker: Broker, config: Config) -> None:
+        self._broker = broker
+        self._config = config
+        self._name_max = broker.limits.name_bytes_max
+        self._name_chars = broker.limits.name_bytes_max // 4
+        self._body_max = broker.limits.body_bytes_max
+        self._policies: dict[tuple[int, bool], Policy] = {}
+
+    def new_job(self, task: Task, now: Millis, *, waited_for: bool = False) -> NewJob:
+        """The job that this stands for, or `Refused`.
+
+        One that somebody waits for is not run again for him; all others are, until they are done.
+        """
+        func, name, workload = task.func, task.name, task.workload
+        if len(func) > self._name_chars or len(name) > self._name_chars:
+            self.check_name(func)
+            self.check_name(name)
+        if len(workload) > self._body_max:
+            raise TooMuch(f"jobs cannot be larger than {self._body_max} bytes")
+        new = NewJob(func, func, workload, self._policy(task.timeout, waited_for), name)
+        new.origin = ORIGIN
+        new.key = KEY + name
+        new.on_conflict = OnConflict.REPLACE
+        if task.count or task.timeout:
+            new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
+        if task.sched_at > 0:
+            run_at = min(task.sched_at, AT_MAX_S) * 1000
+            if run_at > self._broker.wall(now):
+                new.run_at = run_at
+        return new
+
+    def check_name(self, name: str) -> None:
+        """`Refused` if a name is longer than any may be."""
+        if len(name.encode()) > self._name_max:
+            raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
+
+    def _policy(self, timeout: int, waited_for: bool) -> Policy:
+        """A timeout of its own, or the server's; lost runs and failed ones are made good alike."""
+        seconds = min(timeout, NUMBER_MAX) if timeout > 0 else self._config.timeout_s
+        key = (seconds, waited_for)
+        policy = self._policies.get(key)
+        if policy is None:
+            policy = Policy(
+                failures=-1,
+                losses=-1,
+                loss_is_failure=True,
+                backoff=Backoff.FIXED,
+                delay_ms=AGAIN_MS,
+                lease_ms=1000 * seconds,
+                fails_watched=waited_for,
+            )
+            if len(self._policies) >= _POLICIES_MAX:
+                self._policies.clear()
+            self._policies[key] = policy
+        return policy
+
+
+def later(job: Job, step: int) -> bytes | None:
+    """What is kept beside a job whose counter moves; None where there is nothing to change."""
+    if not step or job.origin != ORIGIN:
+        return None
+    count, timeout = _extra_of(job)
+    return _EXTRA.pack(_fitting(count + step), timeout)
+
+
+def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) -> Assignment:
+    """A job as it goes to a worker; jobs of other protocols too.
+
+    `apart` gives it a name of its own, where the worker already holds one of the same name.
+    """
+    func = bytes_of(job.queue)
+    name = bytes_of(job.name)
+    if apart or not 0 < len(name) <= _NAME_BYTES_MAX:
+        name = b"#%d" % job.id
+    count, timeout = _extra_of(job)
+    return Assignment(
+        speech.handle(func, name, job.id),
+        func,
+        name,
+        job.body if job.media == BYTES else as_bytes(job.media, job.body),
+        (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000,
+        count,
+        timeout if timeout > 0 else min(job.policy.lease_ms // 1000, NUMBER_MAX),
+        job.id,
+    )
+
+
+def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
+    """A job as a dump shows it: with its own timeout, or none."""
+    shown = assignment(job, speech, broker)
+    shown.timeout = max(_extra_of(job)[1], 0)
+    if not job.run_at:
+        shown.sched_at = NEVER
+    return shown
+
+
+def _extra_of(job: Job) -> tuple[int, int]:
+    """A job's counter and its own timeout."""
+    if not job.extra or job.origin != ORIGIN or len(job.extra) != _EXTRA.size:
+        return (0, 0)
+    count, timeout = _EXTRA.unpack(job.extra)
+    return count, timeout
+
+
+def _fitting(number: int) -> int:
+    return max(-NUMBER_MAX, min(number, NUMBER_MAX))

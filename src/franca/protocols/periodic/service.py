@@ -1,0 +1,222 @@
+"""Periodic on this server: its settings, its functions, and the conversations it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+from franca.core.broker import Broker
+from franca.core.model import NEVER, Job, Millis, State
+from franca.core.timers import Buckets
+from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.periodic.asking import Asking, Name
+from franca.protocols.periodic.auth import Rules, read_rules
+from franca.protocols.periodic.config import Config
+from franca.protocols.periodic.conversation import PeriodicConversation
+from franca.protocols.periodic.jobs import Intake
+from franca.protocols.periodic.speech import FuncStatus
+from franca.protocols.periodic.talk import Listening, Talk
+from franca.protocols.periodic.working import Working
+
+ALARM_TICK_MS: Final = 50
+SWEEP_MS: Final = 1_000
+FUNCS_MAX: Final = 10_000
+"""Functions without a job that are remembered after their last worker is gone."""
+
+
+class PeriodicSettings(Struct, frozen=True):
+    """What an operator may choose. `listeners` are those that differ from the rest, by address.
+
+    With an `auth_file` nobody may do anything until it has been read to the service.
+    """
+
+    listening: Listening = Listening()
+    listeners: Mapping[str, Listening] = {}
+    submit_while_running: str = "keep"
+    remote_shutdown: str = "loopback"
+    auth_file: str = ""
+
+
+class PeriodicService(Service):
+    """What all Periodic connections share. `rules` is None where nobody is asked who he is.
+
+    `streams` are the jobs whose data is waited for, whether they are there yet or not. `casts` are
+    the workers that want every job of a function.
+    """
+
+    name = "periodic"
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: PeriodicSettings,
+        rng: Random,
+        request_stop: Callable[[], None],
+    ) -> None:
+        self.broker = broker
+        self.limits = broker.limits
+        self.settings = settings
+        self.rng = rng
+        self.config = Config()
+        self.intake = Intake(broker, self.config)
+        self.file = settings.auth_file
+        self.rules: Rules | None = {} if settings.auth_file else None
+        self.alarms: Buckets[Talk] = Buckets(ALARM_TICK_MS)
+        self.streams: dict[Name, dict[Asking, None]] = {}
+        self.casts: dict[str, dict[Working, None]] = {}
+        self.funcs: dict[str, None] = {}
+        self.drops_running = settings.submit_while_running == "drop"
+        self.stopping = False
+        self.commands = 0
+        self.refused = 0
+        self.unreadable = 0
+        self._talks: dict[Talk, Millis] = {}
+        self._request_stop = request_stop
+        self._sweep_at: Millis = NEVER
+        self._now: Millis = NEVER
+
+    def open(self, link: Link, now: Millis) -> PeriodicConversation:
+        """Begin the dialogue on a new link; the peer speaks first."""
+        return PeriodicConversation(self, link, now)
+
+    def listening(self, listener: str) -> Listening:
+        """How the listener of that address is to be served."""
+        return self.settings.listeners.get(listener, self.settings.listening)
+
+    def take_file(self, content: bytes) -> str:
+        """Who may do what from now on, those who are connected too."""
+        self.rules = read_rules(content)
+        return f"{len(self.rules)} names"
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def join(self, talk: Talk) -> None:
+        """A connection has registered."""
+        self._talks[talk] = talk.heard_at
+
+    def leave(self, talk: Talk) -> None:
+        """A connection is gone."""
+        self._talks.pop(talk, None)
+
+    def tick(self, now: Millis) -> None:
+        """Ring whoever is armed, and hang up on those who fell silent."""
+        self._now = now
+        for talk in self.alarms.due(now):
+            talk.ring(now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_MS
+            longest = self.config.keepalive_ms
+            for talk in [t for t in self._talks if t.is_checked and now - t.heard_at > longest]:
+                talk.drop(now)
+
+    def shut_down(self, peer: Peer) -> bool:
+        """Stop the whole server, if this peer may ask for that."""
+        allowed = self.settings.remote_shutdown
+        if allowed == "never" or (allowed == "loopback" and not peer.local):
+            return False
+        self._request_stop()
+        return True
+
+    # -- functions --------------------------------------------------------------------------------
+
+    def note_func(self, func: str, worker: Working, for_all: bool) -> None:
+        """A worker runs this function, for all if it says so; or not any more."""
+        casts = self.casts.setdefault(func, {})
+        if for_all:
+            casts[worker] = None
+        else:
+            casts.pop(worker, None)
+            if not casts:
+                del self.casts[func]
+        if func not in self.funcs and len(self.funcs) < FUNCS_MAX:
+            self.funcs[func] = None
+
+    def cast(self, job: Job, holder: Working) -> None:
+        """A job for every worker was given to one: to the others that have asked as well."""
+        for worker in list(self.casts.get(job.queue, ())):
+            if worker is not holder:
+                worker.overhear(job)
+
+    def status(self, now: Millis) -> list[FuncStatus]:
+        """Every function with its counts, in order of their names."""
+        wall_s = self.broker.wall(now) // 1000
+        locked: dict[str, int] = {}
+        for job_id in self.broker.locks.waits_for:
+            job = self.broker.jobs.get(job_id)
+            if job is not None and job.state is State.WAITING:
+                locked[job.queue] = locked.get(job.queue, 0) + 1
+        found = {func: FuncStatus(func, 0, 0, 0, 0, wall_s) for func in self.funcs}
+        for count in self.broker.counts():
+            jobs = count.scheduled + count.retrying + count.ready + count.leased
+            found[count.queue] = FuncStatus(
+                count.queue, 0, jobs, count.leased, locked.get(count.queue, 0), wall_s
+            )
+        next_at = self.broker.waiting.earliest()
+        for func, status in found.items():
+            queue = self.broker.queues.get(func)
+            if queue is not None:
+                status.workers = queue.servers
+                first = queue.first()
+                if first is not None:
+                    status.sched_at = (first.run_at or self.broker.wall(first.ready_at)) // 1000
+                elif func in next_at:
+                    status.sched_at = next_at[func] // 1000
+        return [found[func] for func in sorted(found)]
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    def follow(self, job: Job) -> None:
+        """A job was submitted: those who wait for its stream hear of it."""
+        for talk in self.streams.get((job.queue, job.key), ()):
+            talk.follow(job)
+
+    def unfollow(self, name: Name, talk: Asking) -> None:
+        """A connection waits for that stream no more."""
+        talks = self.streams.get(name)
+        if talks is not None:
+            talks.pop(talk, None)
+            if not talks:
+                del self.streams[name]
+
+    # -- operators --------------------------------------------------------------------------------
+
+    def workers(self) -> list[WorkerView]:
+        """The connections that run functions."""
+        return [
+            WorkerView(
+                name=talk.link.id,
+                protocol=self.name,
+                host=talk.link.peer.address,
+                pid=0,
+                labels=(),
+                state="quiet" if talk.quiet else "running",
+                started_at=joined_at,
+                seen_at=talk.heard_at,
+                rss_kb=0,
+                connections=1,
+                queues=sorted(talk.funcs),
+            )
+            for talk, joined_at in self._talks.items()
+            if isinstance(talk, Working) and talk.funcs
+        ]
+
+    def ask_worker(self, name: str, what: str) -> bool:
+        """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
+        for talk in list(self._talks):
+            if isinstance(talk, Working) and talk.link.id == name and talk.funcs:
+                talk.hush()
+                if what == "stop" and not talk.is_busy():
+                    talk.drop(self._now)
+                return True
+        return False
+
+    def stop(self, now: Millis) -> None:
+        """The server is about to stop: nothing more is given out."""
+        self.stopping = True
+
+    def consumers(self) -> int:
+        """How many connections still run something."""
+        return sum(isinstance(talk, Working) and talk.is_busy() for talk in self._talks)

@@ -1,0 +1,129 @@
+"""What every dialect can say and understand; one object of it serves a whole connection.
+
+A Speech turns arguments into values and values into frames. It knows no broker and keeps
+nothing. Arguments that cannot be read are `Unreadable`: the frame was whole, so the connection
+goes on and the peer is told that it was not understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from franca.core.errors import Refused
+
+if TYPE_CHECKING:
+    from franca.protocols.periodic.wire import Frames
+
+
+class Unreadable(Refused):
+    """The arguments are not those of the command."""
+
+    code = "unreadable"
+
+
+class Task(Struct, gc=False):
+    """A job as it travels. Moments and spans are whole seconds, 0 where none was given."""
+
+    func: str
+    name: str
+    workload: bytes = b""
+    sched_at: int = 0
+    count: int = 0
+    timeout: int = 0
+
+
+class Assignment(Struct, gc=False):
+    """A job on its way to a worker, under the handle by which the worker will speak of it."""
+
+    handle: bytes
+    func: bytes
+    name: bytes
+    workload: bytes
+    sched_at: int
+    count: int
+    timeout: int
+    job_id: int
+
+
+class FuncStatus(Struct, gc=False):
+    """One function as STATUS shows it."""
+
+    func: str
+    workers: int
+    jobs: int
+    running: int
+    locked: int
+    sched_at: int
+
+
+class Speech:
+    """One dialect. What a dialect has no word for is said with nothing."""
+
+    name = ""
+    confirms = False
+    """Whether workers are answered when they register or settle."""
+    confirms_loads = False
+    """Whether a LOAD is answered."""
+
+    def frames(self, size_max: int) -> Frames:
+        """What cuts this dialect's messages."""
+        raise NotImplementedError
+
+    # -- the peer's words -------------------------------------------------------------------------
+
+    def read_task(self, args: bytes) -> Task:
+        """The job of a SUBMIT_JOB, a RUN_JOB or a RECV_DATA."""
+        raise NotImplementedError
+
+    def read_tasks(self, args: bytes) -> Iterable[Task]:
+        """The jobs of a LOAD; raises while it is walked through if it is cut short."""
+        raise NotImplementedError
+
+    def read_func(self, args: bytes) -> str:
+        """A function's name alone."""
+        raise NotImplementedError
+
+    def read_removal(self, args: bytes) -> tuple[str, str]:
+        """The function and the name of a job to be removed."""
+        raise NotImplementedError
+
+    def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
+        """A handle, and what comes behind it."""
+        raise NotImplementedError
+
+    def read_later(self, args: bytes) -> tuple[bytes, int, int]:
+        """A handle, a delay in seconds, and how far the job's counter moves."""
+        raise NotImplementedError
+
+    # -- the server's words -----------------------------------------------------------------------
+
+    def welcome(self, connection: bytes) -> bytes:
+        """The answer to a registration; `connection` names it, in four bytes."""
+        raise NotImplementedError
+
+    def word(self, msgid: bytes, command: int) -> bytes:
+        """A bare command."""
+        raise NotImplementedError
+
+    def data(self, msgid: bytes, data: bytes) -> bytes:
+        """A result, a listing, a piece of a stream."""
+        raise NotImplementedError
+
+    def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
+        """How a worker will speak of a job."""
+        raise NotImplementedError
+
+    def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
+        """A job for a worker."""
+        raise NotImplementedError
+
+    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
+        """Every function."""
+        raise NotImplementedError
+
+    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
+        """Jobs as a LOAD would take them."""
+        raise NotImplementedError

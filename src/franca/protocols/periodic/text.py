@@ -1,0 +1,251 @@
+"""The dialects that part their arguments by 00 01: the document's, whose jobs are JSON objects,
+and the one after it, whose jobs are a few fields of text.
+
+A job is understood in either form by both, as only what is sent tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from franca.protocols.periodic.names import text_of
+from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
+from franca.protocols.periodic.status import columns
+from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame
+from franca.protocols.periodic.words import EOF, JOB_ASSIGN
+
+DUMP_JOBS: Final = 100
+"""Jobs in one answer of a dump."""
+_BAD: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+_HANDLE: Final = re.compile(rb"([0-9]+)(?:\x00\x01|\x00|$)")
+_SECONDS_MAX: Final = 1 << 62
+_QUOTE: Final = ord('"')
+
+
+class _Job(Struct):
+    """A job as clients write it: a part of these, and what else is there does not matter."""
+
+    name: str = ""
+    func: str = ""
+    workload: Raw = Raw(b'""')
+    timeout: int | float | None = 0
+    sched_at: int | float | None = 0
+    counter: int | float | None = 0
+
+
+class _Jobs(Struct):
+    jobs: list[_Job] | None = None
+
+
+class _Shown(Struct):
+    """A job as the server writes it."""
+
+    job_id: int
+    name: str
+    func: str
+    workload: str
+    timeout: int
+    sched_at: int
+    run_at: int
+    counter: int
+    status: str
+
+
+_JOB: Final = msgspec.json.Decoder(_Job)
+_JOBS: Final = msgspec.json.Decoder(_Jobs)
+_TEXT: Final = msgspec.json.Decoder(str)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class TextSpeech(Speech):
+    """The dialect between the document's and today's: jobs are fields, handles are names."""
+
+    name = "text"
+    confirms = False
+    _columns = 5
+
+    def frames(self, size_max: int) -> Frames:
+        """What cuts this dialect's messages."""
+        return TextFrames(size_max)
+
+    # -- the peer's words -------------------------------------------------------------------------
+
+    def read_task(self, args: bytes) -> Task:
+        """The job of a SUBMIT_JOB or a REMOVE_JOB."""
+        if args[:1] == b"{":
+            try:
+                return _task_of(_JOB.decode(args))
+            except _BAD:
+                raise Unreadable("not a job") from None
+        fields = args.split(SEPARATOR, 4)
+        if len(fields) < 2 or not fields[0] or not fields[1]:
+            raise Unreadable("a job without a name")
+        task = Task(text_of(fields[0]), text_of(fields[1]))
+        task.sched_at, task.count = _number(fields, 2), _number(fields, 3)
+        task.workload = fields[4] if len(fields) > 4 else b""
+        return task
+
+    def read_tasks(self, args: bytes) -> Iterable[Task]:
+        """The jobs of a LOAD: a JSON object with all of them, or one in fields."""
+        if args[:1] != b"{":
+            return [self.read_task(args)]
+        try:
+            jobs = _JOBS.decode(args).jobs or []
+        except _BAD:
+            raise Unreadable("not a list of jobs") from None
+        return map(_task_of, jobs)
+
+    def read_func(self, args: bytes) -> str:
+        """A function's name alone."""
+        if not args:
+            raise Unreadable("a name is missing")
+        return text_of(args)
+
+    def read_removal(self, args: bytes) -> tuple[str, str]:
+        """The function and the name of a job to be removed."""
+        task = self.read_task(args)
+        return task.func, task.name
+
+    def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
+        """A handle, and what comes behind it."""
+        handle, _, rest = args.partition(SEPARATOR)
+        return handle, rest
+
+    def read_later(self, args: bytes) -> tuple[bytes, int, int]:
+        """A handle, a delay in seconds, and how far the job's counter moves."""
+        handle, *rest = args.split(SEPARATOR, 2)
+        return handle, _number(rest, 0), _number(rest, 1)
+
+    # -- the server's words -----------------------------------------------------------------------
+
+    def welcome(self, connection: bytes) -> bytes:
+        """The answer to a registration."""
+        return plain_frame(b"OK")
+
+    def word(self, msgid: bytes, command: int) -> bytes:
+        """A bare command."""
+        return self.data(msgid, command.to_bytes())
+
+    def data(self, msgid: bytes, data: bytes) -> bytes:
+        """A listing; there is no command in front of it."""
+        return plain_frame(msgid + SEPARATOR + data)
+
+    def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
+        """How a worker will speak of a job: its function and its name."""
+        return func + b"::" + name
+
+    def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
+        """A job for a worker, behind its handle."""
+        parts = (JOB_ASSIGN.to_bytes(), assignment.handle, self._job(assignment, "processing"))
+        return self.data(msgid, SEPARATOR.join(parts))
+
+    def _job(self, a: Assignment, status: str) -> bytes:
+        numbers = (b"%d" % a.sched_at, b"%d" % a.count)
+        return SEPARATOR.join((a.func, a.name, *numbers, a.workload))
+
+    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
+        """Every function: five columns, no line end behind the last."""
+        return self.data(msgid, b"\n".join([columns(f, self._columns) for f in funcs]))
+
+    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
+        """Jobs as a LOAD would take them, one to an answer, and an end."""
+        answers = [self.data(msgid, self._job(task, "ready")) for task in tasks]
+        return b"".join(answers) + self.data(msgid, EOF)
+
+
+class DocSpeech(TextSpeech):
+    """The document's dialect: jobs are JSON objects, handles are numbers."""
+
+    name = "doc"
+
+    def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
+        """A handle, and what comes behind it: two bytes part them, or one as it is written."""
+        found = _HANDLE.match(args)
+        if found is None:
+            raise Unreadable("a handle is a number")
+        return found[1], args[found.end() :]
+
+    def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
+        """How a worker will speak of a job."""
+        return b"%d" % job_id
+
+    def _job(self, a: Assignment, status: str) -> bytes:
+        return _encode(
+            _Shown(
+                a.job_id,
+                a.name.decode("utf-8", "replace"),
+                a.func.decode("utf-8", "replace"),
+                _as_text(a.workload),
+                a.timeout,
+                a.sched_at,
+                a.sched_at,
+                a.count,
+                status,
+            )
+        )
+
+    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
+        """Every function: four columns, each line with its end."""
+        return self.data(msgid, b"".join([columns(f, 4) + b"\n" for f in funcs]))
+
+    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
+        """Jobs as a LOAD would take them, a hundred to an answer, and an end."""
+        answers: list[bytes] = []
+        for start in range(0, len(tasks), DUMP_JOBS):
+            jobs = b",".join([self._job(t, "ready") for t in tasks[start : start + DUMP_JOBS]])
+            answers.append(self.data(msgid, b'{"jobs":[%b]}' % jobs))
+        return b"".join(answers) + self.data(msgid, EOF)
+
+
+def _task_of(job: _Job) -> Task:
+    if not job.func or not job.name:
+        raise Unreadable("a job without a name")
+    raw = bytes(job.workload)
+    workload = raw
+    if raw[0] == _QUOTE:
+        try:
+            workload = _TEXT.decode(raw).encode()
+        except _BAD:
+            raise Unreadable("a workload that is no text") from None
+    elif raw == b"null":
+        workload = b""
+    return Task(
+        text_of(job.func.encode()),
+        text_of(job.name.encode()),
+        workload,
+        _whole(job.sched_at),
+        _whole(job.counter),
+        _whole(job.timeout),
+    )
+
+
+def _whole(number: int | float | None) -> int:
+    """A number as far as it can be one here."""
+    if not number or number != number:
+        return 0
+    return int(max(-_SECONDS_MAX, min(number, _SECONDS_MAX)))
+
+
+def _number(fields: Sequence[bytes], index: int) -> int:
+    """A number in text; 0 where there is none."""
+    if index >= len(fields):
+        return 0
+    text = fields[index].strip()[:20]
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _as_text(workload: bytes) -> str:
+    """A workload as a JSON string can carry it."""
+    try:
+        return workload.decode()
+    except UnicodeDecodeError:
+        return "base64:" + b64encode(workload).decode("ascii")

@@ -1,0 +1,356 @@
+"""What workers say: which functions they run, GRAB_JOB, and what became of a job.
+
+A worker's GRAB_JOBs wait as ids; as long as there are any, the connection has one demand with the
+broker. What it was given it speaks of by a handle, and only the holder's word about a run counts:
+a word about a run that is over changes nothing and is confirmed all the same.
+
+When a GRAB_JOB is answered is a matter of three client families (facts differ by language): one
+takes no answer for a broken connection, one asks again at once whenever it is answered, one never
+reads its answers and dies of the eleventh. So a new id is answered at once, one that waits already
+after five seconds, and one on a connection that did not register as a worker never.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from franca.core.errors import NotHeld, TooMuch
+from franca.core.events import Granted, Woken
+from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis, State
+from franca.protocols.periodic.asking import DATA_KIND, Asking
+from franca.protocols.periodic.auth import WORKER
+from franca.protocols.periodic.jobs import AT_MAX_S, assignment, later
+from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS
+
+GRABS_MAX: Final = 4_096
+"""Jobs that one connection may ask for at once; what it asks beyond is not noted."""
+FUNCS_MAX: Final = 1_024
+"""Functions of one connection."""
+GRAB_AGAIN_MS: Final = 5_000
+"""When a GRAB_JOB is answered whose id waits already: one client gives up after ten seconds."""
+REST_MS: Final = 1_000
+"""How long a worker that sent a job back as too much is given no other."""
+FAILED_RUN: Final = Failure("WorkFail", "the worker reported a failure")
+TOO_LARGE: Final = Failure("TooLarge", "its result was larger than results may be")
+
+
+class Run(Struct, gc=False):
+    """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
+
+    job: Job
+    attempt: int
+    holder: str
+    msgid: bytes
+
+
+class Working(Asking):
+    """The verbs of workers."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.funcs: dict[str, bool] = {}
+        """Functions by name, and whether each of their jobs is for every worker."""
+        self.quiet = False
+        self._grabs: dict[bytes, None] = {}
+        self._owed: dict[bytes, Millis] = {}
+        self._held: dict[bytes, Run] = {}
+        self._demand: Demand | None = None
+        self._rests_until: Millis = NEVER
+
+    # -- functions --------------------------------------------------------------------------------
+
+    def on_can_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """CAN_DO: jobs of this function are welcome."""
+        self._can_do(self.speech.read_func(args), False, now)
+        self.confirm(msgid)
+
+    def on_broadcast(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """BROADCAST: the same, and every worker that says so is to run each job."""
+        self._can_do(self.speech.read_func(args), True, now)
+        self.confirm(msgid)
+
+    def _can_do(self, func: str, for_all: bool, now: Millis) -> None:
+        self.check_may(WORKER, func)
+        self.service.intake.check_name(func)
+        if func not in self.funcs and len(self.funcs) >= FUNCS_MAX:
+            raise TooMuch(f"no more than {FUNCS_MAX} functions")
+        is_new = func not in self.funcs
+        self.funcs[func] = for_all
+        self.service.note_func(func, self, for_all)
+        if is_new:
+            self.broker.serve(self.session, func)
+            self._ask_anew(now)
+
+    def on_cant_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """CANT_DO: no more of these; what the worker runs it goes on running."""
+        func = self.speech.read_func(args)
+        if func in self.funcs:
+            del self.funcs[func]
+            self.service.note_func(func, self, False)
+            self.broker.unserve(self.session, func)
+            self._ask_anew(now)
+        self.confirm(msgid)
+
+    # -- asking for jobs --------------------------------------------------------------------------
+
+    def on_grab_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
+        self._rule()
+        if self.follows_document:
+            self._grab_now(msgid, now)
+            return
+        if msgid in self._grabs or len(self._grabs) >= GRABS_MAX:
+            if self._answers_grabs() and len(self._owed) < GRABS_MAX:
+                self._owed.setdefault(msgid, now + GRAB_AGAIN_MS)
+                self.arm(self._owed[msgid])
+            return
+        self._grabs[msgid] = None
+        if self._answers_grabs():
+            self.say(self.speech.word(msgid, SUCCESS))
+        if self._demand is None:
+            self._ask(now)
+
+    def _answers_grabs(self) -> bool:
+        return self.is_checked and self.is_worker and self.listening.confirm == "modern"
+
+    def _grab_now(self, msgid: bytes, now: Millis) -> None:
+        """PROTOCOL, "GRAB_JOB": the server responds with either NO_JOB or JOB_ASSIGN."""
+        self._withdraw()
+        if self.funcs and not self._is_refused_work(now):
+            demand = Demand(self.session, tuple(self.funcs), now, self._choice())
+            answer = self.broker.demand(demand, now)
+            if isinstance(answer, Granted):
+                self._assign(answer.job, msgid, now)
+                return
+        self.say(self.speech.word(msgid, NO_JOB))
+
+    def on_sleep(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """SLEEP: NOOP at once, as every server did; by the document, when there is work."""
+        if not self.follows_document:
+            self.say(self.speech.word(msgid, NOOP))
+            return
+        self._withdraw()
+        demand = Demand(self.session, tuple(self.funcs), only_wake=True, tag=msgid)
+        if isinstance(self.broker.demand(demand, now), Woken):
+            self.say(self.speech.word(msgid, NOOP))
+        else:
+            self._demand = demand
+
+    def _choice(self) -> Choice:
+        # With several functions they take turns: the first must not starve the others.
+        return Choice.PRIORITY if len(self.funcs) > 1 else Choice.LISTED
+
+    def _is_refused_work(self, now: Millis) -> bool:
+        return self.quiet or self.service.stopping or now < self._rests_until
+
+    def _ask(self, now: Millis) -> None:
+        """Take what there is for the ids that wait, and wait for more with the rest."""
+        if not self.funcs or self._is_refused_work(now):
+            return
+        queues = tuple(self.funcs)
+        choice = self._choice()
+        while self._grabs:
+            demand = Demand(self.session, queues, NEVER, choice)
+            answer = self.broker.demand(demand, now)
+            if not isinstance(answer, Granted):
+                self._demand = demand
+                return
+            self._assign(answer.job, self._grabs.popitem()[0], now)
+
+    def _ask_anew(self, now: Millis) -> None:
+        """The functions have changed."""
+        demand = self._demand
+        self._withdraw()
+        if demand is not None and demand.only_wake:
+            self.on_sleep(demand.tag, b"", now)
+        else:
+            self._ask(now)
+
+    def _withdraw(self) -> None:
+        if self._demand is not None:
+            self.broker.withdraw(self._demand)
+            self._demand = None
+
+    def say_granted(self, event: Granted, now: Millis) -> None:
+        """A job has come. One for a demand that is no longer made goes back."""
+        if event.demand is not self._demand or self.link.closing or not self._grabs:
+            self.broker.give_back(event.job, self.session.holder, now)
+            return
+        self._demand = None
+        self._assign(event.job, self._grabs.popitem()[0], now)
+        self._ask(now)
+
+    def say_woken(self, event: Woken) -> None:
+        """There is work for a worker that sleeps by the document."""
+        if event.demand is self._demand:
+            self._demand = None
+            self.say(self.speech.word(event.demand.tag, NOOP))
+
+    def _assign(self, job: Job, msgid: bytes, now: Millis) -> None:
+        self._hand(job, msgid)
+        if self.funcs.get(job.queue):
+            self.service.cast(job, self)
+
+    def _hand(self, job: Job, msgid: bytes) -> None:
+        shown = assignment(job, self.speech, self.broker)
+        other = self._held.get(shown.handle)
+        if other is not None and other.job.id != job.id and other.job.state is State.LEASED:
+            shown = assignment(job, self.speech, self.broker, apart=True)
+        self._held[shown.handle] = Run(job, job.attempts, job.holder, msgid)
+        self.link.write_after_commit(self.speech.assign(msgid, shown))
+
+    def overhear(self, job: Job) -> None:
+        """A job that is for every worker was given to another one: have it too, if asked for."""
+        if self._grabs and not self.link.closing:
+            self._hand(job, self._grabs.popitem()[0])
+            if not self._grabs:
+                self._withdraw()
+
+    def on_job_assigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """JOB_ASSIGNED: it arrived. Many workers never say so, so nobody waits for it."""
+
+    def on_job_unassigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """JOB_UNASSIGNED: too much; the job is as if it had not been given."""
+        for handle, run in self._held.items():
+            if run.msgid == msgid:
+                del self._held[handle]
+                # Else it would be handed back and forth as fast as the two can speak.
+                self._rests_until = now + REST_MS
+                self._withdraw()
+                self.arm(self._rests_until)
+                if run.holder == self.session.holder and _goes_on(run):
+                    self.broker.give_back(run.job, run.holder, now)
+                return
+
+    # -- settling ---------------------------------------------------------------------------------
+
+    def on_work_done(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_DONE: done, with a result for those who wait."""
+        handle, result = self.speech.read_handle(args)
+        run = self._held.pop(handle, None)
+        if run is not None:
+            self._finish(run, result, now)
+        self.confirm(msgid)
+
+    def _finish(self, run: Run, result: bytes, now: Millis) -> None:
+        job = run.job
+        if _goes_on(run):
+            if len(result) > self.service.limits.body_bytes_max:
+                if self.broker.watchers_of(job.id):
+                    self.broker.fail(job, run.holder, TOO_LARGE, now)
+                    return
+                result = b""
+            self.broker.finish(job, run.holder, result, now)
+        elif self.broker.jobs.get(job.id) is job and job.attempts == run.attempt:
+            # Its time ran out, but nobody was given it since: the work counts.
+            try:
+                self.broker.finish_late(job, run.holder, result, now)
+            except NotHeld:
+                pass
+
+    def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
+        run = self._held.pop(self.speech.read_handle(args)[0], None)
+        if run is not None and self._is_own(run):
+            self.broker.fail(run.job, run.holder, FAILED_RUN, now)
+        self.confirm(msgid)
+
+    def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """SCHED_LATER: run again after a while, its counter moved."""
+        handle, delay_s, step = self.speech.read_later(args)
+        run = self._held.pop(handle, None)
+        if run is not None and self._is_own(run):
+            delay_s = max(0, min(delay_s, AT_MAX_S))
+            at = min(self.broker.wall(now) + 1000 * delay_s, 1000 * AT_MAX_S)
+            self.broker.release(run.job, run.holder, at, now, later(run.job, step))
+        self.confirm(msgid)
+
+    def on_work_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_DATA: a piece for those who follow the job."""
+        handle, data = self.speech.read_handle(args)
+        run = self._held.get(handle)
+        if run is not None and _goes_on(run):
+            self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
+        self.confirm(msgid)
+
+    def _is_own(self, run: Run) -> bool:
+        """Whether a run goes on and is this worker's, not one that it only overheard."""
+        return _goes_on(run) and run.holder == self.session.holder
+
+    # -- locks ------------------------------------------------------------------------------------
+
+    def on_acquire(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """ACQUIRE: whether the run may hold a lock; if not, it is over and comes again."""
+        lock, most, handle = self.binary.read_lock(args)
+        self.service.intake.check_name(lock)
+        run = self._held.get(handle)
+        is_held = False
+        if run is not None and _goes_on(run):
+            is_held = self.broker.lock(run.job, run.holder, lock, most, now)
+        if not is_held:
+            self._held.pop(handle, None)
+        self.say_after_commit(self.binary.acquired(msgid, is_held))
+
+    def on_release(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """RELEASE: the lock is for the next."""
+        lock, handle = self.binary.read_unlock(args)
+        run = self._held.get(handle)
+        if run is not None and _goes_on(run):
+            self.broker.unlock(run.job, run.holder, lock, now)
+        self.confirm(msgid)
+
+    # -- the rest ---------------------------------------------------------------------------------
+
+    def is_busy(self) -> bool:
+        """Whether the worker runs anything."""
+        return any(_goes_on(run) for run in self._held.values())
+
+    def hush(self) -> None:
+        """Give this worker nothing more."""
+        self.quiet = True
+        self._withdraw()
+
+    def stop(self, now: Millis) -> None:
+        """The server stops: nothing more is given out; there is no word to say so."""
+        self._withdraw()
+
+    def say_lease_lost(self, job: Job) -> None:
+        """A run is over. Its worker may still be done in time; but not of any number of them."""
+        if len(self._held) > GRABS_MAX:
+            for handle in [h for h, run in self._held.items() if run.job is job]:
+                del self._held[handle]
+
+    def ring(self, now: Millis) -> None:
+        """A moment has come that was armed for."""
+        super().ring(now)
+        if self.link.closing:
+            return
+        for msgid in [msgid for msgid, at in self._owed.items() if at <= now]:
+            del self._owed[msgid]
+            self.say(self.speech.word(msgid, SUCCESS))
+        if self._owed:
+            self.arm(min(self._owed.values()))
+        if self._rests_until:
+            if now < self._rests_until:
+                self.arm(self._rests_until)
+            else:
+                self._rests_until = NEVER
+                if self._demand is None:
+                    self._ask(now)
+
+    def _part(self, now: Millis) -> None:
+        self._demand = None
+        self._grabs.clear()
+        self._owed.clear()
+        self._held.clear()
+        for func in self.funcs:
+            self.service.note_func(func, self, False)
+        self.funcs.clear()
+        super()._part(now)
+
+
+def _goes_on(run: Run) -> bool:
+    """Whether a run is not over yet."""
+    return run.job.state is State.LEASED and run.job.attempts == run.attempt

@@ -1,0 +1,625 @@
+"""Clients: a request is answered once, whatever happens to its connection in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import Demand, State
+from franca.protocols.memodb.messages import encode_job
+from franca.protocols.memodb.settings import MemoDBSettings
+from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
+
+EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")
+
+
+def test_a_job_is_handed_to_a_worker_with_its_id_and_comes_back_without() -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    worker.ready("alive.tv", "smout.x")
+    asked = client.job(b"\0\xffraw", "alive.tv", 70_000)
+    task = worker.given()
+    assert (task.service, task.timeout_ms, task.payload) == ("alive.tv", 70_000, b"\0\xffraw")
+    assert len(task.worker) == 8
+    worker.result(task, b"done")
+    answer = client.answer()
+    assert (answer.request, answer.worker, answer.payload) == (asked, b"", b"done")
+    assert not world.jobs
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_the_bytes_of_a_whole_exchange(unix: bool) -> None:
+    world = World()
+    lead = "01" if unix else ""
+    client, worker = world.peer(unix=unix), world.peer(unix=unix)
+    worker.send(
+        bytes.fromhex(lead + "00000000000000208000000184666d656d6f30310140")
+        + bytes.fromhex("8267736d6f75742e7868616c6976652e7476")
+    )
+    client.send(
+        bytes.fromhex(lead + "000000000000001dcb27560b85666d656d6f30310240")
+        + bytes.fromhex("68616c6976652e7476191388")
+        + b"abc"
+    )
+    worker_id = next(iter(world.service.registry.by_id))
+    assert worker.unread == (
+        bytes.fromhex(lead + "00000000000000258000000185666d656d6f30310248")
+        + worker_id
+        + bytes.fromhex("68616c6976652e7476191388")
+        + b"abc"
+    )
+    worker.unread.clear()
+    worker.send(
+        bytes.fromhex(lead + "00000000000000198000000283666d656d6f30310348") + worker_id + b"xyz"
+    )
+    assert client.unread == bytes.fromhex(lead + "0000000000000011cb27560b") + EMPTY_RESULT + b"xyz"
+
+
+def test_a_header_written_at_length_is_handed_on_in_its_shortest_form() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    loose = bytes.fromhex("9f7f666d656d6f3031ff180258007801731b0000000000001388ff")
+    client.ask(loose + b"payload")
+    task = worker.given()
+    assert (task.service, task.timeout_ms, task.payload) == ("s", 5_000, b"payload")
+
+
+def test_jobs_of_other_services_and_timeouts_are_not_confused() -> None:
+    """What is remembered of one client's bytes must not be found by another's."""
+    world = World()
+    client = world.peer()
+    long_name = "n" * 24
+    kinds = [
+        ("s", 1),
+        ("s", 24),
+        ("s", 256),
+        ("t", 1),
+        (long_name, 300),
+        ("x" * 300, 2**40),
+        ("s", 0),
+    ]
+    for _ in range(3):
+        for service, timeout_ms in kinds:
+            client.job(b"\x18p", service, timeout_ms)
+    worker = world.peer()
+    worker.ready(*dict.fromkeys(service for service, _ in kinds))
+    seen = []
+    for _ in range(3 * len(kinds)):
+        task = worker.given()
+        seen.append((task.service, task.timeout_ms))
+        assert task.payload == b"\x18p"
+        worker.result(task)
+    assert sorted(seen) == sorted(kinds * 3)
+
+
+def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service() -> None:
+    world = World()
+    client = world.peer()
+    # What follows the tenth byte reads as the service `aYb`, if the id is taken for empty.
+    trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x63aYb" + b"\x61s" + b"\x01"
+    client.ask(trick)
+    assert [job.queue for job in world.jobs] == ["s"]
+    client.ask(bytes.fromhex("85666d656d6f30310240") + b"\x63aYb" + b"\x61s\x01")
+    client.ask(encode_job("aYb", 1, b""))
+    assert [job.queue for job in world.jobs] == ["s", "aYb"]
+
+
+def test_many_contexts_share_a_connection_and_are_answered_in_any_order() -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    for _ in range(300):
+        worker.ready()
+    asked = {client.job(b"%d" % n): b"%d" % n for n in range(300)}
+    tasks = worker.hear_all()
+    assert len({task.worker for task in tasks}) == 300
+    for task in reversed(tasks):
+        worker.result(task, task.payload)
+    answers = client.hear_all()
+    assert {answer.request: answer.payload for answer in answers} == asked
+    assert [answer.payload for answer in answers[:2]] == [b"299", b"298"]
+
+
+def test_services_of_a_worker_are_served_in_the_order_of_its_list_and_each_in_turn() -> None:
+    world = World()
+    client = world.peer()
+    for payload, service in ((b"1", "b"), (b"2", "a"), (b"3", "b"), (b"4", "a")):
+        client.job(payload, service)
+    worker = worker_on(world, "a", "b")
+    seen = []
+    for _ in range(4):
+        task = worker.given()
+        seen.append(task.payload)
+        worker.result(task)
+    assert seen == [b"2", b"4", b"1", b"3"]
+
+
+# -- the same request again -------------------------------------------------------------------
+
+
+def test_a_request_sent_again_while_its_job_waits_or_runs_is_that_job() -> None:
+    world = World()
+    client = world.peer()
+    asked = client.job(b"once")
+    client.job(b"once", request=asked)
+    assert len(world.jobs) == 1
+    worker = worker_on(world)
+    task = worker.given()
+    client.job(b"once", request=asked)
+    assert worker.hear() is None
+    worker.result(task, b"result")
+    assert [answer.payload for answer in client.hear_all()] == [b"result"]
+
+
+def test_a_request_sent_again_after_its_answer_gets_it_again() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    asked = client.job(b"once")
+    worker.result(worker.given(), b"result")
+    client.answer()
+    for peer in (client, world.peer()):
+        peer.job(b"once", request=asked)
+        assert peer.answer().payload == b"result"
+    assert worker.hear() is None
+
+
+def test_a_request_sent_again_after_a_reconnect_finds_its_running_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    asked = client.job(b"once")
+    task = worker.given()
+    client.hang_up()
+    back = world.peer()
+    back.job(b"once", request=asked)
+    assert worker.hear() is None
+    worker.result(task, b"result")
+    assert back.answer() == (asked, 3, b"", b"result", "", 0)
+    assert not world.service.requests._orphans
+
+
+def test_a_result_that_came_while_its_client_was_away_is_there_when_it_is_back() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    asked = client.job(b"once")
+    task = worker.given()
+    client.hang_up()
+    worker.result(task, b"result")
+    back = world.peer()
+    back.job(b"once", request=asked)
+    assert back.answer().payload == b"result"
+    assert worker.hear() is None
+
+
+def test_a_result_of_anybody_is_there_when_the_client_is_back() -> None:
+    world = World()
+    client, stranger = world.peer(), world.stranger()
+    asked = client.job(b"once")
+    (job,) = world.jobs
+    world.broker.demand(Demand(stranger, ("s",)), world.now)
+    client.hang_up()
+    world.broker.finish(job, stranger.holder, b"theirs", world.now)
+    world.engine.deliver(world.now)
+    back = world.peer()
+    back.job(b"once", request=asked)
+    assert back.answer().payload == b"theirs"
+
+
+def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both() -> None:
+    """The server may not have noticed yet that the first is dead."""
+    world = World()
+    first, second, worker = world.peer(), world.peer(), worker_on(world)
+    asked = first.job(b"once")
+    second.job(b"once", request=asked)
+    task = worker.given()
+    assert worker.hear() is None
+    first.hang_up()
+    worker.result(task, b"result")
+    assert second.answer().payload == b"result"
+
+
+def test_through_a_device_the_newest_way_back_counts() -> None:
+    world = World()
+    device, worker = world.peer(), world.peer()
+    device.ask(encode_job("s", 5_000, b""), 9, 0x01010101)
+    device.ask(encode_job("s", 5_000, b""), 9, 0x02020202)
+    worker.ready()
+    worker.result(worker.given(), b"r")
+    assert device.unread == device.frame(stack(9, 0x02020202) + EMPTY_RESULT + b"r")
+
+
+@pytest.mark.parametrize(
+    ("payload", "service", "timeout_ms", "again"),
+    [
+        (b"other", "s", 5_000, 0),
+        (b"once", "t", 5_000, 0),
+        (b"once", "s", 5_001, 0),
+        (b"once", "s", 5_000, 1),
+    ],
+)
+def test_another_request_is_another_job(
+    payload: bytes, service: str, timeout_ms: int, again: int
+) -> None:
+    world = World()
+    client = world.peer()
+    asked = client.job(b"once")
+    client.job(payload, service, timeout_ms, request=asked + again)
+    assert len(world.jobs) == 2
+
+
+def test_replies_are_remembered_for_a_minute() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world, "s")
+    asked = client.job(b"once")
+    worker.result(worker.given(), b"result")
+    client.answer()
+    world.pass_time(59 * SECOND)
+    client.job(b"once", request=asked)
+    assert client.answer().payload == b"result"
+    world.pass_time(2 * SECOND)
+    client.job(b"once", request=asked)
+    assert client.hear() is None
+    assert len(world.jobs) == 1
+
+
+def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked_for() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world, "s")
+    asked = client.job(b"slow", timeout_ms=300_000)
+    task = worker.given()
+    world.pass_time(100 * SECOND)
+    worker.result(task, b"result")
+    client.answer()
+    world.pass_time(50 * SECOND)
+    client.job(b"slow", timeout_ms=300_000, request=asked)
+    assert client.answer().payload == b"result"
+
+
+@pytest.mark.parametrize(
+    ("settings", "left"),
+    [
+        (MemoDBSettings(remember_replies=3), 3),
+        (MemoDBSettings(remember_bytes=1_000), 2),
+    ],
+)
+def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
+    settings: MemoDBSettings, left: int
+) -> None:
+    world = World(settings=settings)
+    client, worker = world.peer(), worker_on(world)
+    asked = []
+    for n in range(10):
+        asked.append(client.job(b"%d" % n))
+        worker.result(worker.given(), b"r" * 400)
+        client.answer()
+    requests = world.service.requests
+    assert len(requests.by_key) == len(requests._answered) == left
+    assert requests.remembered_bytes == 400 * left
+    client.job(b"9", request=asked[9])
+    assert client.answer().payload == b"r" * 400
+    client.job(b"0", request=asked[0])
+    assert client.hear() is None
+
+
+# -- clients that are gone ----------------------------------------------------------------------
+
+
+def test_a_job_that_nobody_waits_for_is_not_begun() -> None:
+    world = World()
+    client = world.peer()
+    client.job()
+    client.hang_up()
+    assert not world.jobs
+    assert not world.service.requests.by_key
+    worker = worker_on(world)
+    assert worker.hear() is None
+
+
+def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job()
+    worker.given()
+    client.hang_up()
+    worker.hang_up()
+    world.pass_time(2 * SECOND)
+    assert not world.jobs
+    assert not world.service.requests.by_key
+    assert worker_on(world).hear() is None
+
+
+def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    asked = client.job(b"once")
+    worker.given()
+    client.hang_up()
+    worker.hang_up()
+    back = world.peer()
+    back.job(b"once", request=asked)
+    second = worker_on(world)
+    second.result(second.given(), b"result")
+    assert back.answer().payload == b"result"
+
+
+def test_a_result_for_nobody_is_forgotten_with_the_others() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"", timeout_ms=500_000)
+    task = worker.given()
+    client.hang_up()
+    world.pass_time(100 * SECOND)
+    worker.result(task)
+    assert len(world.service.requests.by_key) == 1
+    world.pass_time(61 * SECOND)
+    assert not world.service.requests.by_key
+
+
+# -- what cannot be served --------------------------------------------------------------------
+
+
+def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seconds() -> None:
+    world = World()
+    client = world.peer()
+    client.job(service="unheard.of")
+    world.pass_time(10 * SECOND - 50)
+    assert not client.is_hung_up
+    world.pass_time(1_100)
+    assert client.is_hung_up
+    assert not world.jobs
+    assert not world.service.requests.by_key
+
+
+def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy() -> None:
+    world = World()
+    busy, client, worker = world.peer(), world.peer(), worker_on(world)
+    busy.job(b"long", timeout_ms=600_000)
+    task = worker.given()
+    client.job(b"waits")
+    world.pass_time(60 * SECOND)
+    assert not client.is_hung_up
+    worker.result(task)
+    worker.result(worker.given(), b"at last")
+    assert client.answer().payload == b"at last"
+
+
+def test_it_is_dropped_once_the_last_who_offered_it_is_gone() -> None:
+    world = World()
+    busy, client, worker = world.peer(), world.peer(), worker_on(world)
+    busy.job(b"long", timeout_ms=600_000)
+    busy.ready("elsewhere")
+    worker.given()
+    client.job(b"waits")
+    world.pass_time(15 * SECOND)
+    worker.hang_up()
+    world.pass_time(1_100)
+    assert client.is_hung_up
+    assert not busy.is_hung_up
+
+
+def test_where_others_share_the_connection_the_request_waits_on() -> None:
+    world = World()
+    client = world.peer()
+    asked = client.job(service="unheard.of")
+    client.job(service="unheard.of either")
+    world.pass_time(60 * SECOND)
+    assert not client.is_hung_up
+    worker = worker_on(world, "unheard.of")
+    worker.result(worker.given(), b"at last")
+    assert client.answer().request == asked
+    # Now the other is alone, and has waited long enough.
+    world.pass_time(1_100)
+    assert client.is_hung_up
+
+
+def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> None:
+    world = World(settings=MemoDBSettings(heartbeat_ms=10**7))
+    mixed = world.peer()
+    mixed.ready("served")
+    mixed.job(service="unheard.of")
+    world.pass_time(60 * SECOND)
+    assert not mixed.is_hung_up
+
+
+def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again() -> None:
+    world = World()
+    client, slow = world.peer(), worker_on(world)
+    asked = client.job(b"once", timeout_ms=5_000)
+    slow.given()
+    other = worker_on(world)
+    world.pass_time(4_900)
+    assert not client.is_hung_up
+    world.pass_time(1_200)
+    assert client.is_hung_up
+    assert other.hear() is None
+    assert not world.jobs
+    # Its own retry decides, and is a new job.
+    back = world.peer()
+    back.job(b"once", request=asked)
+    assert other.given().payload == b"once"
+
+
+def test_the_timeout_is_counted_from_when_the_job_is_handed_over() -> None:
+    world = World()
+    client, busy, worker = world.peer(), world.peer(), worker_on(world)
+    busy.job(b"first", timeout_ms=60_000)
+    first = worker.given()
+    client.job(b"second", timeout_ms=5_000)
+    world.pass_time(20 * SECOND)
+    worker.result(first)
+    second = worker.given()
+    world.pass_time(4_900)
+    worker.result(second, b"in time")
+    assert client.answer().payload == b"in time"
+
+
+def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered() -> None:
+    world = World()
+    client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
+    asked = client.job(b"slow", timeout_ms=1_000)
+    client.job(b"waits", "nobody", 60_000)
+    slow.given()
+    world.pass_time(3 * SECOND)
+    assert not client.is_hung_up
+    assert client.hear() is None
+    client.job(b"quick", "t")
+    quick.result(quick.given(), b"r")
+    assert client.answer().payload == b"r"
+    # When NNG's patience ends, it is a new job.
+    client.job(b"slow", timeout_ms=1_000, request=asked)
+    other = worker_on(world)
+    assert other.given().payload == b"slow"
+
+
+def test_a_timeout_of_nothing_is_over_at_once() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(timeout_ms=0)
+    assert worker.given().timeout_ms == 0
+    world.pass_time(1_100)
+    assert client.is_hung_up
+
+
+def test_a_timeout_without_end_has_none() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(timeout_ms=2**64 - 1)
+    assert worker.given().timeout_ms == 2**64 - 1
+    world.pass_time(100 * SECOND)
+    assert not client.is_hung_up
+
+
+def test_a_job_that_an_operator_ends_has_its_client_dropped() -> None:
+    world = World()
+    client = world.peer()
+    client.job()
+    world.broker.cancel(world.jobs[0], world.now)
+    world.engine.deliver(world.now)
+    world.run()
+    assert client.is_hung_up
+    assert not world.service.requests.by_key
+
+
+# -- the share ----------------------------------------------------------------------------------
+
+
+def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_socket() -> None:
+    world = World(settings=MemoDBSettings(share_jobs=10))
+    flood, other = world.peer(), world.peer()
+    flood.send(
+        b"".join(flood.frame(stack(n) + encode_job("s", 1_000, b"%d" % n)) for n in range(50))
+    )
+    assert len(world.jobs) == 10
+    assert flood.conversation.holding
+    assert flood.conversation.unread() > 0
+    other.job(b"other")
+    worker = worker_on(world)
+    seen = []
+    for _ in range(51):
+        task = worker.given()
+        seen.append(task.payload)
+        assert len(world.jobs) <= 11
+        worker.result(task, task.payload)
+    # Whoever else asks is behind a share at most.
+    assert seen.index(b"other") == 10
+    assert [p for p in seen if p != b"other"] == [b"%d" % n for n in range(50)]
+    assert [answer.payload for answer in flood.hear_all()] == [b"%d" % n for n in range(50)]
+    assert other.answer().payload == b"other"
+    assert not flood.conversation.holding
+    assert flood.conversation.unread() == 0
+
+
+def test_what_comes_while_a_connection_waits_is_acted_on_afterwards_in_order() -> None:
+    world = World(settings=MemoDBSettings(share_jobs=1))
+    client, worker = world.peer(), worker_on(world)
+    for n in range(4):
+        client.job(b"%d" % n)
+    for n in range(4):
+        task = worker.given()
+        assert task.payload == b"%d" % n
+        worker.result(task)
+    assert len(client.hear_all()) == 4
+
+
+def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
+    world = World(settings=MemoDBSettings(share_jobs=2))
+    client, slow = world.peer(), worker_on(world)
+    client.job(b"a", timeout_ms=1_000)
+    client.job(b"b")
+    client.job(b"c")
+    assert [job.body for job in world.jobs] == [b"a", b"b"]
+    slow.given()
+    world.pass_time(3 * SECOND)
+    assert [job.body for job in world.jobs] == [b"b", b"c"]
+
+
+def test_a_connection_that_carries_workers_is_always_read() -> None:
+    """Or their results would never come; what is beyond its share NNG must send again."""
+    world = World(settings=MemoDBSettings(share_jobs=2))
+    mixed = world.peer()
+    mixed.ready()
+    asked = [mixed.job(b"%d" % n) for n in range(4)]
+    assert not mixed.conversation.holding
+    assert [job.body for job in world.jobs] == [b"0", b"1"]
+    worker = mixed.given()
+    mixed.result(worker, b"of 0")
+    said = {reply.payload for reply in mixed.hear_all()}
+    assert said == {b"of 0", b"1"}
+    mixed.job(b"3", request=asked[3])
+    assert [job.body for job in world.jobs] == [b"1", b"3"]
+
+
+def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None:
+    world = World(settings=MemoDBSettings(share_jobs=2))
+    mixed = world.peer()
+    for n in range(3):
+        mixed.job(b"%d" % n)
+    mixed.ready("t")
+    assert not world.service.workers()
+    other = worker_on(world)
+    other.result(other.given())
+    assert len(world.service.workers()) == 2
+
+
+def test_a_connection_at_its_share_with_jobs_that_nobody_serves_is_dropped() -> None:
+    world = World(settings=MemoDBSettings(share_jobs=2))
+    client = world.peer()
+    for n in range(3):
+        client.job(b"%d" % n)
+    world.pass_time(11 * SECOND)
+    assert client.is_hung_up
+
+
+def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask_again() -> None:
+    world = World(limits=Limits(fleeting_bytes=6_000))
+    crowd, alone = world.peer(), world.peer()
+    for n in range(20):
+        crowd.job(b"%d" % n)
+    taken = len(world.jobs)
+    assert 0 < taken < 20
+    alone.job(b"alone")
+    assert alone.is_hung_up
+    assert not crowd.is_hung_up
+    assert len(world.service.requests.by_key) == taken
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs() -> None:
+    world = World()
+    client, worker, idle = world.peer(), worker_on(world), worker_on(world)
+    client.job(b"runs")
+    task = worker.given()
+    client.job(b"waits", "nobody")
+    world.engine.stop(world.now)
+    world.run()
+    assert world.engine.consumers() == 1
+    client.job(b"new")
+    assert [job.state for job in world.jobs] == [State.LEASED, State.READY]
+    worker.result(task, b"done")
+    assert client.answer().payload == b"done"
+    assert world.engine.consumers() == 0
+    world.pass_time(30 * SECOND)
+    # Nobody is sent away: who asks again should find the next server.
+    assert worker.hear() is None
+    assert idle.hear() is None
+    assert not worker.is_hung_up

@@ -1,0 +1,98 @@
+"""Jobs that cross: run by workers of another protocol, or submitted in one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from franca.core.model import Demand, Failure, State
+from tests.protocols.memodb.puppet import World, worker_on
+
+
+def test_a_job_of_another_protocol_is_a_job_of_the_service_that_its_queue_is_called() -> None:
+    world = World()
+    worker = worker_on(world, "mail")
+    job = world.submit("mail", b"body", lease_ms=30_000)
+    task = worker.given()
+    assert (task.service, task.timeout_ms, task.payload) == ("mail", 30_000, b"body")
+    worker.result(task, b"sent")
+    assert (job.state, job.result) == (State.DONE, b"sent")
+
+
+def test_arguments_are_shown_as_the_bytes_of_their_array() -> None:
+    world = World()
+    body = json.dumps({"jid": "j", "args": [1, {"a": 2}]}, separators=(",", ":")).encode()
+    world.submit("mail", body, "json-job")
+    worker = worker_on(world, "mail")
+    task = worker.given()
+    assert task.payload == b'[1,{"a":2}]'
+    assert task.timeout_ms == 2**32 - 1
+
+
+def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does() -> None:
+    world = World()
+    worker, client = worker_on(world, "mail", "s"), world.peer()
+    client.job()
+    worker.result(worker.given())
+    assert not worker.waited_for_commit
+    assert not client.waited_for_commit
+    world.submit("mail", b"durable")
+    task = worker.given()
+    assert worker.waited_for_commit
+    worker.waited_for_commit = False
+    client.job()
+    worker.result(task)
+    # The next job is also the word that the last one's result was taken.
+    worker.given()
+    assert worker.waited_for_commit
+
+
+def test_a_worker_that_leaves_with_a_durable_result_hears_of_it_after_the_commit() -> None:
+    world = World()
+    worker = worker_on(world, "mail")
+    world.submit("mail", b"durable")
+    task = worker.given()
+    worker.waited_for_commit = False
+    worker.result(task, leaving=True)
+    worker.disconnected()
+    assert worker.waited_for_commit
+
+
+def test_a_durable_job_whose_worker_is_lost_is_ready_again() -> None:
+    world = World()
+    worker = worker_on(world, "mail")
+    job = world.submit("mail", b"durable")
+    worker.hang_up()
+    assert (job.state, job.losses) == (State.READY, 1)
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_job_run_by_another_protocols_worker_is_answered_or_its_client_dropped(
+    failed: bool,
+) -> None:
+    world = World()
+    client, stranger = world.peer(), world.stranger()
+    client.job(b"work")
+    (job,) = world.jobs
+    assert world.broker.sole(job.name) is job
+    assert len(job.name) >= 8
+    world.broker.demand(Demand(stranger, ("s",)), world.now)
+    if failed:
+        world.broker.fail(job, stranger.holder, Failure("E", "no"), world.now)
+    else:
+        world.broker.finish(job, stranger.holder, b"", world.now)
+    world.engine.deliver(world.now)
+    world.run()
+    assert client.is_hung_up is failed
+    if not failed:
+        assert client.answer().payload == b""
+
+
+def test_names_of_jobs_are_never_the_same_after_a_restart() -> None:
+    names = []
+    for seed in (1, 2):
+        world = World(seed=seed)
+        world.peer().job()
+        names += [job.name for job in world.jobs]
+    assert names[0] != names[1]

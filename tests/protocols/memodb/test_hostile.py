@@ -1,0 +1,151 @@
+"""Whatever a peer sends: nothing is raised, nobody else is disturbed, memory stays bounded."""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from franca.protocols.memodb import sp
+from franca.protocols.memodb.messages import (
+    encode_heartbeat,
+    encode_job,
+    encode_ready,
+    encode_result,
+)
+from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+
+MIB = 1024 * 1024
+
+
+def still_served(world: World) -> bool:
+    """Whether others are served as if nothing had been."""
+    client, worker = world.peer(), worker_on(world, "check")
+    client.job(b"ping", "check")
+    worker.result(worker.given(), b"pong")
+    served = client.answer().payload == b"pong"
+    client.hang_up()
+    worker.hang_up()
+    return served
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_random_bytes_after_the_handshake(data: bytes, unix: bool) -> None:
+    world = World()
+    peer = world.peer(unix=unix)
+    peer.send(data)
+    peer.hear_all()
+    assert still_served(world)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=20), st.integers(1, 9))
+def test_random_bodies_in_proper_frames(bodies: list[bytes], cut: int) -> None:
+    world = World()
+    peer = world.peer()
+    raw = b"".join(peer.frame(stack(n) + body) for n, body in enumerate(bodies))
+    for at in range(0, len(raw), cut):
+        peer.send(raw[at : at + cut])
+    peer.hear_all()
+    assert not peer.is_hung_up
+    assert still_served(world)
+
+
+GOOD = [
+    encode_ready(["s", "t"]),
+    encode_job("s", 5_000, b"payload"),
+    encode_result(b"payload", b"12345678"),
+    encode_result(b"payload", b"12345678", leaving=True),
+    encode_heartbeat(b"12345678"),
+]
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32))
+def test_messages_with_wrong_bytes(seed: int) -> None:
+    chance = Random(seed)
+    world = World()
+    peers = [world.peer(unix=chance.random() < 0.3) for _ in range(3)]
+    ids = [b"12345678"]
+    for _ in range(40):
+        peer = chance.choice(peers)
+        message = bytearray(chance.choice(GOOD).replace(b"12345678", chance.choice(ids)))
+        for _ in range(chance.choice((0, 0, 1, 3))):
+            message[chance.randrange(len(message))] = chance.randrange(256)
+        request = chance.randrange(5)
+        if chance.random() < 0.1:
+            message = message[: chance.randrange(len(message))]
+        raw = peer.frame(stack(request) + bytes(message))
+        if chance.random() < 0.05:
+            raw = raw[: chance.randrange(len(raw))]
+        peer.send(raw)
+        ids += [reply.worker for reply in peer.hear_all() if reply.worker]
+        if chance.random() < 0.1:
+            world.pass_time(chance.choice((100, 3_000, 12_000)), step=500)
+        if peer.is_hung_up or chance.random() < 0.05:
+            peers.remove(peer)
+            if not peer.is_hung_up:
+                peer.hang_up(unheard=chance.random() < 0.5)
+            peers.append(world.peer())
+    for peer in peers:
+        peer.hang_up()
+    world.pass_time(130_000, step=1_000)
+    # Whatever was asked, nothing of it is left.
+    assert not world.jobs
+    assert not world.service.requests.by_key
+    assert not world.service.registry.by_id
+    assert not world.service.conversations
+    assert world.service.room.bytes == 0
+    assert still_served(world)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        (2**63 - 1).to_bytes(8, "big"),
+        (2**64 - 1).to_bytes(8, "big") + b"x" * 1_000,
+        (16 * MIB).to_bytes(8, "big") + b"\0\0\0\x01" * 250_000,  # hops without end
+        (16 * MIB).to_bytes(8, "big") + b"\x80\0\0\x01" + b"\x9f" * MIB,
+        (16 * MIB).to_bytes(8, "big"),
+    ],
+)
+def test_frames_that_promise_much_take_little(raw: bytes) -> None:
+    world = World()
+    peers = [world.connect() for _ in range(20)]
+    tracemalloc.start()
+    for peer in peers[: 20 if len(raw) < 10_000 else 1]:
+        peer.send(sp.HELLO_OF_CLIENT + raw)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MIB
+    assert still_served(world)
+
+
+def test_a_million_hops_are_looked_at_nine_times() -> None:
+    world = World()
+    peer = world.peer()
+    peer.send(peer.frame(b"\0\0\0\x01" * 1_000_000 + stack(1)))
+    assert not peer.is_hung_up
+    assert still_served(world)
+
+
+def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
+    world = World()
+    client = world.peer()
+    for n in range(3_000):
+        client.job(b"", f"service-{n}", n)
+        if n % 500 == 499:
+            client.hang_up()
+            client = world.peer()
+    assert len(world.service.kinds.by_bytes) <= 1_024
+
+
+def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair() -> None:
+    world = World()
+    flood: Puppet = world.peer()
+    raw = b"".join(flood.frame(stack(n) + encode_heartbeat(b"nobody")) for n in range(1_000))
+    flood.send(raw)
+    assert len(flood.hear_all()) == 1_000
+    assert still_served(world)

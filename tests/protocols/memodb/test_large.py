@@ -1,0 +1,316 @@
+"""Large jobs: bounded memory, one at a time through each connection, and small ones in between."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.memodb.messages import encode_job, encode_result
+from franca.protocols.memodb.settings import MemoDBSettings
+from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+
+MIB = 1024 * 1024
+CHUNK = 256 * 1024
+LARGE = 100_000
+
+
+def pour(peer: Puppet, message: bytes, request: int) -> None:
+    """Send a message as a socket would deliver it."""
+    raw = peer.frame(stack(request) + message)
+    for at in range(0, len(raw), CHUNK):
+        peer.send(raw[at : at + CHUNK])
+
+
+def test_a_large_job_and_its_result_arrive_whole() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    body = bytes(n * 7 % 256 for n in range(3 * MIB))
+    pour(client, encode_job("s", 5_000, body), 1)
+    task = worker.given()
+    assert task.payload == body
+    pour(worker, encode_result(body[::-1], task.worker), 2)
+    assert client.answer().payload == body[::-1]
+
+
+def test_a_large_job_sent_again_in_other_pieces_is_the_same_job() -> None:
+    world = World()
+    client = world.peer()
+    message = encode_job("s", 5_000, b"z" * MIB)
+    pour(client, message, 1)
+    client.ask(message, 1)
+    assert len(world.jobs) == 1
+
+
+def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    bodies = [b"a" * LARGE + bytes([n]) + b"z" * LARGE for n in range(3)]
+    for body in bodies:
+        client.job(body, request=7)
+    assert [job.body for job in world.jobs] == bodies
+    for _ in bodies:
+        task = worker.given()
+        worker.result(task, task.payload[LARGE : LARGE + 1])
+    assert [answer.payload for answer in client.hear_all()] == [b"\0", b"\1", b"\2"]
+    # Only the newest of them is remembered.
+    client.job(bodies[2], request=7)
+    assert client.answer().payload == b"\2"
+    client.job(bodies[0], request=7)
+    assert len(world.jobs) == 1
+    world.pass_time(10_000, step=1_000)
+    client.hang_up()
+    world.pass_time(62_000, step=1_000)
+    assert not world.service.requests.by_key
+    assert world.service.requests.remembered_bytes == 0
+
+
+def test_a_payload_is_copied_once_on_its_way_in() -> None:
+    world = World()
+    client = world.peer()
+    raw = client.frame(stack(1) + encode_job("s", 5_000, b"x" * (8 * MIB)))
+    chunks = [raw[at : at + CHUNK] for at in range(0, len(raw), CHUNK)]
+    del raw
+    tracemalloc.start()
+    for chunk in chunks:
+        client.send(chunk)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The chunks themselves were there before.
+    assert held < 8.2 * MIB
+    assert peak < 9.3 * MIB
+
+
+@pytest.mark.parametrize("size", [LARGE, 65_000])
+def test_a_header_may_be_unusual_before_a_large_payload(size: int) -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    name = b"\x7f" + b"\x60" * 5_000 + b"\x61s" + b"\xff"  # the text `s` in 5,001 pieces
+    message = b"\x85\x66memo01\x02\x40" + name + b"\x19\x13\x88" + b"p" * size
+    pour(client, message, 1)
+    task = worker.given()
+    assert (task.service, len(task.payload)) == ("s", size)
+
+
+def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=2 * LARGE))
+    client = world.peer()
+    for n in range(5):
+        pour(client, b"\x85\x66memo01\x02\x40\xff" + b"x" * LARGE, n)
+    assert world.service.room.bytes == 0
+    assert not world.jobs
+    assert not client.conversation.holding
+
+
+# -- several at once ------------------------------------------------------------------------------
+
+
+def test_several_large_results_for_one_connection_leave_one_by_one() -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    for n in range(6):
+        worker.ready()
+        client.job(b"%d" % n)
+    tasks = worker.hear_all()
+    client.sent.clear()
+    raw = b"".join(
+        worker.frame(stack(90 + n) + encode_result(b"%d" % n * MIB, task.worker))
+        for n, task in enumerate(tasks)
+    )
+    worker.send(raw)
+    assert [answer.payload[:1] for answer in client.hear_all()] == [b"%d" % n for n in range(6)]
+    assert len(client.sent) == 6
+    assert max(client.sent) < 1.1 * MIB
+
+
+def test_a_peer_that_takes_nothing_is_sent_nothing_more_and_then_all_in_order() -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    client.chokes_at = LARGE
+    for n in range(4):
+        worker.ready()
+        client.job(b"%d" % n)
+    for n, task in enumerate(worker.hear_all()):
+        worker.result(task, b"%d" % n * (LARGE if n < 3 else 5))
+    assert [answer.payload[:1] for answer in client.hear_all()] == [b"0"]
+    for n in range(1, 3):
+        client.drain()
+        assert client.answer().payload == b"%d" % n * LARGE
+        assert client.hear() is None
+    client.drain()
+    assert client.answer().payload == b"33333"
+
+
+def test_a_peer_that_lets_too_much_pile_up_is_cut_off() -> None:
+    world = World(limits=Limits(frame_bytes_max=MIB, body_bytes_max=MIB // 2))
+    client, worker = world.peer(), world.peer()
+    client.chokes_at = 1
+    for n in range(5):
+        worker.ready()
+        client.job(b"%d" % n)
+    for task in worker.hear_all():
+        worker.result(task, b"r" * (MIB // 2))
+    assert client.is_hung_up
+
+
+def test_large_jobs_go_to_other_connections_while_one_is_full() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=100 * MIB))
+    client, crowd, other = world.peer(), world.peer(), world.peer()
+    for _ in range(4):
+        crowd.ready()
+    other.ready()
+    crowd.chokes_at = LARGE
+    for n in range(3):
+        client.job(b"%d" % n * LARGE)
+    assert [task.payload[:1] for task in crowd.hear_all()] == [b"0"]
+    assert [task.payload[:1] for task in other.hear_all()] == [b"1"]
+    # The third has not been given to anybody, so its time does not run.
+    waiting = [job for job in world.jobs if job.state is State.READY]
+    assert [(job.body[:1], job.attempts) for job in waiting] == [(b"2", 0)]
+    crowd.drain()
+    assert [task.payload[:1] for task in crowd.hear_all()] == [b"2"]
+
+
+def test_several_large_jobs_for_one_connection_leave_one_by_one() -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    for n in range(4):
+        client.job(b"%d" % n * LARGE)
+    worker.sent.clear()
+    worker.send(
+        b"".join(worker.frame(stack(n) + b"\x84\x66memo01\x01\x40\x81\x61s") for n in range(4))
+    )
+    assert sorted(task.payload[:1] for task in worker.hear_all()) == [b"0", b"1", b"2", b"3"]
+    assert max(worker.sent) < 1.1 * LARGE
+
+
+# -- room -----------------------------------------------------------------------------------------
+
+
+def test_bytes_under_way_are_bounded_for_each_connection() -> None:
+    world = World(settings=MemoDBSettings(share_bytes=250_000))
+    client, worker = world.peer(), worker_on(world)
+    for n in range(5):
+        client.job(b"%d" % n * LARGE)
+    assert len(world.jobs) == 2
+    assert client.conversation.holding
+    seen = []
+    for _ in range(5):
+        task = worker.given()
+        seen.append(task.payload[:1])
+        worker.result(task)
+        assert len(world.jobs) <= 2
+    assert seen == [b"0", b"1", b"2", b"3", b"4"]
+    assert len(client.hear_all()) == 5
+
+
+def test_one_job_may_always_be_however_large() -> None:
+    world = World(settings=MemoDBSettings(share_bytes=1_000, large_bytes=1_000))
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"x" * LARGE)
+    assert len(worker.given().payload) == LARGE
+
+
+def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    clients = [world.peer() for _ in range(5)]
+    for n, client in enumerate(clients):
+        client.job(b"%d" % n * LARGE)
+    assert len(world.jobs) == 2
+    assert world.service.room.bytes == 2 * LARGE
+    assert [client.conversation.holding for client in clients] == [False] * 2 + [True] * 3
+    # Small ones pass.
+    small = world.peer()
+    small.job(b"small")
+    assert len(world.jobs) == 3
+    worker = worker_on(world)
+    for _ in range(6):
+        worker.result(worker.given(), b"r")
+        assert world.service.room.bytes <= 2 * LARGE
+    assert all(client.answer().payload == b"r" for client in [*clients, small])
+    assert world.service.room.bytes == 0
+    assert not world.service.room.waiting
+
+
+def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    first, second = world.peer(), world.peer()
+    first.job(b"x" * 200_000)
+    raw = second.frame(stack(7) + encode_job("s", 5_000, b"y" * MIB))
+    second.send(raw[:1_000])
+    assert second.conversation.holding
+    assert 0 < second.conversation.unread() < 1_000
+    worker = worker_on(world)
+    worker.result(worker.given())
+    assert not second.conversation.holding
+    # From now on its room is taken, though it has hardly begun to come.
+    assert world.service.room.bytes > MIB
+    third = world.peer()
+    third.job(b"z" * LARGE)
+    assert third.conversation.holding
+    second.send(raw[1_000:])
+    task = worker.given()
+    assert task.payload == b"y" * MIB
+    worker.result(task)
+    assert worker.given().payload == b"z" * LARGE
+
+
+def test_what_came_before_the_room_was_free_is_not_lost() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    first, second, worker = world.peer(), world.peer(), worker_on(world)
+    first.job(b"x" * 200_000)
+    pour(second, encode_job("s", 5_000, b"y" * MIB), 1)
+    second.job(b"behind")
+    assert len(world.jobs) == 1
+    seen = []
+    for _ in range(3):
+        task = worker.given()
+        seen.append((task.payload[:1], len(task.payload)))
+        worker.result(task)
+    assert seen == [(b"x", 200_000), (b"y", MIB), (b"b", 6)]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    first, second = world.peer(), world.peer()
+    raw = first.frame(stack(7) + encode_job("s", 5_000, b"x" * 200_000))
+    first.send(raw[:1_000] if begun else raw)
+    second.job(b"y" * 200_000)
+    assert second.conversation.holding
+    first.hang_up()
+    assert [job.body[:1] for job in world.jobs] == [b"y"]
+    second.hang_up()
+    assert world.service.room.bytes == 0
+
+
+def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    hoarder, client, worker = world.peer(), world.peer(), worker_on(world)
+    for n in range(2):
+        hoarder.job(b"%d" % n * LARGE, "unheard.of")
+    client.job(b"x" * LARGE)
+    assert client.conversation.holding
+    assert worker.hear() is None
+    for _ in range(12):
+        world.pass_time(SECOND)
+        for beat in worker.hear_all():
+            if beat.op == 4:
+                worker.heartbeat(beat)
+            else:
+                assert beat.payload == b"x" * LARGE
+    assert hoarder.is_hung_up
+    assert [job.body[:1] for job in world.jobs] == [b"x"]
+
+
+def test_small_jobs_pass_while_a_large_one_comes() -> None:
+    world = World()
+    large, small, worker = world.peer(), world.peer(), worker_on(world)
+    raw = large.frame(stack(1) + encode_job("s", 5_000, b"L" * (2 * MIB)))
+    for n, at in enumerate(range(0, len(raw) - CHUNK, CHUNK)):
+        large.send(raw[at : at + CHUNK])
+        small.job(b"%d" % n)
+        worker.result(worker.given(), b"r")
+        assert small.answer().payload == b"r"

@@ -1,0 +1,519 @@
+"""Workers: who they are, what they are doing, and what becomes of their jobs when they are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import State
+from franca.protocols.memodb.messages import encode_heartbeat, encode_ready, encode_result
+from franca.protocols.memodb.settings import MemoDBSettings
+from tests.protocols.memodb.puppet import SECOND, World, worker_on
+
+
+def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
+    world = World()
+    peer = world.peer()
+    for _ in range(3):
+        peer.ready()
+    client = world.peer()
+    for _ in range(3):
+        client.job(b"")
+    assert len({peer.given().worker for _ in range(3)}) == 3
+
+
+def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
+    old = World(seed=1)
+    worker, client = worker_on(old), old.peer()
+    client.job()
+    task = worker.given()
+    new = World(seed=2)
+    for message in (encode_result(b"r", task.worker), encode_heartbeat(task.worker)):
+        back = new.peer()
+        back.ask(message)
+        assert back.disconnected().worker == task.worker
+
+
+@pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
+def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
+    worker_id: bytes,
+) -> None:
+    world = World()
+    for message in (
+        encode_result(b"", worker_id),
+        encode_result(b"x" * 100_000, worker_id, leaving=False),
+        encode_heartbeat(worker_id),
+        b"\x83\x66memo01\x05" + encode_heartbeat(worker_id)[9:],
+    ):
+        peer = world.peer()
+        peer.ask(message)
+        assert peer.disconnected().worker == worker_id
+        assert not peer.is_hung_up
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        encode_result(b""),
+        encode_heartbeat(b""),
+        encode_ready(["s"]) + b"payload",
+        b"\x84\x66memo01\x01\x41x\x81\x61s",  # READY with an id
+        b"rubbish",
+        b"",
+    ],
+)
+def test_what_is_no_message_is_not_answered(message: bytes) -> None:
+    world = World()
+    peer = world.peer()
+    peer.ask(message)
+    assert peer.hear() is None
+    assert not peer.is_hung_up
+    assert not world.service.workers()
+
+
+def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
+    world = World()
+    peer = world.peer()
+    peer.ask(encode_ready([]))
+    world.peer().job()
+    assert peer.hear() is None
+    world.pass_time(10_100)
+    peer.asked_to_beat()
+
+
+# -- heartbeats -----------------------------------------------------------------------------------
+
+
+def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life() -> None:
+    world = World()
+    worker = worker_on(world)
+    for _ in range(3):
+        world.pass_time(9_900)
+        assert worker.hear() is None
+        world.pass_time(200)
+        worker.heartbeat(worker.asked_to_beat())
+    client = world.peer()
+    client.job(b"work")
+    assert worker.given().payload == b"work"
+
+
+def test_a_worker_that_gives_no_sign_of_life_is_forgotten() -> None:
+    world = World()
+    worker = worker_on(world)
+    world.pass_time(10_100)
+    beat = worker.asked_to_beat()
+    world.pass_time(9_800)
+    assert len(world.service.workers()) == 1
+    world.pass_time(1_300)
+    assert not world.service.workers()
+    assert not world.broker.serves("s")
+    worker.heartbeat(beat)
+    worker.disconnected()
+
+
+def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life() -> None:
+    world = World()
+    worker = worker_on(world)
+    world.pass_time(10_100)
+    beat = worker.asked_to_beat()
+    world.peer().job(b"work")
+    assert worker.hear() is None
+    worker.heartbeat(beat)
+    assert worker.given().payload == b"work"
+
+
+def test_spans_can_be_chosen() -> None:
+    world = World(settings=MemoDBSettings(heartbeat_ms=2_000, heartbeat_due_ms=500))
+    worker = worker_on(world)
+    world.pass_time(2_100)
+    worker.asked_to_beat()
+    world.pass_time(1_600)
+    assert not world.service.workers()
+
+
+def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request() -> None:
+    world = World()
+    worker = worker_on(world)
+    world.pass_time(10_100)
+    beat = worker.asked_to_beat()
+    worker.heartbeat(beat)
+    newest = worker.heartbeat(beat)
+    world.peer().job()
+    assert worker.given().request == newest
+    assert worker.hear() is None
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    task = worker.given()
+    client.job(b"2")
+    worker.result(task, b"last", leaving=True)
+    assert worker.disconnected().worker == task.worker
+    assert client.answer().payload == b"last"
+    assert not world.service.workers()
+    assert [job.state for job in world.jobs] == [State.READY]
+
+
+def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    client.job(b"2")
+    worker.result(worker.given(), leaving=False)
+    assert worker.given().payload == b"2"
+
+
+def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another() -> None:
+    world = World()
+    client, worker, other = world.peer(), worker_on(world), worker_on(world)
+    client.job(b"work")
+    task = worker.given()
+    worker.ask(b"\x83\x66memo01\x05\x48" + task.worker)
+    worker.disconnected()
+    again = other.given()
+    assert again.payload == b"work"
+    other.result(again, b"done")
+    assert client.answer().payload == b"done"
+
+
+@pytest.mark.parametrize("state", ["parked", "beating"])
+def test_a_result_from_a_worker_without_a_job_is_out_of_step(state: str) -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job()
+    task = worker.given()
+    worker.result(task)
+    if state == "beating":
+        world.pass_time(10_100)
+        worker.asked_to_beat()
+    client.hear_all()
+    worker.result(task, b"again?")
+    worker.disconnected()
+    assert client.hear() is None
+    assert not world.service.workers()
+
+
+def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goes_on() -> None:
+    world = World()
+    client, worker, other = world.peer(), worker_on(world), worker_on(world)
+    client.job(b"work")
+    worker.heartbeat(worker.given())
+    worker.disconnected()
+    assert other.given().payload == b"work"
+
+
+def test_a_late_result_changes_nothing_and_its_worker_begins_anew() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    asked = client.job(b"slow", timeout_ms=1_000)
+    task = worker.given()
+    world.pass_time(3 * SECOND)
+    assert client.is_hung_up
+    worker.result(task, b"too late")
+    worker.disconnected()
+    back = world.peer()
+    back.job(b"slow", timeout_ms=1_000, request=asked)
+    assert back.hear() is None
+    worker.ready()
+    worker.result(worker.given(), b"in time")
+    assert back.answer().payload == b"in time"
+
+
+def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goes_on() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    task = worker.given()
+    world.broker.cancel(world.jobs[0], world.now)
+    world.engine.deliver(world.now)
+    world.run()
+    other = world.peer()
+    other.job(b"2")
+    worker.result(task, b"for nobody")
+    assert other.hear() is None
+    worker.result(worker.given(), b"r")
+    assert other.answer().payload == b"r"
+
+
+# -- the same request again -------------------------------------------------------------------------
+
+
+def test_a_ready_sent_again_is_the_same_worker() -> None:
+    world = World()
+    peer = world.peer()
+    asked = peer.ready("s")
+    peer.ask(encode_ready(["s"]), asked)
+    assert len(world.service.workers()) == 1
+    client = world.peer()
+    client.job(b"work")
+    task = peer.given()
+    # NNG's patience may end while the answer is on its way: it ignores the second one.
+    peer.ask(encode_ready(["s"]), asked)
+    assert peer.given() == task
+    assert len(world.service.workers()) == 1
+    peer.result(task, b"done")
+    assert client.answer().payload == b"done"
+    # After it has gone on, the id may be another's.
+    peer.ask(encode_ready(["s"]), asked)
+    assert len(world.service.workers()) == 2
+
+
+def test_two_connections_that_say_the_same_ready_are_two_workers() -> None:
+    world = World()
+    first, second = world.peer(), world.peer()
+    first.ask(encode_ready(["s"]), 1)
+    second.ask(encode_ready(["s"]), 1)
+    assert len(world.service.workers()) == 2
+
+
+def test_a_result_sent_again_never_ends_the_next_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    client.job(b"2")
+    first = worker.given()
+    asked = worker.result(first, b"of 1")
+    second = worker.given()
+    worker.ask(encode_result(b"of 1", first.worker), asked)
+    assert worker.given() == second
+    assert [answer.payload for answer in client.hear_all()] == [b"of 1"]
+    worker.result(second, b"of 2")
+    assert client.answer().payload == b"of 2"
+
+
+def test_a_large_result_sent_again_never_ends_the_next_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    client.job(b"2")
+    first = worker.given()
+    asked = worker.result(first, b"x" * 200_000)
+    second = worker.given()
+    worker.ask(encode_result(b"x" * 200_000, first.worker), asked)
+    assert worker.given() == second
+    assert len(client.hear_all()) == 1
+
+
+def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    task = worker.given()
+    asked = worker.result(task)
+    worker.ask(encode_result(b"y", task.worker), asked)
+    assert worker.hear() is None
+    world.pass_time(10_100)
+    beat = worker.asked_to_beat()
+    worker.ask(encode_result(b"y", task.worker), asked)
+    assert worker.asked_to_beat() == beat
+    asked = worker.heartbeat(beat)
+    worker.ask(encode_heartbeat(task.worker), asked)
+    assert worker.hear() is None
+    client.job(b"2")
+    assert worker.given().payload == b"2"
+
+
+# -- connections that break -------------------------------------------------------------------------
+
+
+def test_a_job_whose_worker_is_lost_goes_to_another_at_once() -> None:
+    world = World()
+    client, worker, other = world.peer(), worker_on(world), worker_on(world)
+    client.job(b"work")
+    worker.given()
+    worker.hang_up()
+    task = other.given()
+    assert task.payload == b"work"
+    other.result(task, b"done")
+    assert client.answer().payload == b"done"
+
+
+def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None:
+    world = World()
+    client = world.peer()
+    client.job(b"poison")
+    for _ in range(4):
+        assert not client.is_hung_up
+        worker = worker_on(world)
+        worker.given()
+        worker.hang_up()
+    world.run()
+    assert client.is_hung_up
+    assert not world.jobs
+
+
+def test_all_workers_of_a_connection_are_lost_with_it() -> None:
+    world = World()
+    client, worker, other = world.peer(), world.peer(), world.peer()
+    for _ in range(5):
+        worker.ready()
+    for n in range(3):
+        client.job(b"%d" % n)
+    worker.hang_up()
+    assert not world.service.workers()
+    assert not world.broker.serves("s")
+    for _ in range(3):
+        other.ready()
+    assert sorted(task.payload for task in other.hear_all()) == [b"0", b"1", b"2"]
+
+
+def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"work")
+    worker.hang_up(unheard=True)
+    (job,) = world.jobs
+    assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
+
+
+def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"work")
+    task = worker.given()
+    worker.hang_up()
+    back = world.peer()
+    back.result(task, b"done")
+    assert client.answer().payload == b"done"
+    # It is known, and goes on.
+    client.job(b"more")
+    assert back.given().worker == task.worker
+
+
+def test_a_worker_comes_back_with_its_result_too_late() -> None:
+    world = World()
+    client, worker, other = world.peer(), worker_on(world), worker_on(world)
+    client.job(b"work")
+    task = worker.given()
+    worker.hang_up()
+    second = other.given()
+    back = world.peer()
+    back.result(task, b"from the first")
+    assert client.hear() is None
+    other.result(second, b"from the second")
+    assert client.answer().payload == b"from the second"
+    client.job(b"more")
+    assert {peer.given().payload for peer in (back, other) if peer.unread} == {b"more"}
+
+
+def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() -> None:
+    """The answer, a JOB, was lost with the connection; the result belongs to the job before."""
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    first = worker.given()
+    client.job(b"2")
+    asked = worker.result(first, b"of 1")
+    assert client.answer().payload == b"of 1"
+    worker.hang_up()
+    back = world.peer()
+    back.ask(encode_result(b"of 1", first.worker), asked)
+    second = back.given()
+    assert second.payload == b"2"
+    assert client.hear() is None
+    back.result(second, b"of 2")
+    assert client.answer().payload == b"of 2"
+
+
+def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be_dead() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    task = worker.given()
+    back = world.peer()
+    back.result(task, b"done")
+    assert client.answer().payload == b"done"
+    worker.hang_up()
+    client.job(b"2")
+    assert back.given().payload == b"2"
+    assert len(world.service.workers()) == 1
+
+
+def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
+    world = World()
+    client, worker = world.peer(), worker_on(world)
+    client.job(b"1")
+    client.job(b"2")
+    first = worker.given()
+    asked = worker.result(first, b"r")
+    second = worker.given()
+    back = world.peer()
+    back.ask(encode_result(b"r", first.worker), asked)
+    assert back.given() == second
+    world.pass_time(SECOND)
+    worker.hang_up()
+    back.result(second, b"s")
+    assert [answer.payload for answer in client.hear_all()] == [b"r", b"s"]
+
+
+def test_a_lost_worker_is_forgotten_after_a_while() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job(b"1", timeout_ms=30_000)
+    task = worker.given()
+    worker.hang_up()
+    assert len(world.service.registry.by_id) == 1
+    # Not before its job's time would have been over.
+    world.pass_time(29 * SECOND)
+    assert len(world.service.registry.by_id) == 1
+    world.pass_time(2 * SECOND)
+    assert not world.service.registry.by_id
+    back = world.peer()
+    back.result(task)
+    back.disconnected()
+
+
+def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.memodb.workers.LOST_MAX", 10)
+    world = World()
+    for _ in range(30):
+        worker_on(world).hang_up()
+    assert len(world.service.registry.by_id) == 10
+
+
+# -- operators ------------------------------------------------------------------------------------
+
+
+def test_operators_see_workers_and_what_they_offer() -> None:
+    world = World()
+    worker_on(world, "a", "b")
+    (view,) = world.service.workers()
+    assert (view.protocol, view.queues, view.state) == ("memodb", ("a", "b"), "running")
+    assert view.host == "127.0.0.1:9"
+
+
+def test_a_quiet_worker_beats_and_gets_no_job() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    (view,) = world.service.workers()
+    assert world.service.ask_worker(view.name, "quiet")
+    client.job()
+    assert worker.hear() is None
+    world.pass_time(10_100)
+    worker.heartbeat(worker.asked_to_beat())
+    assert worker.hear() is None
+    assert world.service.workers()[0].state == "quiet"
+
+
+def test_a_worker_that_is_to_stop_is_told_when_it_asks_next() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job()
+    task = worker.given()
+    assert world.service.ask_worker(task.worker.hex(), "stop")
+    worker.result(task, b"r")
+    worker.disconnected()
+    assert client.answer().payload == b"r"
+
+
+@pytest.mark.parametrize(("name", "what"), [("nonsense", "stop"), ("00" * 8, "stop"), ("", "fly")])
+def test_nobody_else_can_be_asked(name: str, what: str) -> None:
+    world = World()
+    worker_on(world)
+    assert not world.service.ask_worker(name, what)
+    (view,) = world.service.workers()
+    assert not world.service.ask_worker(view.name, "dance")

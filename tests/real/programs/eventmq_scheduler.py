@@ -1,0 +1,33 @@
+"""The package's scheduler with one job in its memory from the start: `[queue, headers, interval, job]`.
+
+The script has no way to be given one but a SCHEDULE, and a broker that schedules by itself hands
+none on; the class is the same, and it is told of the job as a SCHEDULE would tell it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from eventmq import conf
+from eventmq.scheduler import Scheduler
+from eventmq.utils.settings import import_settings
+
+from tests.real.programs.jobs import say
+
+
+def main() -> None:
+    address, queue, headers, interval_s, func, args = json.loads(sys.argv[1])
+    path, _, name = func.rpartition(".")
+    call = {"callable": name, "path": path, "args": args, "kwargs": {}}
+    call |= {"class_args": [], "class_kwargs": {}}
+    import_settings()
+    conf.REDIS_STARTUP_ERROR_HARD_KILL = False
+    scheduler = Scheduler()
+    scheduler.on_schedule("", [queue, headers, str(interval_s), json.dumps(["run", call]), ""])
+    say("ready")
+    scheduler.start(addr=address)
+
+
+if __name__ == "__main__":
+    main()
