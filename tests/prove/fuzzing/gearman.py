@@ -70,7 +70,7 @@ def fill(service: Service, data: bytes) -> bytes:
 
 
 def answers(said: bytes) -> Iterator[bytes]:
-    """Packets and lines."""
+    """Packets and lines; but a NOOP may or may not overtake the word that makes it needless."""
     unread = bytearray(said)
     while unread:
         if unread[0]:
@@ -83,4 +83,5 @@ def answers(said: bytes) -> Iterator[bytes]:
             packet = take_packet(unread)
             if packet is None:
                 raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
-            yield bytes([packet.type]) + packet.body
+            if packet.type is not T.NOOP:
+                yield bytes([packet.type]) + packet.body
