@@ -30,6 +30,8 @@ NO_COMMAND: Final = -1
 
 ID_BYTES_MAX: Final = 64
 """Ids of the old dialects have no fixed size; the longest ever seen is a UUID in text."""
+SOLE_BYTES_MIN: Final = 17
+SOLE_BYTES_MAX: Final = 1 << 16
 _RAW_IDS: Final = (4, 16, 36)
 """Sizes of the ids that are no letters and digits: four bytes, a UUID, a UUID with dashes."""
 _NAME_BYTES_MAX: Final = 1024
@@ -145,6 +147,18 @@ class CrcFrames(Frames):
         if size < 5:
             raise WireError("no-frame", "a frame without a command")
         return payload[:4], payload[4], payload[5:], end
+
+
+def sole_payload(data: bytes) -> bytes | None:
+    """The payload of a frame that came whole and alone, if this is one; else who knows."""
+    size = len(data)
+    if not SOLE_BYTES_MIN <= size <= SOLE_BYTES_MAX:
+        return None
+    magic, length, crc = _CRC_HEAD.unpack_from(data)
+    payload = data[12:]
+    if magic != REQUEST or length != size - 12 or crc32(payload) != crc:
+        return None
+    return payload
 
 
 class PlainFrames(Frames):
