@@ -11,6 +11,7 @@ MODULES: dict[str, str] = {
     "history-selftest": "tests.prove.history_selftest",
     "model": "tests.core.proof",
     "sim": "tests.sim.proof",
+    "fuzz": "tests.prove.fuzz",
     "powerloss": "tests.prove.powerloss",
     "powerloss-heal": "tests.prove.powerloss_heal",
     "fsync-eio": "tests.prove.fsync_eio",

@@ -7,18 +7,27 @@ without a cause, none after its end) is judged at the end, from their history.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from franca.core.broker import Broker
 from franca.core.ledger import Known
 from franca.core.model import NEVER, Millis, State
+from franca.engine.engine import Engine
 from tests.sim.disk import Disk
 from tests.sim.puppets.client import Client
-from tests.sim.server import Server
 
 READY, LEASED = State.READY, State.LEASED
 
 
-def after_step(server: Server, now: Millis, *, wall_jumped: bool) -> None:
+class Inside(Protocol):
+    """A server, as far as it is looked into."""
+
+    broker: Broker
+    engine: Engine
+    disk: Disk
+
+
+def after_step(server: Inside, now: Millis, *, wall_jumped: bool) -> None:
     """All that can be seen from inside at any moment, in which the wall clock was set or not."""
     broker = server.broker
     leases_are_sound(broker)
@@ -80,7 +89,7 @@ def timers_belong_to_something(broker: Broker) -> None:
         assert all(d in d.session.demands for d in waiting), "a timer of a demand that is over"
 
 
-def not_asleep(server: Server, now: Millis) -> None:
+def not_asleep(server: Inside, now: Millis) -> None:
     """5: what is due has been looked at by the last tick, or is more than one tick may take."""
     wake = server.broker.next_wake()
     ticked_at = server.engine.next_wake() - 50

@@ -118,7 +118,8 @@ class GearmanConversation(Conversation):
             else:
                 start = at + HEADER_SIZE
                 if start > size:
-                    self._needed = HEADER_SIZE
+                    # Four bytes tell whether it is worth waiting for the others.
+                    self._needed = HEADER_SIZE if size - at >= 4 else size - at + 1
                     self._check_magic(data[at:])
                     break
                 magic, number, length = _unpack(data, at)
