@@ -109,6 +109,8 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         (16 * MIB).to_bytes(8, "big") + b"\0\0\0\x01" * 250_000,  # hops without end
         (16 * MIB).to_bytes(8, "big") + b"\x80\0\0\x01" + b"\x9f" * MIB,
         (16 * MIB).to_bytes(8, "big"),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_job("s", 1, b"x" * 1_000),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_result(b"x" * 1_000, b"12345678"),
     ],
 )
 def test_frames_that_promise_much_take_little(raw: bytes) -> None:
