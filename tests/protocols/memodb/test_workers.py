@@ -471,6 +471,17 @@ def test_a_lost_worker_is_forgotten_after_a_while() -> None:
     back.disconnected()
 
 
+def test_a_lost_worker_is_not_remembered_for_years() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job(b"1", timeout_ms=2**62)
+    worker.hang_up()
+    world.pass_time(599 * SECOND, step=SECOND)
+    assert len(world.service.registry.by_id) == 1
+    world.pass_time(2 * SECOND)
+    assert not world.service.registry.by_id
+
+
 def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.memodb.workers.LOST_MAX", 10)
     world = World()
