@@ -96,6 +96,8 @@ HABITS: dict[str, Habits] = {
     # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
     "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
     "periodic": BOUND,
+    # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
+    "periodic-doc": Habits(grace=0.0, ack_lasts=False),
     "memodb": BOUND,
     "eventmq": BOUND,
     # A harness inside the process, which sees what the broker itself answered.

@@ -20,6 +20,9 @@ from franca.protocols.memodb.clients import Clients
 from franca.protocols.memodb.crew import Crew
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.workers import Worker
+from franca.protocols.periodic import working
+from franca.protocols.periodic.asking import Asking
+from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
@@ -247,6 +250,37 @@ def answers_are_given_to_the_wrong_request(on_finished: Any) -> Any:
         on_finished(self, event, now)
 
     return mix_up
+
+
+@MUTANTS.of(Asking, "take_in")
+def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
+    def drop(self: Asking, task: Any, now: Millis) -> None:
+        taken = self.broker.keyed(task.func, KEY + task.name)
+        if taken is None or taken.state is not State.LEASED:
+            take_in(self, task, now)
+
+    return drop
+
+
+@MUTANTS.of(Life, "_succeed")
+def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
+    def forget(self: Life, job_id: JobId, now: Millis) -> None:
+        heir = self._heirs[job_id]
+        succeed(self, job_id, now)
+        if heir.state is State.READY and heir.id in self.jobs:
+            self._take_out(heir, now)
+            self._end(heir, State.CANCELLED, b"", Failure(), now)
+
+    return forget
+
+
+@MUTANTS.of(working, "_goes_on")
+def a_word_about_a_run_that_is_over_counts(goes_on: Any) -> Any:
+    def believe(run: working.Run) -> bool:
+        run.holder = run.job.holder
+        return run.job.state is State.LEASED
+
+    return believe
 
 
 def caught_by(name: str) -> int | None:
