@@ -201,7 +201,7 @@ class Talk(Conversation):
             self._register_plainly(now)
         if self.service.rules is not None:
             self._identify(opening)
-        self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.FAIL, self)
+        self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
         self.link.known = True
         self.service.join(self)
         return opening.end
