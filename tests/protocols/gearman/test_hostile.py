@@ -125,3 +125,36 @@ def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
         world.run()
     assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
     assert act.call_count == 2
+
+
+def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) -> int:
+    """How many of these answers the first turn brings; all others follow."""
+    world.engine.received(peer.link, data)
+    world.engine.turn(world.now)
+    first = b"".join(peer.link.out).count(answer)
+    world.run()
+    return first
+
+
+def test_a_list_takes_a_turn_of_its_own() -> None:
+    world = World()
+    peer = world.connect()
+    assert answers_in_one_turn(world, peer, b"status\n" * 20, b".\n") == 1
+    assert peer.heard().count(b".\n") == 20
+
+
+def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> None:
+    world = World(limits=Limits(turn_messages=64))
+    for functions, searches in ((1, 20), (64 * 20, 4)):
+        peer = world.worker(*(f"f{n}" for n in range(functions)))
+        assert answers_in_one_turn(world, peer, packet(9) * 20, b"\0RES") == searches
+        assert peer.take_all() == [res(10)] * 20
+
+
+def test_the_store_is_asked_by_one_peer_once_in_a_turn() -> None:
+    world = World()
+    peer = world.connect()
+    handles = [f"H:box-91b72265b1f5:{n}" for n in range(1, 21)]
+    ask = b"".join(packet(15, handle) for handle in handles)
+    assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0
+    assert peer.heard().count(b"\0RES") == 20

@@ -71,6 +71,16 @@ def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
     assert world.worker("f").grab().name == "n"
 
 
+def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> None:
+    world = World()
+    worker = world.worker("f")
+    worker.say(p.GRAB_JOB)
+    worker.send(worker.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + b"junk")
+    assert worker.is_hung_up
+    world.pass_time(1_100)
+    assert world.worker("f").grab().name == "n"
+
+
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 def test_arguments_of_every_command_may_be_anything(dialect: str) -> None:
     world = World()

@@ -315,6 +315,15 @@ def test_a_job_of_another_protocol_is_run_under_a_name_of_its_own() -> None:
     assert world.jobs() == []
 
 
+def test_what_a_lost_worker_means_is_the_jobs_own_affair() -> None:
+    world = World()
+    first, second = world.worker("f"), world.worker("f")
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(failures=0), "j1"), world.now)
+    assert first.grab().workload == b"theirs"
+    first.hang_up()
+    assert second.grab().workload == b"theirs"
+
+
 def test_a_faktory_job_shows_its_arguments() -> None:
     world = World()
     worker = world.worker("default")

@@ -177,7 +177,10 @@ class Working(Asking):
     def say_granted(self, event: Granted, now: Millis) -> None:
         """A job has come. One for a demand that is no longer made goes back."""
         if event.demand is not self._demand or self.link.closing or not self._grabs:
-            self.broker.give_back(event.job, self.session.holder, now)
+            try:
+                self.broker.give_back(event.job, self.session.holder, now)
+            except NotHeld:
+                pass  # the connection has ended meanwhile, and its leases with it
             return
         self._demand = None
         self._assign(event.job, self._grabs.popitem()[0], now)
