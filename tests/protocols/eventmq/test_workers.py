@@ -220,14 +220,16 @@ def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: st
     client.request("1", headers="reply-requested")
     given = worker.take()
     worker.say(goodbye)
+    other = world.worker(slots=2, identity=b"other")
     client.request("2")
-    world.pass_time(300_000, step=1_000)
-    assert worker.given() == []
-    assert world.peer().ask("ROUTER_SHOW_WORKERS")["connected_workers"] == {}
+    world.pass_time(300_000, other, step=1_000)
+    assert bodies(worker, other) == [[], ["2"]]
+    shown = world.peer().ask("ROUTER_SHOW_WORKERS")["connected_workers"]
+    assert list(shown) == ["other"]
     worker.done(given, ready=False)
     assert ("REPLY", '{"value": 1}', given.msgid.decode()) in client.words()
     assert [job.body for job in world.jobs()] == [b"2"]
-    assert world.service.workers() == []
+    assert [view.name for view in world.service.workers()] == ["other"]
 
 
 def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() -> None:
