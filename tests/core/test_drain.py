@@ -13,6 +13,13 @@ def told(changes: Changes) -> dict[str, list[int]]:
     return {name: ids(jobs) for name in names if (jobs := getattr(changes, name))}
 
 
+def test_the_next_job_has_the_id_that_was_foretold() -> None:
+    bench = Bench()
+    bench.submit_many(3)
+    foretold = bench.broker.next_id()
+    assert bench.submit().id == foretold
+
+
 def test_a_job_that_came_and_went_between_two_drains_costs_nothing() -> None:
     bench = Bench()
     worker = bench.worker()

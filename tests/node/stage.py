@@ -1,14 +1,14 @@
 """A node without sockets or disks: peers whose words a test says, a store that waits to be told.
 
 The protocol has one word per line: `push X` and `take` need the disk, `same` says that it does
-though nothing changed, `ping` needs nothing, `end` hangs up.
+though nothing changed, `ping` needs nothing, `bulk X` is answered in several pieces, `end` hangs up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from random import Random
@@ -103,6 +103,9 @@ class Talk(Conversation):
     def _ping(self, _: str, now: Millis) -> None:
         self.link.write(b"pong;")
 
+    def _bulk(self, body: str, now: Millis) -> None:
+        self.link.write_bulk(b"bulk ", body.encode(), b";")
+
     def _end(self, _: str, now: Millis) -> None:
         self.link.close()
 
@@ -136,6 +139,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.heard = b""
+        self.writes: list[bytes] = []
         self.closed = ""
         self.dead = False
         self.reading = True
@@ -146,6 +150,11 @@ class Wire(asyncio.Transport):
             raise RuntimeError("unable to perform operation; the handler is closed")
         if not self.closed:
             self.heard += bytes(data)
+            self.writes.append(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        for data in list_of_data:
+            self.write(data)
 
     def close(self) -> None:
         self.closed = self.closed or "closed"

@@ -61,6 +61,31 @@ async def test_answers_to_one_peer_keep_their_order() -> None:
 
 
 @asynchronous
+async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("ping", "bulk x", "ping")
+        await guest.hears("pong;bulk x;pong;")
+        assert guest.wire.writes == [b"pong;", b"bulk ", b"x", b";", b"pong;"]
+        guest.says("ping", "ping")
+        await s.turns()
+        assert guest.wire.writes[5:] == [b"pong;pong;"]
+
+
+@asynchronous
+async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> None:
+    with stage() as s:
+        guest = s.guest()
+        guest.says("bulk x", "push a")
+        await s.reaches("commit")
+        guest.says("bulk y")
+        await s.turns()
+        assert guest.heard == ""
+        await s.ends()
+        await guest.hears("bulk x;pushed a;bulk y;")
+
+
+@asynchronous
 async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
     with stage() as s:
         guest = s.guest()
@@ -296,6 +321,37 @@ async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() 
         assert (guests[2].heard, guests[2].wire.closed) == ("too many;", "closed")
         guests[2].connection.connection_lost(None)
         assert len(s.engine.links) == 2
+
+
+@asynchronous
+async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_heard() -> None:
+    with stage(MemoryStore()) as s:
+        guest, other = s.guest(), s.guest()
+        guest.says("ping " + "x" * 600_000)
+        assert guest.wire.reading
+        guest.says("ping " + "x" * 600_000)
+        assert not guest.wire.reading
+        other.says("ping")
+        await other.hears("pong;")
+        await guest.hears("pong;pong;")
+        assert guest.wire.reading
+        # What it said before is forgotten, and small words are not counted.
+        guest.says("ping " + "x" * 600_000)
+        for _ in range(100):
+            guest.says("ping " + "x" * 10_000)
+        assert guest.wire.reading
+
+
+@asynchronous
+async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so() -> None:
+    with stage(MemoryStore()) as s:
+        guest = s.guest()
+        guest.says("ping " + "x" * 1_100_000)
+        guest.connection.pause_writing()
+        await s.turns()
+        assert not guest.wire.reading
+        guest.connection.resume_writing()
+        assert guest.wire.reading
 
 
 @asynchronous

@@ -20,11 +20,12 @@ Found = tuple[str, str, str]  # class, jid, detail
 class Passage:
     """A job's way through its queue: surely in it from `ready`, surely not out before `asked`."""
 
-    __slots__ = ("asked", "begun", "jid", "out", "prio", "ready")
+    __slots__ = ("asked", "begun", "jid", "out", "prio", "ready", "volatile")
 
     def __init__(self, jid: str, push: Event, first: Event) -> None:
         self.jid = jid
         self.prio = push.prio
+        self.volatile = push.volatile
         self.begun = push.t0
         self.ready = push.t1 if push.at is None else max(push.t1, push.at)
         self.asked = first.t0
@@ -43,8 +44,8 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
             if push.at is None:
                 queues[push.queue].append(passage)
     for passages in queues.values():
-        yield from _overtaken(passages)
-        yield from _less_urgent_first(passages)
+        yield from _overtaken(passages, rules)
+        yield from _less_urgent_first(passages, rules)
     yield from _late(index, timed, rules)
     yield from _not_unique(index)
     yield from _while_paused(index)
@@ -61,7 +62,7 @@ def _passage(index: Index, story: JobStory) -> Passage | None:
     return Passage(story.jid, push, first)
 
 
-def _overtaken(passages: list[Passage]) -> Iterator[Found]:
+def _overtaken(passages: list[Passage], rules: Rules) -> Iterator[Found]:
     """I9: a later job was out before anybody even asked for this one."""
     by_priority: dict[int, list[Passage]] = defaultdict(list)
     for passage in passages:
@@ -69,7 +70,8 @@ def _overtaken(passages: list[Passage]) -> Iterator[Found]:
     for group in by_priority.values():
         group.sort(key=lambda passage: passage.begun)
         begun = [passage.begun for passage in group]
-        outs = [passage.out for passage in group]
+        free = rules.volatile_overtakes
+        outs = [NEVER if free and passage.volatile else passage.out for passage in group]
         earliest_out = list(accumulate(reversed(outs), min))[::-1]
         for passage in group:
             later = bisect_right(begun, passage.ready)
@@ -81,7 +83,7 @@ def _overtaken(passages: list[Passage]) -> Iterator[Found]:
                 )
 
 
-def _less_urgent_first(passages: list[Passage]) -> Iterator[Found]:
+def _less_urgent_first(passages: list[Passage], rules: Rules) -> Iterator[Found]:
     """I10: this job was given out although a more urgent one had been waiting."""
     for prio in {passage.prio for passage in passages}:
         urgent = sorted(
@@ -92,6 +94,8 @@ def _less_urgent_first(passages: list[Passage]) -> Iterator[Found]:
         ready = [passage.ready for passage in urgent]
         longest = list(accumulate((passage.asked for passage in urgent), max))
         for passage in passages:
+            if rules.volatile_overtakes and passage.volatile:
+                continue
             waiting = bisect_left(ready, passage.asked)
             if passage.prio == prio and waiting and longest[waiting - 1] > passage.out:
                 yield "priority", passage.jid, "a more urgent one was ready"

@@ -59,6 +59,19 @@ def no_fence_gearman() -> None:
     swap("franca.protocols.gearman.conversation:GearmanConversation", "__init__", sharing)
 
 
+def no_requeue() -> None:
+    """A worker that is gone keeps what it had."""
+
+    def keeping(close_session: Function) -> Function:
+        def close(self: Any, session: Any, now: int) -> None:
+            session.leases.clear()
+            close_session(self, session, now)
+
+        return close
+
+    swap(_BROKER, "close_session", keeping)
+
+
 def wall_clock_lease() -> None:
     """Spans are measured by the clock on the wall."""
     clock = importlib.import_module("franca.node.clock")
@@ -133,6 +146,7 @@ def no_slicing() -> None:
 MUTANTS: dict[str, Patch] = {
     "no-fence": no_fence,
     "no-fence-gearman": no_fence_gearman,
+    "no-requeue": no_requeue,
     "wall-clock-lease": wall_clock_lease,
     "no-line-limit": no_line_limit,
     "fixed-salt": fixed_salt,

@@ -104,11 +104,16 @@ HABITS: dict[str, Habits] = {
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """How exact the clock is, how late is late, and after how many unclean ends a job is given up."""
+    """How exact the clock is, how late is late, and after how many unclean ends a job is given up.
+
+    Where a queue is longer than its window, a volatile job, which is never put into the store, may
+    overtake those that were: `volatile_overtakes`.
+    """
 
     epsilon: float = 0.001
     slack: float = 1.0
     losses_max: int = 10
+    volatile_overtakes: bool = False
 
 
 def digest(body: bytes | str) -> str:

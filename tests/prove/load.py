@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -37,6 +37,7 @@ class Plan:
     producers: int = 3
     consumers: int = 3
     backlog_max: int = 3_000
+    work_s: float = 0.0  # how long a job takes at most
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Load:
     draining: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
     noted: list[Event] = field(default_factory=list)  # by the harness: restarts
+    measured: int | None = None  # the backlog, where others than our own consumers work on it
     complaints: list[str] = field(default_factory=list)  # what no history can tell
     producers: list[Actor[Any]] = field(default_factory=list)
     consumers: list[Actor[Any]] = field(default_factory=list)
@@ -94,6 +96,8 @@ class Load:
 
     @property
     def backlog(self) -> int:
+        if self.measured is not None:
+            return self.measured
         pushed = sum(actor.done for actor in self.producers)
         return pushed - sum(actor.done for actor in self.consumers)
 
@@ -132,7 +136,8 @@ class Actor(ABC, Generic[C]):
         self.events: list[Event] = []
         self.done = 0  # jobs accepted, or jobs finished
         self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self.begun: Callable[[Event], None] | None = None  # hears of each event before it is over
+        self.thread = threading.Thread(target=self.run, name=self.name, daemon=True)
         self._lives = 0
         self._under_way: dict[int, Event] = {}
 
@@ -151,6 +156,8 @@ class Actor(ABC, Generic[C]):
         now = time.monotonic()
         event = Event(op, self.protocol, self.conn, jid, now, now, worker=self.worker, **fields)
         self._under_way[id(event)] = event
+        if self.begun is not None:
+            self.begun(event)
         return event
 
     def end(self, event: Event, out: Out = "ok") -> None:
@@ -167,9 +174,14 @@ class Actor(ABC, Generic[C]):
             self.events.append(event)
             self.lost(event)
 
+    def toil(self) -> None:
+        """Do what a job asks for."""
+        if self.load.plan.work_s:
+            time.sleep(self.rng.uniform(0, self.load.plan.work_s))
+
     # -- one life after the other ----------------------------------------------------------
 
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
             while not self.load.stopping.is_set():
                 with suppress(*BROKEN):

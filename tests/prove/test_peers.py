@@ -23,7 +23,7 @@ from tests.support.server import Server
 HOUR_S = 3_600.0
 PROOFS = (
     "fence", "clock", "poison", "faktory-auth", "bind-policy", "log-canary", "slow",
-    "hostile-frames", "herd",
+    "hostile-frames", "herd", "worker-chaos",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.real.emq import JOBS, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, Client, EmqStage, Franca, not_the_original
 from tests.real.kit import until_counts
 from tests.support.faktory import Faktory
 
@@ -29,15 +29,28 @@ def test_a_faktory_worker_runs_what_a_client_of_eventmq_deferred(emq: EmqStage) 
     broker = emq.broker()
     assert isinstance(broker, Franca)
     client = emq.client(broker)
-    name = client.defer("echo", 1, {"two": "zwölf"})
-    client.until_waiting(default=1)
+    done = client.defer("echo", 1, {"two": "zwölf"}, reply_requested=True)
+    failed = client.defer("echo", kwargs={"named": 1}, reply_requested=True)
+    client.until_waiting(default=2)
     with Faktory(broker.server.port) as worker:
         worker.hello(wid="worker-1")
         job = worker.fetch("default")
         assert job is not None
-        assert job["jobtype"] == f"{JOBS}.echo"
-        assert job["args"] == [1, {"two": "zwölf"}]
-        (answer,) = client.do("answers", count=1)
-        assert (answer[0], answer[2:]) == ("REPLY", [name])
+        assert (job["jobtype"], job["args"]) == (f"{JOBS}.echo", [1, {"two": "zwölf"}])
         worker.ack(job["jid"])
-    until_counts(broker.server.port, total_processed=1, working=0, total_failures=0)
+        assert _told(client, 2) == [[done], ["true", done]]
+
+        job = worker.fetch("default")
+        assert job is not None
+        (call,) = job["args"]
+        assert call["kwargs"] == {"named": 1}, "not only arguments: the whole call is shown"
+        worker.fail(job["jid"], message="not today")
+        assert _told(client, 2) == [[failed], ['{"error":"not today"}', failed]]
+    until_counts(broker.server.port, total_processed=2, working=0, total_failures=1, retries=0)
+
+
+def _told(client: Client, count: int) -> list[list[str]]:
+    """What the next REPLYs to a client say."""
+    answers = client.do("answers", count=count)
+    assert {answer[0] for answer in answers} == {"REPLY"}
+    return [answer[2:] for answer in answers]

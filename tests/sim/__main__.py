@@ -43,7 +43,8 @@ def _replay(seed: int) -> int:
     life = live(seed)
     print(
         f"seed={seed} history={life.fingerprint} jobs={life.jobs} deliveries={life.deliveries} "
-        f"sim_hours={life.hours:.1f} crashes={life.crashes} violations={len(life.violations)}"
+        f"sim_hours={life.hours:.1f} crashes={life.crashes} "
+        f"protocols={','.join(life.protocols)} violations={len(life.violations)}"
     )
     for violation in life.violations:
         print(f"  {violation}")

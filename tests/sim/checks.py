@@ -7,19 +7,32 @@ without a cause, none after its end) is judged at the end, from their history.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from franca.core.broker import Broker
+from franca.core.ledger import Known
 from franca.core.model import NEVER, Millis, State
+from franca.engine.engine import Engine
 from tests.sim.disk import Disk
-from tests.sim.server import Server
+from tests.sim.puppets.client import Client
 
 READY, LEASED = State.READY, State.LEASED
 
 
-def after_step(server: Server, now: Millis) -> None:
-    """All that can be seen from inside at any moment."""
+class Inside(Protocol):
+    """A server, as far as it is looked into."""
+
+    broker: Broker
+    engine: Engine
+    disk: Disk
+
+
+def after_step(server: Inside, now: Millis, *, wall_jumped: bool) -> None:
+    """All that can be seen from inside at any moment, in which the wall clock was set or not."""
     broker = server.broker
-    leases_are_sound(broker, now)
+    leases_are_sound(broker)
+    if not wall_jumped:
+        nothing_is_early(broker, now)
     nobody_waits_in_vain(broker)
     timers_belong_to_something(broker)
     settled_jobs_are_gone(broker)
@@ -29,13 +42,17 @@ def after_step(server: Server, now: Millis) -> None:
         server.disk.verify(broker)
 
 
-def leases_are_sound(broker: Broker, now: Millis) -> None:
-    """2: a lease has one holder and an end, and the counts know of it. No job is ready early."""
+def leases_are_sound(broker: Broker) -> None:
+    """2: a lease has one holder and an end, and the counts know of it."""
     leased = [job for job in broker.jobs.values() if job.state is LEASED]
     assert all(job.holder for job in leased), "a lease without a holder"
     endless = [job.id for job in leased if job.until == NEVER and job.policy.lease_ms]
     assert not endless, f"leases without an end: {endless}"
     assert len(leased) == sum(q.leased for q in broker.queues.values()), "leases are miscounted"
+
+
+def nothing_is_early(broker: Broker, now: Millis) -> None:
+    """No job was made ready before its time."""
     early = [
         job.id
         for job in broker.jobs.values()
@@ -60,6 +77,8 @@ def nobody_waits_in_vain(broker: Broker) -> None:
     for queue in broker.queues.values():
         if queue.line and not queue.paused:
             assert not queue.ready or queue.supplying, f"{queue.name}: ready, and a demand waits"
+        if queue.sleepers and not queue.paused:
+            assert queue.woken >= queue.ready, f"{queue.name}: ready, and nobody is woken"
 
 
 def timers_belong_to_something(broker: Broker) -> None:
@@ -70,7 +89,7 @@ def timers_belong_to_something(broker: Broker) -> None:
         assert all(d in d.session.demands for d in waiting), "a timer of a demand that is over"
 
 
-def not_asleep(server: Server, now: Millis) -> None:
+def not_asleep(server: Inside, now: Millis) -> None:
     """5: what is due has been looked at by the last tick, or is more than one tick may take."""
     wake = server.broker.next_wake()
     ticked_at = server.engine.next_wake() - 50
@@ -86,7 +105,15 @@ def settled_jobs_are_gone(broker: Broker) -> None:
         assert all(job.id in broker.jobs for job in jobs), "a name of a job that is gone"
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    assert broker._watchers.keys() <= broker.jobs.keys(), "a job that is gone is watched"
+    in_tail = {known.id for known in broker._by_key.values() if isinstance(known, Known)}
+    gone = broker._watchers.keys() - broker.jobs.keys() - in_tail
+    assert not gone, f"jobs that are gone are watched: {gone}"
+
+
+def everybody_heard(puppets: Iterable[object]) -> None:
+    """3: who waited for a job on a connection that held has heard its end."""
+    waiting = [p.name for p in puppets if isinstance(p, Client) and not p.is_content()]
+    assert not waiting, f"still waiting: {waiting}"
 
 
 def accepted_is_kept(accepted: Iterable[str], disk: Disk) -> None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from franca.core.broker import Broker
-from franca.core.ledger import Ledger, Snapshot
+from franca.core.events import Finished
+from franca.core.ledger import Known, Ledger, Snapshot
 from franca.core.life import EXPIRED, Life
 from franca.core.lines import Lines
-from franca.core.model import Demand, Job, Millis, State
+from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
 from franca.core.waiting import Waiting
 from franca.protocols.faktory import conversation
+from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.memodb.clients import Clients
+from franca.protocols.memodb.crew import Crew
+from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.workers import Worker
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
@@ -134,6 +142,65 @@ def a_job_is_lost_at_the_cut(cut: Any) -> Any:
     return lambda self, keep, keep_bytes: cut(self, keep, keep_bytes)[1:]
 
 
+# -- of the core, where somebody waits, watches or is cut off ---------------------------------------
+
+
+@MUTANTS.of(Lines, "_wake_enough")
+def nobody_is_woken(wake_enough: Any) -> Any:
+    return lambda self, queue: None
+
+
+@MUTANTS.of(Lines, "_heard")
+def who_was_woken_counts_for_ever(heard: Any) -> Any:
+    def forget(self: Lines, session: Session) -> Queue:
+        queue: Queue = heard(self, session)
+        queue.woken += 1
+        return queue
+
+    return forget
+
+
+@MUTANTS.of(Broker, "close_session")
+def a_lost_worker_keeps_its_job(close_session: Any) -> Any:
+    def keep(self: Broker, session: Session, now: Millis) -> None:
+        session.leases.clear()
+        close_session(self, session, now)
+
+    return keep
+
+
+@MUTANTS.of(Life, "_tell_end")
+def only_the_first_hears_the_end(tell_end: Any) -> Any:
+    def tell(self: Life, job: Job, failure: Failure) -> None:
+        watchers = self._watchers.get(job.id, {})
+        for session in list(watchers)[1:]:
+            del watchers[session]
+        tell_end(self, job, failure)
+
+    return tell
+
+
+@MUTANTS.of(Life, "unwatch")
+def who_waited_takes_the_job_along(unwatch: Any) -> Any:
+    def take(self: Life, job_id: JobId, session: Session, now: Millis) -> None:
+        job = self.jobs.get(job_id)
+        if job is not None and not job.policy.dies_unwatched:
+            job.policy = replace(job.policy, dies_unwatched=True)
+        unwatch(self, job_id, session, now)
+
+    return take
+
+
+@MUTANTS.of(Broker, "_join")
+def a_background_job_stays_fleeting(join: Any) -> Any:
+    def stay(self: Broker, taken: Job | Known, new: NewJob, watcher: Session | None) -> Job:
+        new.policy = replace(new.policy, durable=False)
+        joined: Job = join(self, taken, new, watcher)
+        return joined
+
+    return stay
+
+
 # -- of the conversation ------------------------------------------------------------------------
 
 
@@ -143,6 +210,43 @@ def no_fence(held_by: Any) -> Any:
         return next((job for job in broker.named(jid) if job.state is State.LEASED), None)
 
     return anybody
+
+
+@MUTANTS.of(GearmanConversation, "_tell_lost")
+def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
+    return lambda self, job: None
+
+
+@MUTANTS.of(Crew, "_says_again")
+def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
+    def never(self: Crew, worker: Worker, data: bytes, start: int, at: int, *rest: Any) -> bool:
+        says_again(self, worker, data, start, at, *rest)
+        worker.stack = data[start:at]
+        return False
+
+    return never
+
+
+@MUTANTS.of(Requests, "answered")
+def replies_are_not_remembered(answered: Any) -> Any:
+    return lambda self, request, reply, now: self.forget(request)
+
+
+@MUTANTS.of(Requests, "adopt")
+def who_goes_while_a_job_runs_never_hears_of_it(adopt: Any) -> Any:
+    return lambda self, request: None
+
+
+@MUTANTS.of(Clients, "on_finished")
+def answers_are_given_to_the_wrong_request(on_finished: Any) -> Any:
+    def mix_up(self: Clients, event: Finished, now: Millis) -> None:
+        mine = self.asked.get(event.job.id)
+        other = next((a for a in self.asked.values() if a is not mine), None)
+        if mine is not None and other is not None:
+            self.asked[event.job.id] = (mine[0], other[1])
+        on_finished(self, event, now)
+
+    return mix_up
 
 
 def caught_by(name: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
 
@@ -26,17 +27,19 @@ def check(seeds: Iterable[int], mutant: str | None = None) -> bool:
     """Live through the seeds and say what came of them; True if nothing broke."""
     broken: list[str] = []
     count, jobs, hours, crashes = 0, 0, 0.0, 0
+    worlds: Counter[str] = Counter()
     with PLANTED.planted(mutant) if mutant else nullcontext():
         for life in hunt(seeds, first_only=mutant is not None):
             count += 1
             jobs += life.jobs
             hours += life.hours
             crashes += life.crashes
+            worlds.update(life.protocols)
             if life.violations:
                 broken.append(f"seed {life.seed}: {life.violations[0]}")
     print(
         f"T3 sim: seeds={count} jobs={jobs} sim_hours={hours:.0f} crashes={crashes} "
-        f"violations={len(broken)}"
+        f"violations={len(broken)} protocols={','.join(f'{p}:{n}' for p, n in sorted(worlds.items()))}"
     )
     for line in broken[:20]:
         print(f"  {line}")

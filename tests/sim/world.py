@@ -23,6 +23,7 @@ from tests.prove.events import Event
 from tests.sim.disk import Disk
 from tests.sim.server import Server, Services
 
+LOOK_MS = 1_000
 START: Millis = 1_790_000_000_000
 HOUR = 3_600_000
 JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
@@ -103,6 +104,7 @@ class Tally:
     jumps: int = 0
     commits: int = 0
     jobs: int = 0
+    again: int = 0  # requests said by those who say them again: each may have made a job
     accepted: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
 
@@ -128,6 +130,7 @@ class World:
         self.limits = limits
         self.disk = Disk()
         self.history: list[Event] = []
+        self.names: dict[str, str] = {}  # what the history calls a job that the server named
         self.puppets: list[Puppet] = []
         self.wires: list[Wire] = []
         self.tally = Tally()
@@ -200,7 +203,8 @@ class World:
         wake = self.server.broker.next_wake()
         if wake is not None:
             moments.append(max(wake, self.server.engine.next_wake()))
-        return max(self.now, min(moments, default=self.now + 1_000))
+        # Services look at the time for themselves now and then, and tell nobody when.
+        return max(self.now, min([*moments, self.now + LOOK_MS]))
 
     def _begin_commit(self) -> None:
         if self.server.busy:

@@ -87,7 +87,7 @@ class Server:
         """Start the process and return once it greets; `ServerFailed` with its last words if not."""
         self.launch()
         deadline = time.monotonic() + timeout
-        while not self._greets():
+        while not (self._greets() and all(map(_listens, self.ports.values()))):
             code = self.process.poll()
             if code is not None:
                 raise ServerFailed(f"the server ended with {code}\n{self.log_tail()}")
@@ -206,3 +206,11 @@ class Server:
                 return peer.recv(3) == b"+HI"
         except OSError:
             return False
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True

@@ -25,19 +25,22 @@ PURE = ("core", "engine", "protocols")
 COMPUTATIONS = {
     "__future__", "abc", "ast", "base64", "bisect", "calendar", "collections", "contextlib", "dataclasses",
     "datetime",
-    "enum", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "operator", "random",
+    "enum", "functools", "hashlib", "heapq", "hmac", "io", "itertools", "json", "math", "operator", "random",
     "re", "string", "struct", "typing", "zlib", "zoneinfo", "msgspec", "cronsim",
 }  # fmt: skip
 CORE_COMPUTATIONS = {
     "__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "enum", "heapq",
     "itertools", "math", "operator", "random", "typing", "zoneinfo", "msgspec", "cronsim",
 }  # fmt: skip
-# Pure modules have impure corners: a clock, and the chance that nobody handed in.
+# Of modules that do more, only what computes.
+ONLY = {"random": {"Random"}, "io": {"BytesIO", "StringIO"}}
+# Pure modules have impure corners: a clock, files, and the chance that nobody handed in.
 IMPURE = {
     ("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow"), ("date", "today"),
     ("random", "random"), ("random", "randrange"), ("random", "randint"), ("random", "choice"),
     ("random", "shuffle"), ("random", "sample"), ("random", "seed"), ("random", "uniform"),
     ("random", "getrandbits"), ("random", "randbytes"), ("random", "choices"),
+    ("io", "open"), ("io", "FileIO"),
 }  # fmt: skip
 CLOCKLESS_NAMES = {"open", "input", "print", "exec", "eval"}
 
@@ -121,10 +124,10 @@ def _impure_corners(tree: ast.AST) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if (node.value.id, node.attr) in IMPURE:
                 yield f"{node.value.id}.{node.attr}", node.lineno
-        elif isinstance(node, ast.ImportFrom) and node.module == "random":
+        elif isinstance(node, ast.ImportFrom) and node.module in ONLY:
             for alias in node.names:
-                if alias.name != "Random":
-                    yield f"random.{alias.name}", node.lineno
+                if alias.name not in ONLY[node.module]:
+                    yield f"{node.module}.{alias.name}", node.lineno
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in CLOCKLESS_NAMES:
                 yield f"{node.func.id}()", node.lineno

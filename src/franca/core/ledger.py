@@ -161,6 +161,10 @@ class Ledger:
             self._settings[name] = QueueSetting(name, queue.paused)
         return queue
 
+    def next_id(self) -> JobId:
+        """The id of the next new job: its submitter may put it into the job's name."""
+        return self.totals.last_job_id + 1
+
     def sole(self, name: str) -> Job | None:
         """The one job in memory that goes by this public name; None if none or several do."""
         found = self._by_name.get(name)

@@ -520,16 +520,18 @@ def open_binds(settings: Settings) -> list[tuple[str, Address]]:
     ]
 
 
+_SECRETS = {
+    "faktory": "set a password (faktory.password_file, --password-file, FAKTORY_PASSWORD); ",
+    "periodic": "say who may do what (periodic.auth_file, --periodic-auth-file); ",
+}
+
+
 def check_binds(settings: Settings) -> None:
     """Refuse to be open to the network without a password, unless told so in so many words."""
     if settings.insecure_bind:
         return
     for protocol, address in open_binds(settings):
-        password = (
-            "set a password (faktory.password_file, --password-file, FAKTORY_PASSWORD); "
-            if protocol == "faktory"
-            else ""
-        )
+        password = _SECRETS.get(protocol, "")
         raise ConfigError(
             f"{flag_of(protocol)} {address} can be reached from other machines and asks for no "
             f"password. Remedies: listen on 127.0.0.1; {password}ask for client certificates "

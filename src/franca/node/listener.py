@@ -17,6 +17,10 @@ KEEPALIVE = (
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 30_000),
 )
+LARGE_PIECE = 64 * 1024
+GULP_BYTES = 1024 * 1024
+"""How much is read from a peer that sends large pieces before the others are heard again: the
+event loop by itself would take many times as much from one that sends as fast as it can."""
 
 
 class Connection(asyncio.Protocol):
@@ -32,6 +36,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_closed",
         "_full",
+        "_gulped",
         "_listener",
         "_node",
         "_reading",
@@ -54,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._take = node.engine.inputs.append
         self._closed = False
         self._full = False
+        self._gulped = 0
         self._reading = True
         self.patient = False
         self.piled_bytes = 0
@@ -84,6 +90,10 @@ class Connection(asyncio.Protocol):
         link = self.link
         node = self._node
         self._take((link, data))
+        if len(data) >= LARGE_PIECE:
+            self._gulped += len(data)
+            if self._gulped > GULP_BYTES:
+                node.let_others_speak(self)
         if not node.turn_set:
             if node.busy and self.patient:
                 node.later()
@@ -127,7 +137,7 @@ class Connection(asyncio.Protocol):
 
     # -- called by the node ---------------------------------------------------------------------
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | tuple[bytes, ...]) -> None:
         """Write, unless the peer is gone; cut off one that lets too much pile up."""
         if self._closed:
             return
@@ -138,7 +148,10 @@ class Connection(asyncio.Protocol):
                 transport.abort()
                 return
         try:
-            transport.write(data)
+            if isinstance(data, bytes):
+                transport.write(data)
+            else:
+                transport.writelines(data)
         except RuntimeError:
             return  # a socket that died in this pass of the loop; `connection_lost` follows
 
@@ -151,6 +164,10 @@ class Connection(asyncio.Protocol):
         """Hang up and say nothing more, not even what was already written."""
         if not self._closed:
             self.transport.abort()
+
+    def breathe(self) -> None:
+        """Others have been heard since this peer said a lot: it may go on."""
+        self._gulped = 0
 
     def pause_reading(self) -> None:
         """Read nothing for a while."""

@@ -48,7 +48,7 @@ class Group:
     def __init__(self, number: int) -> None:
         self.number = number
         self.released = False
-        self.said: list[tuple[Connection, bytes]] = []
+        self.said: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []
         self.waiters: list[Waiter] = []
 
 
@@ -82,6 +82,7 @@ class Node:
         self._in_flight = Group(0)
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
+        self._gulped: list[Connection] = []
         self._pending_bytes_max = engine.limits.pending_bytes
         self._hand_over_until: Millis = 0
         self._commits: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -131,6 +132,8 @@ class Node:
             self._pause_producers()
         if self._paused:
             self._resume_quiet()
+        if self._gulped:
+            self._read_on()
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
@@ -151,8 +154,13 @@ class Node:
             out = link.out
             connection: Connection = link.carrier  # type: ignore[assignment]
             if out:
+                data: bytes | tuple[bytes, ...]
                 if len(out) == 1:
                     data = out[0]
+                elif link.bulky:
+                    data = tuple(out)
+                    connection.piled_bytes += sum(map(len, out))
+                    link.bulky = False
                 else:
                     data = b"".join(out)
                     connection.piled_bytes += len(data)
@@ -408,6 +416,18 @@ class Node:
             connection = cast(Connection, link.carrier)
             if connection.waits_for and connection not in self._paused:
                 self._pause(connection)
+
+    def let_others_speak(self, connection: Connection) -> None:
+        """Read no more from a peer before everybody else has been heard."""
+        self._gulped.append(connection)
+        connection.pause_reading()
+
+    def _read_on(self) -> None:
+        gulped, self._gulped = self._gulped, []
+        for connection in gulped:
+            connection.breathe()
+            if connection not in self._paused:
+                connection.resume_reading()
 
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""

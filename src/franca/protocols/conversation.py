@@ -44,6 +44,7 @@ class Link:
     __slots__ = (
         "_wanting",
         "after_commit",
+        "bulky",
         "carrier",
         "closed",
         "closing",
@@ -68,6 +69,7 @@ class Link:
         self.opened_at = now
         self.out: list[bytes] = []
         self.after_commit = False
+        self.bulky = False
         self.known = False
         self.full = False
         self.closing = False
@@ -81,6 +83,13 @@ class Link:
         if not out:
             self.speaking.append(self)
         out.append(data)
+
+    def write_bulk(self, *pieces: bytes) -> None:
+        """Say something so long that it must not be copied only to be said in one piece."""
+        if not self.out:
+            self.speaking.append(self)
+        self.out += pieces
+        self.bulky = True
 
     def write_after_commit(self, data: bytes) -> None:
         """Say something that must be durable first, and everything after it."""

@@ -6,12 +6,13 @@ served too, for jobs that cross over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
+
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.model import Job, Millis, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.faktory.info import ServerFacts
@@ -238,16 +239,6 @@ class Puppet:
         self.world.run()
 
 
-class Recalled:
-    """Takes jobs that are asked of the store."""
-
-    def __init__(self, act: Callable[[list[Job]], None]) -> None:
-        self._act = act
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        self._act(jobs)
-
-
 def packet(number: int, *arguments: bytes | str) -> bytes:
     """A request; texts are UTF-8."""
     raw = [a.encode() if isinstance(a, str) else a for a in arguments]
@@ -265,6 +256,4 @@ def err(code: str, text: str) -> Message:
 
 
 def _copy(job: Job) -> Job:
-    from msgspec.structs import replace
-
     return replace(job, story=list(job.story) if job.story else job.story)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from franca.core.limits import Limits
@@ -94,6 +96,30 @@ def test_handles_are_found_again_after_a_restart() -> None:
     worker.grab()
     again = world.restart().connect()
     assert [again.status(handle) for handle in handles] == [GIVEN_UP] + [QUEUED] * 19
+
+
+def test_a_handle_of_an_earlier_run_is_not_taken_for_the_job_that_has_its_number_now() -> None:
+    world = World(limits=SMALL)
+    old = world.connect().submit()
+    again = world.restart()
+    again.broker.totals.last_job_id = 0  # a job that only memory had was never counted on disk
+    client = again.connect()
+    handles = [client.submit_bg() for _ in range(9)]
+    assert old.rpartition(b":")[2] in [handle.rpartition(b":")[2] for handle in handles]
+    assert client.status(old) == UNKNOWN
+    assert client.line(f"cancel job {old.decode()}") == b"ERR UNKNOWN_JOB\r\n"
+    assert [client.status(handle) for handle in handles] == [QUEUED] * 9
+
+
+def test_the_store_is_asked_by_number_and_for_nothing_that_cannot_be_a_handle() -> None:
+    world = World()
+    with patch.object(world.broker, "recall", wraps=world.broker.recall) as recall:
+        client = world.connect()
+        for handle in (b"x", b"H:x", b"H:x:", b"H:x:y", b"H:x:" + b"9" * 19, b"x:1", b"H:x:-1"):
+            assert client.status(handle) == UNKNOWN
+        assert not recall.called
+        assert client.status(b"H:x:7") == UNKNOWN
+        assert recall.call_args.args[0].ids == (7,)
 
 
 def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:

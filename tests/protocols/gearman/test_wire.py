@@ -103,6 +103,14 @@ def test_any_other_magic_closes_the_connection_as_soon_as_it_is_plain(head: byte
     assert peer.heard() == b""
 
 
+def test_any_other_magic_closes_the_connection_however_slowly_it_comes() -> None:
+    peer = World().connect()
+    for byte in b"\0REX":
+        assert not peer.is_hung_up
+        peer.send(bytes([byte]))
+    assert peer.is_hung_up
+
+
 @pytest.mark.parametrize("number", [0, 43, 44, 1 << 31, (1 << 32) - 1])
 def test_a_type_that_never_was_closes_the_connection_before_its_body_comes(number: int) -> None:
     for magic in (b"\0REQ", b"\0RES"):

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.protocols.gearman.puppet import World, err, packet, res
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 NO_SUCH_JOB = err("JOB_NOT_FOUND", "Job does not exist on server")
@@ -176,6 +176,49 @@ def test_a_result_without_a_separator_is_an_empty_result() -> None:
     assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "")]
 
 
+# -- a client that is slower than its worker --------------------------------------------------------
+
+
+def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    data = [packet(Packet.WORK_DATA, run.handle, str(n)) for n in range(3)]
+    run.worker.send(data[0])
+    run.worker.send(data[1] + packet(Packet.WORK_COMPLETE, run.handle, "r"))
+    run.world.pass_time(5_000)
+    assert run.client.take_all() == [res(Packet.WORK_DATA, run.handle, "0")]
+    run.world.engine.go_on(run.client.link)
+    run.world.pass_time(200)
+    assert run.client.take_all() == [
+        res(Packet.WORK_DATA, run.handle, "1"), res(Packet.WORK_COMPLETE, run.handle, "r"),
+    ]  # fmt: skip
+
+
+def test_a_client_that_never_reads_is_waited_for_once() -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    data = packet(Packet.WORK_DATA, run.handle, "d")
+    run.worker.send(data)
+    run.worker.send(data)
+    run.world.pass_time(9_000)
+    assert len(run.client.take_all()) == 1
+    run.world.pass_time(2_000)
+    run.worker.send(data)
+    assert len(run.client.take_all()) == 2
+
+
+@pytest.mark.parametrize("who", ["client", "worker"])
+def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
+    run = Run()
+    run.world.engine.hold_back(run.client.link)
+    run.worker.send(packet(Packet.WORK_DATA, run.handle, "d"))
+    run.worker.send(packet(Packet.ECHO_REQ, "x"))
+    assert run.worker.heard() == b""
+    (run.client if who == "client" else run.worker).hang_up()
+    run.world.pass_time(200)
+    assert (run.worker.take() == res(Packet.ECHO_RES, "x")) is (who == "client")
+
+
 # -- options and echo -----------------------------------------------------------------------------------
 
 
@@ -197,10 +240,6 @@ def test_an_echo_is_any_bytes() -> None:
     assert World().connect().ask(Packet.ECHO_REQ, every) == res(Packet.ECHO_RES, every)
 
 
-def workers_line(peer: Puppet) -> bytes:
-    return peer.line("workers")
-
-
 @pytest.mark.parametrize(
     ("said", "shown"),
     [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
@@ -209,4 +248,4 @@ def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: b
     peer = World().connect()
     peer.say(Packet.SET_CLIENT_ID, said)
     assert peer.heard() == b""
-    assert workers_line(peer) == b"1 127.0.0.1 %b :\n.\n" % shown
+    assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

@@ -19,8 +19,10 @@ class Peers(Protocol):
     def producers(self, load: Load, count: int, rng: Random) -> Iterator[Actor[Any]]:
         """So many threads that submit jobs."""
 
-    def consumers(self, load: Load, count: int, rng: Random) -> Iterator[Actor[Any]]:
-        """So many threads that run them."""
+    def consumers(
+        self, load: Load, count: int, rng: Random, first: int = 0
+    ) -> Iterator[Actor[Any]]:
+        """So many threads that run them, numbered from `first` on."""
 
 
 def of(protocol: str) -> Peers:

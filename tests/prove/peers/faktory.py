@@ -31,8 +31,8 @@ def producers(load: Load, count: int, rng: Random) -> Iterator[Producer]:
         yield Producer(load, f"p{number}", Random(rng.random()), styles[number % len(styles)])
 
 
-def consumers(load: Load, count: int, rng: Random) -> Iterator[Consumer]:
-    for number in range(count):
+def consumers(load: Load, count: int, rng: Random, first: int = 0) -> Iterator[Consumer]:
+    for number in range(first, first + count):
         yield Consumer(load, f"c{number}", Random(rng.random()))
 
 
@@ -155,6 +155,7 @@ class Consumer(Speaker):
 
     def step(self, client: Faktory) -> bool:
         if self._held:
+            self.toil()
             self._report(client)
         if self.load.stopping.is_set():
             return False

@@ -27,8 +27,8 @@ def producers(load: Load, count: int, rng: Random) -> Iterator[Producer]:
         yield Producer(load, f"p{number}", Random(rng.random()), styles[number % len(styles)])
 
 
-def consumers(load: Load, count: int, rng: Random) -> Iterator[Consumer]:
-    for number in range(count):
+def consumers(load: Load, count: int, rng: Random, first: int = 0) -> Iterator[Consumer]:
+    for number in range(first, first + count):
         yield Consumer(load, f"c{number}", Random(rng.random()))
 
 
@@ -175,6 +175,7 @@ class Consumer(Speaker):
         if held and not self.load.draining.is_set() and self.rng.random() < 0.01:
             return False  # dies with all it holds
         if held:
+            self.toil()
             self._report(client, held)
         else:
             self._asleep = True

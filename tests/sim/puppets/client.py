@@ -73,6 +73,10 @@ class Client(ABC):
         """The name of a job that this peer surely holds, and as whom; None if it may hold none."""
         return None
 
+    def is_content(self) -> bool:
+        """Nothing that was promised to it is still to come."""
+        return True
+
     # -- the diary ------------------------------------------------------------------------------
 
     def begin(self, event: Event) -> Event:
@@ -88,6 +92,10 @@ class Client(ABC):
         del self._under_way[id(event)]
         event.t1, event.out = self.world.now / 1000, out
         self.world.history.append(event)
+
+    def forget(self, event: Event) -> None:
+        """What came of it is no news."""
+        del self._under_way[id(event)]
 
     # -- for those who are built on it ------------------------------------------------------------
 

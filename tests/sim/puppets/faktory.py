@@ -142,13 +142,17 @@ class Worker(Speaker):
         self._beat_at: Millis = 0
         self._fetching = False
         self._report: tuple[Millis, str, str] | None = None
+        self._jid = ""
+        self._lasts = True
         self._claim = ("", 0)
         self._is_sleepy = self.rng.random() < 0.25
 
     def claim(self, now: Millis) -> tuple[str, str] | None:
         """The jid that this worker surely holds, and as whom; None if it may hold none."""
         jid, until = self._claim
-        if self._report is None or not self.worker or self._report[2] != jid or now >= until:
+        if not self._lasts and jid not in self.world.tally.accepted:
+            return None  # of another protocol, and perhaps not meant to outlive a crash
+        if self._report is None or not self.worker or self._jid != jid or now >= until:
             return None
         return jid, self.worker
 
@@ -184,12 +188,17 @@ class Worker(Speaker):
             self.after(1, 10_000)
             return
         job = msgspec.json.decode(reply.body)
-        event.jid, event.queue = job["jid"], job["queue"]
+        self._jid = job["jid"]
+        # One of another protocol bears a name that the server made; its own is in its arguments.
+        event.jid, event.queue = job["args"][0], job["queue"]
+        event.reserve = float(job["reserve_for"])
         event.body = digest(msgspec.json.encode(job["args"]))
-        event.attempt = job["failure"]["retry_count"] + 1 if "failure" in job else 0
+        self._lasts = event.jid == self._jid
+        if self._lasts:
+            event.attempt = job["failure"]["retry_count"] + 1 if "failure" in job else 0
         self._report = (self.world.now + self._plan(), self._word(), event.jid)
         # Counted from before it was asked for, and not beyond: whoever asks twice holds it twice.
-        self._claim = (event.jid, int(event.t0 * 1000) + job["reserve_for"] * 1000)
+        self._claim = (self._jid, int(event.t0 * 1000) + job["reserve_for"] * 1000)
         self._set_alarm()
 
     def _plan(self) -> int:
@@ -217,13 +226,13 @@ class Worker(Speaker):
         elif word == "fail":
             event = Event("fail", jid=jid)
             self.say(
-                words.encode_fail(jid, "it broke", "Oops"),
+                words.encode_fail(self._jid, "it broke", "Oops"),
                 event,
                 lambda r: self._on_report(event, r),
             )
         else:
             event = Event("ack", jid=jid)
-            self.say(words.encode_ack(jid), event, lambda r: self._on_report(event, r))
+            self.say(words.encode_ack(self._jid), event, lambda r: self._on_report(event, r))
 
     def _on_report(self, event: Event, reply: Reply) -> None:
         if reply != OK:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.ready import Queue
-from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, unique_of
+from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, id_in, unique_of
 from franca.protocols.gearman.wire import number_in, on_one_line
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
     if not _is_allowed(conversation, service.settings.remote_shutdown):
         _say_unknown(conversation, words)
     elif len(words) == 1 or [word.lower() for word in words[1:]] == [b"graceful"]:
-        conversation.link.write(b"OK\n")
+        # The Perl server says it without CR; aiogear waits for one, and nobody minds it.
+        conversation.link.write(OK)
         service.request_stop()
     else:
         _say_incomplete(conversation, words)
@@ -244,10 +245,12 @@ def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> 
             _cancel(conversation, handle, jobs[0], now)
         elif service.ended.get(handle) is State.CANCELLED:
             conversation.link.write(OK)
-        else:
+        elif job_id := id_in(handle):
             conversation.holding = True
-            query = JobQuery(names=(handle.decode("utf-8", "replace"),), limit=1)
+            query = JobQuery(ids=(job_id,), limit=1)
             service.broker.recall(query, _CancelAsked(conversation, handle))
+        else:
+            conversation.link.write(_UNKNOWN_JOB)
 
 
 def _ours(jobs: Iterable[Job]) -> list[Job]:
@@ -272,9 +275,9 @@ class _CancelAsked:
         conversation = self._conversation
         if conversation.link.closed:
             return
-        ours = _ours(jobs)
-        if ours:
-            _cancel(conversation, self._handle, ours[0], now)
+        found = [job for job in _ours(jobs) if job.name.encode() == self._handle]
+        if found:
+            _cancel(conversation, self._handle, found[0], now)
         else:
             conversation.link.write(_UNKNOWN_JOB)
         conversation.go_on(now)

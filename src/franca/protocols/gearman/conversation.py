@@ -35,7 +35,6 @@ _unpack = HEADER.unpack_from
 _MAGICS: Final = (b"\0REQ", b"\0RES")
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
-_HTTP_BYTES: Final = max(len(word) for word in _HTTP)
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
@@ -67,6 +66,7 @@ class GearmanConversation(Conversation):
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
+        self.was_waited_for = False
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self._packets = service.packets
@@ -118,7 +118,8 @@ class GearmanConversation(Conversation):
             else:
                 start = at + HEADER_SIZE
                 if start > size:
-                    self._needed = HEADER_SIZE
+                    # Four bytes tell whether it is worth waiting for the others.
+                    self._needed = HEADER_SIZE if size - at >= 4 else size - at + 1
                     self._check_magic(data[at:])
                     break
                 magic, number, length = _unpack(data, at)
@@ -140,7 +141,6 @@ class GearmanConversation(Conversation):
             left -= 1
             if self.holding or link.closing:
                 break
-        service.messages += self._share - left
         if self.learned:
             service.sleep_anew(self, now)
         return at
@@ -188,7 +188,7 @@ class GearmanConversation(Conversation):
                 self.service.woke(self, now)
                 self.link.write(NOOP)
         elif kind is Progressed:
-            self._tell_progress(event)  # type: ignore[arg-type]
+            self._tell_progress(event, now)  # type: ignore[arg-type]
         elif kind is LeaseLost:
             self._tell_lost(event.job)  # type: ignore[union-attr]
 
@@ -215,10 +215,12 @@ class GearmanConversation(Conversation):
                 return response(Packet.WORK_EXCEPTION, b"%b\0%b" % (handle, said))
         return response(Packet.WORK_FAIL, handle)
 
-    def _tell_progress(self, event: Progressed) -> None:
+    def _tell_progress(self, event: Progressed, now: Millis) -> None:
         job = event.job
         number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
         self.link.write(response(number, b"%b\0%b" % (job.name.encode(), event.data)))
+        if self.link.full:
+            self.service.pace(job.holder, self, now)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from franca.core.model import Job, Policy
+from franca.core.model import Job, JobId, Policy
 from franca.protocols.gearman.names import raw_of, text_of
 from franca.protocols.gearman.wire import UNIQUE_BYTES_KEPT
 
@@ -19,6 +19,7 @@ LOW: Final = 1
 BY_UNIQUE: Final = "u:"
 _BY_WORKLOAD: Final = "w:"
 _DIGEST_BYTES: Final = 16
+_ID_DIGITS: Final = 18
 _BY_ITS_WORKLOAD: Final = b"-"
 
 
@@ -30,6 +31,17 @@ def background_policy(job_retries: int, *, timeout_fails: bool) -> Policy:
 def foreground_policy(background: Policy) -> Policy:
     """The same for a job that somebody waits for: no disk, and an end with the last of them."""
     return replace(background, durable=False, dies_unwatched=True)
+
+
+def id_in(handle: bytes) -> JobId:
+    """The id of the job that was given this handle, or 0: it is the number at its end.
+
+    The store finds jobs by their ids wherever they lie, and by their names only here and there.
+    """
+    begin, _, number = handle.rpartition(b":")
+    if begin[:2] == b"H:" and number.isdigit() and len(number) <= _ID_DIGITS:
+        return int(number)
+    return 0
 
 
 def key_of(unique: bytes, workload: bytes) -> str:

@@ -27,6 +27,8 @@ BOOT_BITS: Final = 48
 ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
+PACE_MS: Final = 10_000
+"""How long a worker is held back for a client that does not take what it sends, once."""
 LATE_MS: Final = 250
 """A worker that was woken and has not asked for so long is not waited for any more."""
 
@@ -77,8 +79,8 @@ class GearmanService(Service):
         self.packets = PACKETS
         self.names = Names()
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
-        self.prefix = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}:"
-        self.handles = 0
+        boot = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}"
+        self.prefix = f"{boot}:"
         self.background = background_policy(
             settings.job_retries, timeout_fails=settings.on_timeout == "fail"
         )
@@ -86,27 +88,33 @@ class GearmanService(Service):
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
-        self.messages = 0
         self.stopping = False
         self._opened = 0
+        self._strangers = f"{boot}-guest".encode()
+        self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
+        self._by_holder: dict[str, GearmanConversation] = {}
+        self._paced: dict[GearmanConversation, tuple[GearmanConversation, Millis]] = {}
 
     def open(self, link: Link, now: Millis) -> GearmanConversation:
         """Begin the dialogue on a new link; there is no greeting."""
         self._opened += 1
         conversation = GearmanConversation(self, link, self._opened)
         self.conversations[conversation] = None
+        self._by_holder[conversation.session.holder] = conversation
         return conversation
 
     def left(self, conversation: GearmanConversation) -> None:
         """A connection is gone."""
         self.conversations.pop(conversation, None)
+        self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
+        self._paced.pop(conversation, None)
 
-    def new_handle(self) -> bytes:
-        """A handle that no job ever had."""
-        self.handles += 1
-        return f"{self.prefix}{self.handles}".encode()
+    def delivery_handle(self) -> bytes:
+        """What a job of another protocol is called for the time of one run."""
+        self._deliveries += 1
+        return b"%b:%d" % (self._strangers, self._deliveries)
 
     def is_full(self, queue: str, key: str, priority: int) -> bool:
         """Whether a job would be one too many; one that joins another never is."""
@@ -134,10 +142,35 @@ class GearmanService(Service):
         for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
             self.heard_of(conversation)
             self.broker.wake_another(conversation.session)
+        if self._paced:
+            self._let_go_on(now)
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
             for handle in list(islice(self.ended, surplus)):
                 del self.ended[handle]
+
+    # -- workers that are faster than their clients ----------------------------------------
+
+    def pace(self, holder: str, client: GearmanConversation, now: Millis) -> None:
+        """Read no more from a worker until its client has taken what it sent.
+
+        Else a long stream of WORK_DATA would pile up here, and its client be cut off. Who does not
+        read at all is waited for once: after that it is cut off, and no worker need care.
+        """
+        worker = self._by_holder.get(holder)
+        if worker is None or worker is client or worker.holding or client.was_waited_for:
+            return
+        worker.holding = True
+        self._paced[worker] = (client, now)
+
+    def _let_go_on(self, now: Millis) -> None:
+        for worker, (client, since) in list(self._paced.items()):
+            if now - since >= PACE_MS:
+                client.was_waited_for = True
+            elif client.link.full and not client.link.closed:
+                continue
+            del self._paced[worker]
+            worker.go_on(now)
 
     # -- for operators -----------------------------------------------------------------------------
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from franca.core.model import Job, JobQuery, Millis, State
-from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, key_of
+from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, id_in, key_of
 from franca.protocols.gearman.wire import (
-    HANDLE_BYTES_MAX,
     UNIQUE_BYTES_KEPT,
     UNIQUE_BYTES_MAX,
     Packet,
@@ -43,9 +42,9 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     state = service.ended.get(handle)
     if state is not None:
         _say(conversation, handle, DONE if state is State.DONE else GIVEN_UP)
-    elif handle.startswith(b"H:") and len(handle) <= HANDLE_BYTES_MAX:
+    elif job_id := id_in(handle):
         conversation.holding = True
-        service.broker.recall(JobQuery(names=(name,), limit=1), _Asked(conversation, handle))
+        service.broker.recall(JobQuery(ids=(job_id,), limit=1), _Asked(conversation, handle))
     else:
         _say(conversation, handle, UNKNOWN)
 
@@ -61,7 +60,7 @@ class _Asked:
         """Answer with what the store has."""
         conversation = self._conversation
         if not conversation.link.closed:
-            found = [job for job in jobs if job.origin == ORIGIN]
+            found = [job for job in jobs if job.name.encode() == self._handle]
             _say(conversation, self._handle, status_of(found[0]) if found else UNKNOWN)
             conversation.go_on(now)
 

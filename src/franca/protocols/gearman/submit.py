@@ -125,8 +125,8 @@ class Submission:
             return
         background = self._background
         policy = service.background if background else service.foreground
-        service.handles += 1
-        name = service.prefix + str(service.handles)
+        broker = conversation.broker
+        name = service.prefix + str(broker.next_id())
         new = NewJob(
             queue,
             queue,
@@ -141,7 +141,7 @@ class Submission:
             extra=reducer,
         )
         try:
-            job = conversation.broker.submit(new, now, None if background else conversation.session)
+            job = broker.submit(new, now, None if background else conversation.session)
         except Refused as refusal:
             link.write(error("QUEUE_ERROR", refusal.text))
             return

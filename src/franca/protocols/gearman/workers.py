@@ -139,11 +139,13 @@ def _grab_of(conversation: GearmanConversation) -> Demand:
     text = conversation.service.names.text
     functions = conversation.functions
     timeouts = {text(function): ms for function, ms in functions.items() if ms}
+    # With one function there is nothing to choose, and looking at it costs half as much.
+    choice = Choice.PRIORITY if len(functions) > 1 else Choice.LISTED
     conversation.grab = Demand(
         conversation.session,
         tuple(map(text, functions)),
         _AT_ONCE,
-        Choice.PRIORITY,
+        choice,
         lease_ms=timeouts or None,
     )
     return conversation.grab
@@ -173,7 +175,7 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         handle = job.name.encode()
         body = job.body
     else:
-        handle = service.new_handle()
+        handle = service.delivery_handle()
         body = as_bytes(job.media, job.body) if job.media != BYTES else job.body
     conversation.granted(handle, job)
     size = len(handle) + len(function) + len(between) + len(body) + 2

@@ -28,9 +28,26 @@ if TYPE_CHECKING:
 
 USUAL_JOB: Final = begin(JOB, 5) + b"\x40"
 _RESULT_HEAD: Final = encode_result(b"")
+SAMPLE_BYTES: Final = 1_024
+"""How much of either end of a large job stands for the whole in its request's key."""
+_USUAL: Final = len(USUAL_JOB)
 _TEXT: Final = 0x60
 _UINT_BYTES: Final = bytes([*[1] * 24, 2, 3, 5, 9, *[0] * 228])
 """How many bytes a whole number takes, by its first."""
+
+
+def job_header_end(data: bytes, at: int, end: int) -> int:
+    """Where the header of a usual JOB ends that begins at `at`; 0 if its name is a long one.
+
+    A guess, if what stands there is no header: whoever knows it by its bytes has read it before.
+    """
+    named = at + _USUAL
+    number = named + 1 + data[named] - _TEXT if named < end else end
+    if named < number < end:
+        stop = number + _UINT_BYTES[data[number]]
+        if stop <= end:
+            return stop
+    return 0
 
 
 class Room:
@@ -97,15 +114,12 @@ class Clients:
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
         """JOB, as clients write it, and of a kind that was met before."""
-        named = at + len(USUAL_JOB)
-        number = named + 1 + data[named] - _TEXT if named < end else end
-        if named < number < end:
-            stop = number + _UINT_BYTES[data[number]]
-            if stop <= end:
-                kind = self._by_bytes.get(data[named:stop])
-                if kind is not None:
-                    self._ask(kind, data, start, at, stop, end, parts, now)
-                    return
+        stop = job_header_end(data, at, end)
+        if stop:
+            kind = self._by_bytes.get(data[at + _USUAL : stop])
+            if kind is not None:
+                self._ask(kind, data, start, at, stop, end, parts, now)
+                return
         self._conversation.act_on_unusual(data, start, at, end, parts, now)
 
     def on_job(
@@ -120,7 +134,7 @@ class Clients:
     ) -> None:
         """JOB, in any other way."""
         # Only what follows the usual beginning can be found by its bytes next time.
-        named = at + len(USUAL_JOB)
+        named = at + _USUAL
         said = data[named : header.end] if data[at:named] == USUAL_JOB else b""
         kind = self._kinds.learn(header.service, header.timeout_ms, said)
         self._ask(kind, data, start, at, header.end, end, parts, now)
@@ -145,10 +159,15 @@ class Clients:
             self._hold(data[start:end] if parts is None else parts, size)
             return
         payload = data[stop:end] if parts is None else parts.rest(stop)
-        # The word is the request's id: NNG says both again, to the byte.
-        key = hash((data[at - WORD : at], kind.task, payload))
+        word = data[at - WORD : at]  # the request's id: NNG says all of it again, to the byte
+        if size <= LARGE_BYTES:
+            key = hash((word, kind.task, payload))
+            body = b""
+        else:
+            key = hash((word, kind.task, size, payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]))
+            body = payload
         request = self._by_key.get(key)
-        if request is not None:
+        if request is not None and request.body == body:
             self._ask_again(request, data[start:at], now)
             return
         if self._service.stopping:
@@ -159,7 +178,7 @@ class Clients:
         except Refused:
             self._drop_if_alone()
             return
-        request = self._by_key[key] = Request(key, job, b"", now)
+        request = self._by_key[key] = Request(key, job, body, b"", now)
         self._note(job, request, data[start:at])
 
     def _ask_again(self, request: Request, stack: bytes, now: Millis) -> None:

@@ -15,13 +15,14 @@ from franca.core.events import Event, Finished, Granted, LeaseLost, Unmet
 from franca.core.model import Millis, Session
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.memodb.cbor import Malformed
-from franca.protocols.memodb.clients import USUAL_JOB, Clients
-from franca.protocols.memodb.crew import USUAL_RESULT, Crew
+from franca.protocols.memodb.clients import USUAL_JOB, Clients, job_header_end
+from franca.protocols.memodb.crew import RESULT_HEADER_BYTES, USUAL_RESULT, Crew
 from franca.protocols.memodb.messages import JOB, READY, read_header
 from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
     HELLO_OF_CLIENT,
     HELLO_OF_SERVER,
+    ID_BIT,
     LENGTH,
     NOBODY,
     WORD,
@@ -37,8 +38,8 @@ HEADER_ROOM: Final = 64 * 1024
 """How much longer than the longest body a message may be."""
 HEAD_BYTES: Final = 4 * 1024
 """How much of a large message is looked at for its header before it is joined."""
-GLANCE_BYTES: Final = 64
-"""How much of one that has only begun to come is looked at, to tell whether it is a JOB."""
+GLANCE_BYTES: Final = 128
+"""How much of one that has only begun to come is looked at: enough for any usual header."""
 USUAL: Final = len(USUAL_JOB)
 """Bytes of a header up to where its id begins, written as nearly everybody does."""
 
@@ -177,11 +178,13 @@ class MemoDBConversation(Conversation):
 
     def _act(self, data: bytes, start: int, end: int, parts: Parts | None, now: Millis) -> None:
         """Act on the message that stands there; `data` is only its beginning, if it has `parts`."""
-        at = stack_end(data, start, end)
-        if at < 0:
-            if at == NOBODY:
-                self.link.close()  # as NNG does with a peer that speaks garbage
-            return
+        at = start + WORD
+        if at > end or data[start] < ID_BIT:
+            at = stack_end(data, start, end)
+            if at < 0:
+                if at == NOBODY:
+                    self.link.close()  # as NNG does with a peer that speaks garbage
+                return
         act = self._usual.get(data[at : at + USUAL]) or self.act_on_unusual
         act(data, start, at, end, parts, now)
 
@@ -213,14 +216,21 @@ class MemoDBConversation(Conversation):
             self.crew.on_word(header, data, start, at, end, parts, now)
 
     def _glance_at(self, parts: Parts) -> None:
-        """A large JOB has begun to come: see whether there is room for it, once."""
+        """A large message has begun to come: see what it is, once.
+
+        Its payload is gathered apart from its header; for a JOB there must be room.
+        """
         if parts.size <= LARGE_BYTES or parts.glanced_at or parts.have < GLANCE_BYTES:
             return
         parts.glanced_at = True
         head = parts.head(GLANCE_BYTES)
         at = stack_end(head, 0, GLANCE_BYTES)
-        if head[at : at + USUAL] == USUAL_JOB:
+        begin = head[at : at + USUAL]
+        if begin == USUAL_JOB:
+            parts.set_body(job_header_end(head, at, GLANCE_BYTES) or at)
             self.clients.admit(parts)
+        elif begin == USUAL_RESULT:
+            parts.set_body(at + RESULT_HEADER_BYTES)
 
 
 Act = Callable[[bytes, int, int, int, Parts | None, Millis], None]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from franca.protocols.memodb.service import MemoDBService
 
 USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
+RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
 FOREVER_MS: Final = 2**32 - 1
@@ -72,7 +73,7 @@ class Crew:
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
         """RESULT, as workers write it, from one that was given a job on this connection."""
-        stop = at + len(USUAL_RESULT) + ID_BYTES
+        stop = at + RESULT_HEADER_BYTES
         worker = self._by_id.get(data[stop - ID_BYTES : stop])
         if worker is None or worker.doing is not WORKING or worker.crew is not self or stop > end:
             self.conversation.act_on_unusual(data, start, at, end, parts, now)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
-from franca.core.model import NEVER, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation
 
 DONE = State.DONE
@@ -24,11 +24,13 @@ LEASED = State.LEASED
 class Request(Struct, eq=False, gc=False):
     """One JOB of a client: the job that it became until it is answered, the reply afterwards.
 
-    `key` stands for its id and all its bytes.
+    `key` stands for its id and its bytes; for all of them, unless it is large: then `body` is
+    kept to be compared, because to hash it would hold everybody up.
     """
 
     key: int
     job: Job | None
+    body: bytes = b""
     reply: bytes = b""
     asked_at: Millis = NEVER
     answered_at: Millis = NEVER
@@ -46,7 +48,7 @@ class Requests(Conversation):
         self._bytes_max = bytes_max
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
-        self._orphans: dict[int, tuple[Request, int]] = {}
+        self._orphans: dict[JobId, Request] = {}
 
     # -- the life of a request ------------------------------------------------------------------
 
@@ -59,7 +61,7 @@ class Requests(Conversation):
         request.answered_at = now
         answered = self._answered
         answered.append(request)
-        self.remembered_bytes += len(reply)
+        self.remembered_bytes += len(reply) + len(request.body)
         if len(answered) > self._count_max or self.remembered_bytes > self._bytes_max:
             self._forget_oldest(now)
 
@@ -72,14 +74,16 @@ class Requests(Conversation):
             or answered[0].answered_at <= over
         ):
             request = answered.popleft()
-            self.remembered_bytes -= len(request.reply)
-            del self.by_key[request.key]
+            self.remembered_bytes -= len(request.reply) + len(request.body)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     def forget(self, request: Request) -> None:
         """The request came to nothing: asked again, it is a new one."""
         if request.job is not None:
             request.job = None
-            self.by_key.pop(request.key, None)
+            if self.by_key.get(request.key) is request:
+                del self.by_key[request.key]
 
     # -- clients that are gone --------------------------------------------------------------------
 
@@ -93,7 +97,7 @@ class Requests(Conversation):
             session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
             self._session = session
         self._broker.watch(job.id, session)
-        self._orphans[job.id] = (request, job.attempts)
+        self._orphans[job.id] = request
 
     def release(self, job: Job, now: Millis) -> None:
         """Somebody else watches the job again."""
@@ -101,12 +105,12 @@ class Requests(Conversation):
             self._broker.unwatch(job.id, self._session, now)
 
     def sweep(self, now: Millis) -> None:
-        """Forget replies that are too old, and what is to run once more for nobody."""
+        """Forget replies that are too old, and what waits to run once more for nobody."""
         self._forget_oldest(now)
-        for request, attempts in list(self._orphans.values()):
+        for request in list(self._orphans.values()):
             job = request.job
             assert job is not None
-            if job.state is not LEASED or job.attempts != attempts:
+            if job.state is not LEASED:
                 self.release(job, now)
                 self.forget(request)
 
@@ -118,9 +122,9 @@ class Requests(Conversation):
             orphan = self._orphans.pop(event.job.id, None)
             if orphan is not None:
                 if event.state is DONE:
-                    self.answered(orphan[0], event.result, now)
+                    self.answered(orphan, event.result, now)
                 else:
-                    self.forget(orphan[0])
+                    self.forget(orphan)
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Nobody speaks here."""

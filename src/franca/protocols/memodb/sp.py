@@ -8,6 +8,7 @@ in front of the reply. Knows nothing of what a message says.
 
 from __future__ import annotations
 
+from io import BytesIO
 from struct import Struct
 from typing import Final
 
@@ -26,8 +27,6 @@ LOST: Final = -2
 LENGTH: Final = Struct(">Q")
 _OVER_IPC: Final = Struct(">BQ")
 _MESSAGE: Final = 1
-_SMALL_PIECE: Final = 16 * 1024
-_PACKED_PIECE: Final = 64 * 1024
 
 head_over_tcp = LENGTH.pack
 
@@ -52,20 +51,22 @@ def stack_end(data: bytes, at: int, end: int) -> int:
 
 
 class Parts:
-    """A message that comes in several pieces. They are joined once, when all are there.
+    """A message that comes in several pieces.
 
-    Small pieces are packed together first, so that a message in single bytes takes no more room
-    than one that comes in one go. `glanced_at` is for whoever wants to look at its head only once.
+    Once somebody has seen where its payload begins, that is gathered by itself: each piece is
+    copied to its place as it comes, and the whole need not be copied again. Its room is taken
+    when an eighth of it is there: what is only promised takes none.
     """
 
-    __slots__ = ("_open", "_pieces", "glanced_at", "have", "size")
+    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.have = 0
-        self._pieces: list[bytes | bytearray] = []
-        self._open = False
         self.glanced_at = False
+        self._head = bytearray()
+        self._body: BytesIO | None = None
+        self._body_at = 0
 
     @property
     def is_whole(self) -> bool:
@@ -77,36 +78,42 @@ class Parts:
         missing = self.size - self.have
         if len(data) > missing:
             data = data[:missing]
-        count = len(data)
-        self.have += count
-        if count >= _SMALL_PIECE:
-            self._pieces.append(data)
-            self._open = False
-        elif self._open:
-            packed = self._pieces[-1]
-            packed += data
-            self._open = len(packed) < _PACKED_PIECE
+        self.have += len(data)
+        if self._body is not None:
+            self._body.write(data)
         else:
-            self._pieces.append(bytearray(data))
-            self._open = True
-        return count
+            self._head += data
+            if self._body_at and self.have >= self.size // 8:
+                self._begin_body()
+        return len(data)
+
+    def set_body(self, at: int) -> None:
+        """The payload begins at `at`, which has come already."""
+        self._body_at = at
+
+    def _begin_body(self) -> None:
+        # Nobody else has this object, so that it is written in place, and handed out as it is.
+        self._body = BytesIO(bytes(self.size - self._body_at))
+        with memoryview(self._head) as head:
+            self._body.write(head[self._body_at :])
+        del self._head[self._body_at :]
 
     def head(self, count: int) -> bytes:
-        """The first `count` bytes, or more, or all there are."""
-        head = bytearray()
-        for piece in self._pieces:
-            head += piece[: max(count - len(head), 0)]
-            if len(head) >= count:
-                break
-        return bytes(head)
+        """The first `count` bytes, or all there are."""
+        head = bytes(self._head[:count])
+        if self._body is None:
+            return head
+        with self._body.getbuffer() as body:
+            return head + bytes(body[: count - len(head)])
 
     def rest(self, at: int) -> bytes:
-        """All bytes from `at` on, in one copy."""
-        for index, piece in enumerate(self._pieces):
-            if at < len(piece):
-                return b"".join([memoryview(piece)[at:], *self._pieces[index + 1 :]])
-            at -= len(piece)
-        return b""
+        """All bytes from `at` on; without a copy, if the payload begins there."""
+        body = b"" if self._body is None else self._body.getvalue()
+        if self._body is not None and at == self._body_at:
+            return body
+        if at > len(self._head):
+            return body[at - len(self._head) :]
+        return bytes(self._head[at:]) + body
 
 
 class Inbox:

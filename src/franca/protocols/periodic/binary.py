@@ -22,7 +22,8 @@ from franca.protocols.periodic.words import (
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
 _NUMBERS: Final = Layout(">ii")
-_TAIL: Final = Layout(">qBii")
+_ONE_MORE: Final = Layout(">qBi")
+_TWO_MORE: Final = Layout(">qBii")
 _LATER: Final = Layout(">qh")
 _COUNT: Final = Layout(">q")
 _WORD_HEAD: Final = b"\0RES\0\0\0\5"
@@ -67,20 +68,22 @@ class CrcSpeech(Speech):
 
     def _task_at(self, args: bytes, start: int) -> tuple[Task, int]:
         try:
-            func, at = read_str8(args, start)
-            name, at = read_str8(args, at)
-            size = int.from_bytes(args[at : at + 4])
-            at += 4
-            workload = args[at : at + size]
-            at += size
-            sched_at, version = _TIMES.unpack_from(args, at)
-            at += 9
-            task = Task(text_of(func), text_of(name), workload, sched_at)
+            func_end = start + 1 + args[start]
+            name_end = func_end + 1 + args[func_end]
+            body = name_end + 4
+            end = body + int.from_bytes(args[name_end:body])
+            # All of it is there if its end is.
+            sched_at, version = _TIMES.unpack_from(args, end)
+            func, name = args[start + 1 : func_end], args[func_end + 1 : name_end]
+            if not func or not name:
+                raise Unreadable("a job without a name")
+            task = Task(text_of(func), text_of(name), args[body:end], sched_at)
+            end += 9
             if version:
-                at = _read_extras(task, version, args, at)
+                end = _read_extras(task, version, args, end)
         except _BAD:
             raise Unreadable("a job is cut short") from None
-        return task, at
+        return task, end
 
     def read_tasks(self, args: bytes) -> Iterable[Task]:
         """The jobs of a LOAD; raises while it is walked through if it is cut short."""
@@ -194,11 +197,13 @@ class CrcSpeech(Speech):
 
     def _task(self, a: Assignment) -> bytes:
         head = a.handle + len(a.workload).to_bytes(4) + a.workload
-        if a.count:
-            return head + _TAIL.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
-        if a.timeout:
-            return head + _TIMES.pack(a.sched_at, TIMED) + _NUMBER.pack(a.timeout)
-        return head + _TIMES.pack(a.sched_at, 0)
+        if not a.count:
+            if not a.timeout:
+                return head + _TIMES.pack(a.sched_at, 0)
+            return head + _ONE_MORE.pack(a.sched_at, TIMED, a.timeout)
+        if not a.timeout:
+            return head + _ONE_MORE.pack(a.sched_at, COUNTED, a.count)
+        return head + _TWO_MORE.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
 
     def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
         """Every function: six columns, no line end behind the last."""

@@ -28,6 +28,7 @@ AT_MAX_S: Final = 253_402_300_799
 NUMBER_MAX: Final = 0x7FFF_FFFF
 _NAME_BYTES_MAX: Final = 255
 _POLICIES_MAX: Final = 1_000
+_REPLACE: Final = OnConflict.REPLACE
 _EXTRA: Final = Layout(">ii")
 
 
@@ -53,10 +54,8 @@ class Intake:
             self.check_name(name)
         if len(workload) > self._body_max:
             raise TooMuch(f"jobs cannot be larger than {self._body_max} bytes")
-        new = NewJob(func, func, workload, self._policy(task.timeout, waited_for), name)
-        new.origin = ORIGIN
-        new.key = KEY + name
-        new.on_conflict = OnConflict.REPLACE
+        policy = self._policy(task.timeout, waited_for)
+        new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
         if task.count or task.timeout:
             new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
         if task.sched_at > 0:
@@ -108,7 +107,7 @@ def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) ->
     name = bytes_of(job.name)
     if apart or not 0 < len(name) <= _NAME_BYTES_MAX:
         name = b"#%d" % job.id
-    count, timeout = _extra_of(job)
+    count, timeout = _extra_of(job) if job.extra else (0, 0)
     return Assignment(
         speech.handle(func, name, job.id),
         func,

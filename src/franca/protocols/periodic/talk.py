@@ -24,6 +24,7 @@ from franca.protocols.periodic.wire import (
     Opening,
     UndecidedFrames,
     read_opening,
+    sole_payload,
 )
 from franca.protocols.periodic.words import (
     NO_WORKER,
@@ -79,7 +80,9 @@ class Talk(Conversation):
         self.listening = service.listening(link.peer.listener)
         self.is_checked = False
         """Whether its frames carry CRCs."""
+        self.answers_grabs = False
         self.follows_document = False
+        self._is_undecided = False
         self._frames: Frames | None = None
         self._verbs: Verbs = {}
         self._share = service.limits.turn_messages
@@ -96,6 +99,13 @@ class Talk(Conversation):
         """Act on the whole messages among `data`, at most a turn's share of them."""
         self.heard_at = now
         pending = self._pending
+        if not pending and not self.holding and self.is_checked:
+            payload = sole_payload(data)
+            if payload is not None:
+                # One whole message of today's dialect, as nearly always.
+                self.service.commands += 1
+                self._act(payload[:4], payload[4], payload[5:], now)
+                return self.holding and self._is_working()
         if pending or self.holding:
             pending += data
             if self.holding:
@@ -113,32 +123,36 @@ class Talk(Conversation):
         left = self._share
         size = len(data)
         self._need = 1
+        link = self.link
+        has_more = False
         try:
             if self._frames is None:
                 start = self._register(data, now)
-            while start < size and left and not self.holding and not self.link.closing:
-                assert self._frames is not None
-                message = self._frames.cut(data, start)
+            while start < size and left and not self.holding and not link.closing:
+                frames = self._frames
+                assert frames is not None
+                message = frames.cut(data, start)
                 if message is None:
-                    self._need = self._frames.need
+                    self._need = frames.need
                     self._pending += data[start:]
-                    return False
+                    break
                 msgid, command, args, start = message
                 left -= 1
+                if self._is_undecided:
+                    self._decide()
                 self._act(msgid, command, args, now)
+            else:
+                if start < size and not link.closing:
+                    self._pending += data[start:]
+                    has_more = not self.holding
         except WireError:
             self.service.unreadable += 1
             self.drop(now)
-            return False
-        if start < size and not self.link.closing:
-            self._pending += data[start:]
-            return not self.holding or self._is_working()
-        return self._is_working()
+        self.service.commands += self._share - left
+        return has_more or (self.holding and self._is_working())
 
     def _act(self, msgid: bytes, command: int, args: bytes, now: Millis) -> None:
-        if self._frames.__class__ is UndecidedFrames:
-            self._decide(now)
-        self.service.commands += 1
+        """What cannot be done is not understood; what may not be done has no worker."""
         verb = self._verbs.get(command)
         try:
             if verb is None:
@@ -180,6 +194,8 @@ class Talk(Conversation):
         if opening.checked:
             self._use(CRC)
             self.is_checked = True
+            is_worker = self.role in (TYPE_WORKER, TYPE_NAMED_WORKER)
+            self.answers_grabs = is_worker and self.listening.confirm == "modern"
             self.link.write(CRC.welcome(self._connection_id()))
         else:
             self._register_plainly(now)
@@ -201,6 +217,7 @@ class Talk(Conversation):
             raise WireError("no-crc", "connections without CRCs are not served here")
         if dialect == "auto":
             self._frames = UndecidedFrames(self.service.limits.frame_bytes_max)
+            self._is_undecided = True
             self._welcome_at = now + SILENCE_MS
             self.arm(self._welcome_at)
             return
@@ -209,8 +226,9 @@ class Talk(Conversation):
         if dialect != "doc":
             self.link.write(self.speech.welcome(self._connection_id()))
 
-    def _decide(self, now: Millis) -> None:
+    def _decide(self) -> None:
         """The first message of a connection whose dialect was not plain."""
+        self._is_undecided = False
         frames = self._frames
         assert isinstance(frames, UndecidedFrames)
         if frames.is_binary:
@@ -242,11 +260,6 @@ class Talk(Conversation):
     def _connection_id(self) -> bytes:
         """Four bytes that no peer takes for anything: none of them is below 2."""
         return bytes(self.service.rng.randrange(2, 256) for _ in range(4))
-
-    @property
-    def is_worker(self) -> bool:
-        """Whether it registered as a worker; one family of workers does not."""
-        return self.role in (TYPE_WORKER, TYPE_NAMED_WORKER)
 
     # -- rights -----------------------------------------------------------------------------------
 

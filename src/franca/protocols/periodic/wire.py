@@ -30,6 +30,10 @@ NO_COMMAND: Final = -1
 
 ID_BYTES_MAX: Final = 64
 """Ids of the old dialects have no fixed size; the longest ever seen is a UUID in text."""
+SOLE_BYTES_MIN: Final = 17
+SOLE_BYTES_MAX: Final = 1 << 16
+_RAW_IDS: Final = (4, 16, 36)
+"""Sizes of the ids that are no letters and digits: four bytes, a UUID, a UUID with dashes."""
 _NAME_BYTES_MAX: Final = 1024
 _CRC_HEAD: Final = Layout(">4sII")
 _PLAIN_HEAD: Final = Layout(">4sI")
@@ -61,13 +65,15 @@ def read_opening(data: bytes) -> Opening | None:
     have = len(data)
     if not REQUEST.startswith(data[:4]):
         raise WireError("not-periodic", "a connection must begin with a frame")
-    if have < 9:
+    if have < 8:
         return None
     size = int.from_bytes(data[4:8])
-    if size == 1 and data[8] in (TYPE_CLIENT, TYPE_WORKER):
-        return Opening(data[8], False, 9)
     if size != 1 and not _NAMED_MIN <= size <= _NAMED_MAX:
         raise WireError("not-periodic", "the first frame registers nobody")
+    if have < 9:
+        return None
+    if size == 1 and data[8] in (TYPE_CLIENT, TYPE_WORKER):
+        return Opening(data[8], False, 9)
     if have > 12 and data[12] not in _KINDS[size > 1]:
         raise WireError("not-periodic", "the first frame registers nobody")
     if have < 12 + size:
@@ -143,6 +149,18 @@ class CrcFrames(Frames):
         return payload[:4], payload[4], payload[5:], end
 
 
+def sole_payload(data: bytes) -> bytes | None:
+    """The payload of a frame that came whole and alone, if this is one; else who knows."""
+    size = len(data)
+    if not SOLE_BYTES_MIN <= size <= SOLE_BYTES_MAX:
+        return None
+    magic, length, crc = _CRC_HEAD.unpack_from(data)
+    payload = data[12:]
+    if magic != REQUEST or length != size - 12 or crc32(payload) != crc:
+        return None
+    return payload
+
+
 class PlainFrames(Frames):
     """The frames before them: no CRC; `split` says how an id and a command are found."""
 
@@ -215,7 +233,8 @@ def split_binary(payload: bytes) -> tuple[bytes, int, bytes]:
 class UndecidedFrames(TextFrames):
     """Those of a connection whose dialect its first message tells: `is_binary` after that.
 
-    Text has a command of one byte between separators; where there is none it is not text.
+    Text has a command of one byte between separators, and an id that is text too or as long as
+    the two that were not; all else has an id of four bytes, which may look like a separator.
     """
 
     __slots__ = ("is_binary",)
@@ -227,7 +246,7 @@ class UndecidedFrames(TextFrames):
     def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
         """An id, a command and its arguments."""
         at = payload.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
-        if at >= 0:
+        if at in _RAW_IDS or (at > 0 and payload[:at].isascii() and payload[:at].isalnum()):
             message = super().split(payload)
             if message[1] != NO_COMMAND:
                 return message

@@ -53,6 +53,8 @@ class Working(Asking):
         self.funcs: dict[str, bool] = {}
         """Functions by name, and whether each of their jobs is for every worker."""
         self.quiet = False
+        self._queues: tuple[str, ...] = ()
+        self._choice = Choice.LISTED
         self._grabs: dict[bytes, None] = {}
         self._owed: dict[bytes, Millis] = {}
         self._held: dict[bytes, Run] = {}
@@ -81,6 +83,7 @@ class Working(Asking):
         self.service.note_func(func, self, for_all)
         if is_new:
             self.broker.serve(self.session, func)
+            self._note_funcs()
             self._ask_anew(now)
 
     def on_cant_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
@@ -90,36 +93,40 @@ class Working(Asking):
             del self.funcs[func]
             self.service.note_func(func, self, False)
             self.broker.unserve(self.session, func)
+            self._note_funcs()
             self._ask_anew(now)
         self.confirm(msgid)
+
+    def _note_funcs(self) -> None:
+        self._queues = tuple(self.funcs)
+        # With several functions they take turns: the first must not starve the others.
+        self._choice = Choice.PRIORITY if len(self.funcs) > 1 else Choice.LISTED
 
     # -- asking for jobs --------------------------------------------------------------------------
 
     def on_grab_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
-        self._rule()
+        if self.service.rules is not None:
+            self._rule()
         if self.follows_document:
             self._grab_now(msgid, now)
             return
         if msgid in self._grabs or len(self._grabs) >= GRABS_MAX:
-            if self._answers_grabs() and len(self._owed) < GRABS_MAX:
+            if self.answers_grabs and len(self._owed) < GRABS_MAX:
                 self._owed.setdefault(msgid, now + GRAB_AGAIN_MS)
                 self.arm(self._owed[msgid])
             return
         self._grabs[msgid] = None
-        if self._answers_grabs():
-            self.say(self.speech.word(msgid, SUCCESS))
+        if self.answers_grabs:
+            self.link.write(self.speech.word(msgid, SUCCESS))
         if self._demand is None:
             self._ask(now)
-
-    def _answers_grabs(self) -> bool:
-        return self.is_checked and self.is_worker and self.listening.confirm == "modern"
 
     def _grab_now(self, msgid: bytes, now: Millis) -> None:
         """PROTOCOL, "GRAB_JOB": the server responds with either NO_JOB or JOB_ASSIGN."""
         self._withdraw()
         if self.funcs and not self._is_refused_work(now):
-            demand = Demand(self.session, tuple(self.funcs), now, self._choice())
+            demand = Demand(self.session, self._queues, now, self._choice)
             answer = self.broker.demand(demand, now)
             if isinstance(answer, Granted):
                 self._assign(answer.job, msgid, now)
@@ -132,15 +139,11 @@ class Working(Asking):
             self.say(self.speech.word(msgid, NOOP))
             return
         self._withdraw()
-        demand = Demand(self.session, tuple(self.funcs), only_wake=True, tag=msgid)
+        demand = Demand(self.session, self._queues, only_wake=True, tag=msgid)
         if isinstance(self.broker.demand(demand, now), Woken):
             self.say(self.speech.word(msgid, NOOP))
         else:
             self._demand = demand
-
-    def _choice(self) -> Choice:
-        # With several functions they take turns: the first must not starve the others.
-        return Choice.PRIORITY if len(self.funcs) > 1 else Choice.LISTED
 
     def _is_refused_work(self, now: Millis) -> bool:
         return self.quiet or self.service.stopping or now < self._rests_until
@@ -149,10 +152,8 @@ class Working(Asking):
         """Take what there is for the ids that wait, and wait for more with the rest."""
         if not self.funcs or self._is_refused_work(now):
             return
-        queues = tuple(self.funcs)
-        choice = self._choice()
         while self._grabs:
-            demand = Demand(self.session, queues, NEVER, choice)
+            demand = Demand(self.session, self._queues, NEVER, self._choice)
             answer = self.broker.demand(demand, now)
             if not isinstance(answer, Granted):
                 self._demand = demand
@@ -348,6 +349,7 @@ class Working(Asking):
         for func in self.funcs:
             self.service.note_func(func, self, False)
         self.funcs.clear()
+        self._note_funcs()
         super()._part(now)
 
 

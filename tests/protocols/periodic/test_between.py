@@ -1,0 +1,172 @@
+"""The dialects between the document's and today's, and how a connection's dialect is found out."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
+from tests.support import periodic as p
+from tests.support.periodic import DOC, SEPARATOR, str8
+
+
+def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int = 0) -> bytes:
+    """A job of early 2018: a plain counter at its end."""
+    head = str8(func) + str8(name) + struct.pack(">I", len(workload)) + workload
+    return head + struct.pack(">qi", at, count)
+
+
+# -- finding out -----------------------------------------------------------------------------------
+
+
+def test_a_peer_that_speaks_on_is_not_answered_its_registration() -> None:
+    """The document's clients die of an answer to it."""
+    world = World()
+    client = world.client(DOC)
+    world.pass_time(900)
+    assert client.word(p.PING) == p.PONG
+    world.pass_time(5_000)
+    assert client.bytes_heard() == b""
+
+
+def test_a_peer_that_falls_silent_waits_for_an_answer_and_has_it_after_a_second() -> None:
+    world = World()
+    client = world.client(BIN)
+    world.pass_time(900)
+    assert client.bytes_heard() == b""
+    world.pass_time(200)
+    answer = client.take_payload()
+    assert answer is not None
+    assert len(answer) == 4
+    assert min(answer) > 1
+    world.pass_time(5_000)
+    assert client.bytes_heard() == b""
+
+
+def test_after_the_answer_it_may_speak_either() -> None:
+    world = World()
+    binary, text = world.client(BIN), world.client(DOC)
+    world.pass_time(1_200)
+    for client in (binary, text):
+        client.bytes_heard()
+        assert client.word(p.PING) == p.PONG
+    assert binary.conversation.speech.name == "bin"
+    assert text.conversation.speech.name == "text"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"), [("doc", b""), ("text", b"\0RES\0\0\0\2OK"), ("bin", None)]
+)
+def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) -> None:
+    world = World(dialect=dialect)
+    client = world.connect(DOC)
+    client.send(b"\0REQ\0\0\0\1\1")
+    heard = client.bytes_heard()
+    assert heard == answer if answer is not None else len(heard) == 12
+    assert client.conversation.speech.name == dialect
+    assert world.client().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
+
+
+def test_a_listener_may_serve_nothing_without_crcs() -> None:
+    world = World(dialect="crc")
+    client = world.connect(DOC)
+    client.send(b"\0REQ\0\0\0\1\1")
+    assert client.is_hung_up
+    assert world.client().word(p.PING) == p.PONG
+
+
+# -- fields of text ----------------------------------------------------------------------------------
+
+
+def test_a_life_in_fields_of_text() -> None:
+    world = World(dialect="text")
+    client, worker = world.connect(DOC), world.connect(DOC)
+    for peer, kind in ((client, 1), (worker, 2)):
+        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
+        assert peer.take_payload() == b"OK"
+    fields = (b"f", b"n", b"%d" % (NOW_S - 9), b"3", b"work\0\1load")
+    assert client.word(p.SUBMIT_JOB, SEPARATOR.join(fields)) == p.SUCCESS
+    worker.say(p.CAN_DO, b"f")
+    worker.say(p.GRAB_JOB)
+    (message,) = worker.heard()
+    assert message.command == p.JOB_ASSIGN
+    handle, *job = message.data.split(SEPARATOR, 5)
+    assert handle == b"f::n"
+    assert job == [b"f", b"n", b"%d" % NOW_S, b"3", b"work\0\1load"]
+    assert client.ask(p.STATUS).data == b"f,1,1,1,%d" % NOW_S
+    worker.say(p.SCHED_LATER, SEPARATOR.join((handle, b"0", b"2")))
+    worker.say(p.GRAB_JOB)
+    assert worker.heard()[0].data.split(SEPARATOR)[4] == b"5"
+    worker.say(p.WORK_DONE, handle)
+    assert world.jobs() == []
+
+
+def test_dump_and_load_in_fields_of_text() -> None:
+    world = World(dialect="text")
+    client = world.connect(DOC)
+    client.send(b"\0REQ\0\0\0\1\1")
+    client.bytes_heard()
+    for name in (b"a", b"b"):
+        assert client.word(p.SUBMIT_JOB, SEPARATOR.join((b"func", name))) == p.SUCCESS
+    client.say(p.DUMP)
+    *jobs, eof = [message.data for message in client.heard()]
+    assert (len(jobs), eof) == (2, b"EOF")
+    assert client.word(p.REMOVE_JOB, b"func\0\1a") == p.SUCCESS
+    client.say(p.LOAD, jobs[0])
+    assert sorted(job.name for job in world.jobs()) == ["a", "b"]
+
+
+# -- lengths, without CRCs ----------------------------------------------------------------------------
+
+
+def binary_pair(world: World) -> tuple[Puppet, Puppet]:
+    client, worker = world.connect(BIN), world.connect(BIN)
+    for peer, kind in ((client, 1), (worker, 2)):
+        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
+        peer.bytes_heard()
+    return client, worker
+
+
+@pytest.mark.parametrize("dialect", ["bin", "auto"])
+def test_a_life_in_the_dialect_of_2018(dialect: str) -> None:
+    world = World(dialect=dialect)
+    client, worker = binary_pair(world)
+    assert client.word(p.SUBMIT_JOB, old_job("f", "n", b"w", count=3)) == p.SUCCESS
+    worker.say(p.CAN_DO, str8("f"))
+    worker.say(p.GRAB_JOB)
+    (message,) = worker.heard()
+    assert message.command == p.JOB_ASSIGN
+    handle = str8("f::n")
+    assert message.data == handle + old_job("f", "n", b"w", NOW_S, 3)
+    worker.say(p.SCHED_LATER, handle + struct.pack(">qi", 0, 2))
+    worker.say(p.GRAB_JOB)
+    (message,) = worker.heard()
+    assert message.data == handle + old_job("f", "n", b"w", NOW_S, 5)
+    worker.say(p.WORK_DONE, handle + b"result")
+    assert world.jobs() == []
+
+
+def test_a_job_with_a_version_is_read_too() -> None:
+    world = World(dialect="bin")
+    client, _ = binary_pair(world)
+    assert client.word(p.SUBMIT_JOB, p.packed("f", "n", b"w", count=3, timeout=4)) == p.SUCCESS
+    assert client.word(p.SUBMIT_JOB, p.packed("f", "m", b"w", timeout=4)) == p.SUCCESS
+    assert client.word(p.SUBMIT_JOB, p.packed("f", "l", b"w")) == p.SUCCESS
+    for cut in (b"", str8("f"), str8("f") + str8("n") + b"\0\0"):
+        assert client.word(p.SUBMIT_JOB, cut) == p.UNKNOWN
+    assert len(world.jobs()) == 3
+
+
+def test_results_and_listings_have_no_command_in_front() -> None:
+    world = World(dialect="bin")
+    client, worker = binary_pair(world)
+    worker.say(p.CAN_DO, str8("f"))
+    assert worker.bytes_heard() == b""
+    client.send(client.message(p.RUN_JOB, old_job("f", "n"), b"runs"))
+    client.send(client.message(p.STATUS, b"", b"stat"))
+    worker.say(p.GRAB_JOB)
+    worker.heard()
+    worker.say(p.WORK_DONE, str8("f::n") + b"result")
+    assert client.take_payload() == b"stat" + b"f,1,1,0,%d" % NOW_S
+    assert client.take_payload() == b"runs" + b"result"

@@ -1,0 +1,166 @@
+"""What no client would send: it costs its sender the connection, and nobody else anything."""
+
+from __future__ import annotations
+
+import random
+import struct
+from zlib import crc32
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.protocols.periodic.wire import CrcFrames, Message
+from tests.protocols.periodic.puppet import START, World
+from tests.support import periodic as p
+from tests.support.periodic import CRC, DOC, packed, str8
+
+JUNK = [
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST /f HTTP/1.1\r\n\r\n\0REQ\0\0\0\1\xa5\x05\xdf\x1b\x01",
+    b"\0SP\0\0\x30\0\0",
+    b"\xff\0\0\0\0\0\0\0\1\x7f",
+    b"\0REQ\0\0\0\x07\0\0\0\4echo",
+    b"\0REQ\xff\xff\xff\xff",
+    b"\n\n\n\n",
+    b"HELLO {}\r\n",
+]
+
+
+@pytest.mark.parametrize("data", JUNK)
+def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: bytes) -> None:
+    world = World()
+    for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
+        peer = world.connect()
+        for piece in pieces:
+            peer.send(piece)
+        assert peer.is_hung_up
+        assert peer.bytes_heard() == b""
+    assert world.service.unreadable == 2
+    assert world.jobs() == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"junk",
+        b"\0REQ\0\0\0\5\0\0\0\0abcd\x09",
+        b"\0REQ\0\0\0\4" + struct.pack(">I", crc32(b"abcd")) + b"abcd",
+        b"\0REQ\x7f\xff\xff\xff\0\0\0\0",
+        b"\0RES\0\0\0\5" + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09",
+    ],
+)
+def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts(
+    data: bytes,
+) -> None:
+    world = World()
+    peer = world.client()
+    peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
+    assert peer.is_hung_up
+    assert peer.words() == [p.SUCCESS]
+    assert len(world.jobs()) == 1
+
+
+def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
+    world = World()
+    world.client().submit("f", "n")
+    worker = world.worker("f")
+    worker.grab()
+    worker.send(b"junk")
+    assert worker.is_hung_up
+    world.pass_time(1_100)
+    assert world.worker("f").grab().name == "n"
+
+
+@pytest.mark.parametrize("dialect", [CRC, DOC])
+def test_arguments_of_every_command_may_be_anything(dialect: str) -> None:
+    world = World()
+    rng = random.Random(5)
+    good = packed("f", "n", b"abc")
+    for command in range(36):
+        for length in (0, 1, 2, 7, 16, 40):
+            for data in (bytes(length), b"\xff" * length, rng.randbytes(length), good[:length]):
+                peer = world.worker("f", dialect=dialect)
+                peer.say(command, data)
+                assert not peer.is_hung_up or command == p.SHUTDOWN
+                peer.hang_up()
+    assert world.client().word(p.PING) == p.PONG
+
+
+def test_random_frames_never_raise() -> None:
+    rng = random.Random(7)
+    world = World()
+    for _ in range(400):
+        peer = world.connect()
+        peer.send(bytes.fromhex("00524551 00000001") + rng.choice([b"\xa5\x05\xdf\x1b\1", b"\x3c\x0c\x8e\xa1\2", b"\1", b"\2"]))  # fmt: skip
+        for _ in range(rng.randrange(1, 6)):
+            payload = rng.randbytes(rng.randrange(40))
+            if rng.random() < 0.7:
+                payload = b"1\0\1" + payload
+            crc = struct.pack(">I", crc32(payload)) if rng.random() < 0.9 else b""
+            peer.send(b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload)
+        peer.hang_up()
+    assert world.client().word(p.PING) == p.PONG
+
+
+def test_half_a_frame_is_not_looked_at_again_for_each_piece_that_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuts = 0
+    cut = CrcFrames.cut
+
+    def counted(frames: CrcFrames, data: bytes, start: int) -> Message | None:
+        nonlocal cuts
+        cuts += 1
+        return cut(frames, data, start)
+
+    world = World()
+    peer = world.client()
+    frame = peer.message(p.SUBMIT_JOB, packed("f", "n", b"x" * 1_000_000), b"long")
+    monkeypatch.setattr(CrcFrames, "cut", counted)
+    for start in range(0, len(frame), 1_000):
+        peer.send(frame[start : start + 1_000])
+    assert len(world.jobs()) == 1
+    assert cuts <= 3
+
+
+def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
+    world = World(limits=Limits(turn_messages=10))
+    peer = world.client()
+    peer.world.engine.received(peer.link, peer.message(p.PING, b"", b"ping") * 95)
+    world.engine.turn(world.now)
+    assert world.service.commands == 10
+    world.run()
+    assert len(peer.heard()) == 95
+
+
+def test_functions_and_names_are_bounded() -> None:
+    world = World()
+    worker = world.worker()
+    for number in range(1_024):
+        worker.say(p.CAN_DO, str8(f"f{number}"))
+    assert set(worker.words()) == {p.SUCCESS}
+    assert worker.word(p.CAN_DO, str8("one more")) == p.UNKNOWN
+    old = world.worker(dialect=DOC)
+    old.say(p.CAN_DO, b"f" * 1_025)
+    assert old.words() == [p.UNKNOWN]
+    for number in range(12_000):
+        world.service.note_func(f"g{number}", worker.conversation, False)
+    assert len(world.service.funcs) == 10_000
+
+
+def test_a_stranger_that_says_nothing_is_hung_up_on() -> None:
+    world = World()
+    silent, half = world.connect(), world.connect()
+    half.send(b"\0REQ\0\0")
+    world.pass_time(7_000)
+    assert silent.is_hung_up
+    assert half.is_hung_up
+    assert world.now > START
+
+
+def test_a_frame_that_is_never_finished_is_not_waited_for() -> None:
+    world = World()
+    peer = world.client()
+    peer.send(b"\0REQ\0\1")
+    world.pass_time(40_000, step=500)
+    assert peer.is_hung_up

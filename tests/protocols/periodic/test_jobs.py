@@ -1,0 +1,367 @@
+"""SUBMIT_JOB and what becomes of a job: kept, replaced, run, put off, failed, lost."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import NewJob, Policy, State
+from franca.protocols.periodic.service import PeriodicSettings
+from tests.protocols.periodic.puppet import NOW_S, World
+from tests.support import periodic as p
+from tests.support.periodic import CRC, DOC, packed, str8
+
+BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
+DROPPING = PeriodicSettings(submit_while_running="drop")
+
+
+@BOTH
+def test_a_job_is_durable_before_success(dialect: str) -> None:
+    world = World()
+    client = world.client(dialect)
+    assert client.submit("f", "n", b"abc") == p.SUCCESS
+    assert client.waited_for_commit
+    (job,) = world.jobs()
+    assert (job.queue, job.name, job.body, job.origin) == ("f", "n", b"abc", "periodic")
+    world.crash()
+    assert world.worker("f", dialect=dialect).grab().workload == b"abc"
+
+
+@BOTH
+def test_submitting_a_name_again_replaces_what_waits(dialect: str) -> None:
+    # Facts, section 7, case 3: SUBMIT while pending -> new workload wins.
+    world = World()
+    client = world.client(dialect)
+    client.submit("f", "n", b"old", at=NOW_S + 60, count=1, timeout=5)
+    client.submit("f", "n", b"new", count=2)
+    client.submit("f", "m", b"other name")
+    client.submit("g", "n", b"other function")
+    worker = world.worker("f", dialect=dialect)
+    job = worker.grab()
+    assert (job.workload, job.count, job.timeout) == (b"new", 2, 600)
+    assert worker.grab().name == "m"
+    assert len(world.jobs()) == 3
+
+
+@BOTH
+def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(dialect: str) -> None:
+    world = World()
+    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client.submit("f", "n", b"old")
+    old = worker.grab()
+    assert client.submit("f", "n", b"new") == p.SUCCESS
+    assert client.submit("f", "n", b"newest") == p.SUCCESS
+    worker.say(p.GRAB_JOB)
+    assert worker.assigned() == []
+    worker.done(old)
+    (new,) = worker.assigned()
+    assert new.workload == b"newest"
+    worker.done(new)
+    assert world.jobs() == []
+
+
+def test_a_submit_while_the_job_runs_survives_a_kill() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n", b"old")
+    worker.grab()
+    client.submit("f", "n", b"new")
+    world.crash()
+    worker = world.worker("f")
+    assert worker.grab().workload == b"new"
+    worker.say(p.GRAB_JOB)
+    assert worker.assigned() == []
+
+
+def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> None:
+    # Facts, section 7, case 3: SUBMIT while running -> SUCCESS and no second run.
+    world = World(settings=DROPPING)
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n", b"old")
+    job = worker.grab()
+    assert client.submit("f", "n", b"new") == p.SUCCESS
+    worker.done(job)
+    worker.heard()
+    worker.say(p.GRAB_JOB)
+    assert worker.assigned() == []
+    assert world.jobs() == []
+
+
+@BOTH
+def test_a_job_waits_for_its_time(dialect: str) -> None:
+    world = World()
+    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client.submit("f", "n", at=NOW_S + 5)
+    client.submit("f", "past", at=NOW_S - 1_000)
+    worker.say(p.GRAB_JOB)
+    worker.say(p.GRAB_JOB)
+    (past,) = worker.assigned()
+    assert (past.name, past.sched_at) == ("past", NOW_S)
+    world.pass_time(4_900)
+    assert worker.assigned() == []
+    world.pass_time(200)
+    assert [(job.name, job.sched_at) for job in worker.assigned()] == [("n", NOW_S + 5)]
+
+
+@pytest.mark.parametrize("at", [-1, -(1 << 63), (1 << 63) - 1, 253_402_300_800])
+def test_any_moment_can_be_said(at: int) -> None:
+    world = World()
+    assert world.client().submit("f", "n", at=at) == p.SUCCESS
+    (job,) = world.jobs()
+    assert job.state is (State.READY if at < 0 else State.WAITING)
+    assert world.client().status()["f"][1] == 1
+
+
+@BOTH
+def test_a_failed_job_is_run_again_a_second_later_as_often_as_it_takes(dialect: str) -> None:
+    world = World()
+    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client.submit("f", "n", count=3)
+    for _ in range(30):
+        worker.fail(worker.grab())
+        worker.say(p.GRAB_JOB)
+        assert worker.assigned() == []
+        world.pass_time(900)
+        assert worker.assigned() == []
+        world.pass_time(200)
+        (job,) = worker.assigned()
+        assert job.count == 3
+        worker.fail(job)
+        world.pass_time(1_100)
+    assert len(world.jobs()) == 1
+
+
+def test_a_job_whose_worker_vanished_is_run_again_a_second_later() -> None:
+    world = World()
+    client, worker, other = world.client(), world.worker("f"), world.worker("f")
+    client.submit("f", "n")
+    worker.grab()
+    other.say(p.GRAB_JOB)
+    worker.hang_up()
+    world.pass_time(900)
+    assert other.assigned() == []
+    world.pass_time(200)
+    assert [job.name for job in other.assigned()] == ["n"]
+
+
+def test_after_ten_unclean_ends_a_job_is_dead() -> None:
+    world = World()
+    world.client().submit("f", "n")
+    for _ in range(10):
+        worker = world.worker("f")
+        worker.grab()
+        worker.hang_up()
+        world.pass_time(1_100)
+    (job,) = world.jobs()
+    assert job.state is State.DEAD
+
+
+def test_a_run_ends_with_its_timeout_and_the_job_is_run_again() -> None:
+    world = World()
+    client, worker, other = world.client(), world.worker("f"), world.worker("f")
+    client.submit("f", "n", timeout=5)
+    worker.grab()
+    other.say(p.GRAB_JOB)
+    world.pass_time(4_900)
+    assert other.assigned() == []
+    world.pass_time(3_100)
+    (job,) = other.assigned()
+    assert job.timeout == 5
+    assert not worker.is_hung_up
+
+
+def test_work_done_after_the_timeout_counts_while_nobody_else_was_given_the_job() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n", timeout=1)
+    job = worker.grab()
+    world.pass_time(2_200)
+    assert world.jobs()[0].state is not State.LEASED
+    worker.done(job)
+    assert world.jobs() == []
+
+
+def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job() -> None:
+    world = World()
+    client, worker, other = world.client(), world.worker("f"), world.worker("f")
+    client.submit("f", "n", timeout=1)
+    job = worker.grab()
+    world.pass_time(3_500)
+    again = other.grab()
+    for settle in (worker.done, worker.fail):
+        settle(job)
+    worker.later(job, 9)
+    assert worker.words() == [p.SUCCESS] * 3
+    assert world.jobs(State.LEASED)
+    other.done(again)
+    assert world.jobs() == []
+
+
+def test_nobody_settles_what_another_holds() -> None:
+    world = World()
+    client, worker, thief = world.client(), world.worker("f"), world.worker("f")
+    client.submit("f", "n")
+    job = worker.grab()
+    thief.done(job)
+    thief.fail(job)
+    thief.later(job, 0)
+    assert thief.words() == [p.SUCCESS] * 3
+    assert not thief.acquire(job, "l")
+    assert world.jobs(State.LEASED)
+    thief.hang_up()
+    assert world.jobs(State.LEASED)
+
+
+@BOTH
+def test_a_job_put_off_comes_again_with_its_counter_moved(dialect: str) -> None:
+    world = World()
+    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client.submit("f", "n", b"w", count=5, timeout=9)
+    worker.later(worker.grab(), 3, 2)
+    worker.say(p.GRAB_JOB)
+    worker.heard()
+    world.pass_time(2_900)
+    assert worker.assigned() == []
+    world.pass_time(200)
+    (job,) = worker.assigned()
+    assert (job.workload, job.count, job.timeout, job.sched_at) == (b"w", 7, 9, NOW_S + 3)
+    worker.later(job, 0, -20)
+    job = worker.grab()
+    assert job.count == -13
+    world.crash()
+    worker = world.worker("f", dialect=dialect)
+    assert worker.grab().count == -13
+
+
+def test_a_delay_of_any_length_can_be_said() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    for delay in ((1 << 63) - 1, -(1 << 63)):
+        client.submit("f", "n")
+        worker.later(worker.grab(), delay)
+        assert len(world.jobs()) == 1
+        worker.heard()
+
+
+@BOTH
+def test_remove_ends_a_job_wherever_it_is(dialect: str) -> None:
+    world = World(limits=Limits(window_jobs=4, supply_jobs=2))
+    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    for number in range(9):
+        client.submit("f", f"n{number}")
+    client.submit("f", "later", at=NOW_S + 99)
+    running = worker.grab()
+    for name in ("n0", "n3", "n8", "later", "never"):
+        args = str8("f") + str8(name)
+        if dialect == DOC:
+            args = b'{"func":"f","name":"%b"}' % name.encode()
+        assert client.word(p.REMOVE_JOB, args) == p.SUCCESS
+    assert {job.name for job in world.jobs()} == {f"n{n}" for n in (1, 2, 4, 5, 6, 7)}
+    worker.done(running)
+    assert len(world.jobs()) == 6
+
+
+def test_names_of_any_bytes_are_kept_apart_and_come_back() -> None:
+    world = World()
+    client, worker = world.client(), world.worker()
+    names = [b"\xff\xfe", "ÿþ".encode(), "\ufffdÿþ".encode(), b"\0", b"\\xff\\xfe", b"n" * 255]
+    worker.say(p.CAN_DO, str8(b"\xfef"))
+    worker.heard()
+    for name in names:
+        job = str8(b"\xfef") + str8(name) + bytes(4) + bytes(8) + b"\0"
+        assert client.word(p.SUBMIT_JOB, job) == p.SUCCESS
+    assert len(world.jobs()) == len(names)
+    for name in names:
+        worker.say(p.GRAB_JOB)
+        (message,) = [m for m in worker.heard() if m.command == p.JOB_ASSIGN]
+        handle = str8(b"\xfef") + str8(name)
+        assert message.data.startswith(handle)
+        worker.say(p.WORK_DONE, handle)
+    assert world.jobs() == []
+
+
+def test_a_job_that_is_too_large_is_refused_and_the_connection_goes_on() -> None:
+    world = World(limits=Limits(body_bytes_max=100))
+    client = world.client()
+    assert client.submit("f", "n", b"x" * 101) == p.UNKNOWN
+    assert client.submit("f", "n", b"x" * 100) == p.SUCCESS
+
+
+def test_a_full_disk_refuses_jobs_and_lets_running_ones_end() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n")
+    job = worker.grab()
+    world.broker.refusing_new = True
+    assert client.submit("f", "m") == p.UNKNOWN
+    assert client.word(p.RUN_JOB, packed("f", "m")) == p.UNKNOWN
+    worker.done(job)
+    assert world.jobs() == []
+
+
+def test_a_job_of_another_protocol_is_run_under_a_name_of_its_own() -> None:
+    world = World()
+    worker = world.worker("f")
+    for name, body in (("same", b"1"), ("same", b"2"), ("", b"3"), ("x" * 300, b"4")):
+        world.broker.submit(NewJob("f", "kind", body, Policy(lease_ms=60_000), name), world.now)
+    jobs = [worker.grab() for _ in range(4)]
+    assert [job.workload for job in jobs] == [b"1", b"2", b"3", b"4"]
+    assert [job.name for job in jobs] == ["same", "#2", "#3", "#4"]
+    assert {job.timeout for job in jobs} == {60}
+    for job in jobs:
+        worker.done(job)
+    assert world.jobs() == []
+
+
+def test_a_faktory_job_shows_its_arguments() -> None:
+    world = World()
+    worker = world.worker("default")
+    body = b'{"jid":"j1","args":[1,"two"]}'
+    world.broker.submit(
+        NewJob("default", "kind", body, Policy(), "j1", media="json-job"), world.now
+    )
+    assert worker.grab().workload == b'[1,"two"]'
+
+
+def test_a_later_step_changes_nothing_of_a_strangers_job() -> None:
+    world = World()
+    worker = world.worker("f")
+    new = NewJob("f", "f", b"", Policy(), "j1", extra=b"theirs")
+    world.broker.submit(new, world.now)
+    worker.later(worker.grab(), 0, 5)
+    assert world.jobs()[0].extra == b"theirs"
+    assert worker.grab().count == 0
+
+
+def test_a_reply_in_the_old_way_of_a_counter_is_read() -> None:
+    """The step is signed in sixteen bits."""
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n", count=1)
+    job = worker.grab()
+    worker.say(p.SCHED_LATER, job.handle + struct.pack(">qH", 0, 0xFFFF))
+    assert worker.grab().count == 0
+
+
+@BOTH
+def test_a_job_is_given_only_once_the_disk_knows_who_has_it(dialect: str) -> None:
+    world = World()
+    world.client().submit("f", "n")
+    worker = world.worker("f", dialect=dialect)
+    worker.waited_for_commit = False
+    job = worker.grab()
+    assert worker.waited_for_commit
+    worker.waited_for_commit = False
+    worker.done(job)
+    worker.say(p.PING)
+    assert worker.words() == ([p.SUCCESS, p.PONG] if dialect == CRC else [p.PONG])
+    assert worker.waited_for_commit is (dialect == CRC)
+
+
+def test_a_name_does_not_meet_the_key_of_another_protocol() -> None:
+    world = World()
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
+    world.client().submit("f", "n", b"ours")
+    assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]

@@ -1,0 +1,441 @@
+"""The server as a whole: listings, dumps, settings, silence, the end, and who may do what."""
+
+from __future__ import annotations
+
+import struct
+from zlib import crc32
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import NewJob, Policy, State
+from franca.protocols.periodic.auth import BadRules, read_rules
+from franca.protocols.periodic.service import PeriodicSettings
+from franca.protocols.periodic.talk import Listening
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
+from tests.support import periodic as p
+from tests.support.periodic import packed, str8, unpacked
+
+SMALL = Limits(window_jobs=4, supply_jobs=2)
+
+# -- status ---------------------------------------------------------------------------------------
+
+
+def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
+    world = World(limits=SMALL)
+    client, worker = world.client(), world.worker("f", "idle")
+    for number in range(9):
+        client.submit("f", f"n{number}")
+    for number in range(9):
+        client.submit("later", f"n{number}", at=NOW_S + 10 + number)
+    worker.grab()
+    world.broker.submit(NewJob("strangers", "k", b"", Policy()), world.now)
+    status = client.status()
+    assert status == {
+        "f": [1, 9, 1, 0, NOW_S],
+        "idle": [1, 0, 0, 0, NOW_S],
+        "later": [0, 9, 0, 0, NOW_S + 10],
+        "strangers": [0, 1, 0, 0, NOW_S],
+    }
+    counts = {c.queue: c.scheduled + c.retrying + c.ready + c.leased for c in world.broker.counts()}
+    assert counts == {func: row[1] for func, row in status.items() if func != "idle"}
+
+
+def test_a_function_stays_listed_without_workers_until_it_is_dropped() -> None:
+    world = World()
+    client = world.client()
+    world.worker("f").hang_up()
+    assert client.status() == {"f": [0, 0, 0, 0, NOW_S]}
+    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    assert client.status() == {}
+
+
+def test_an_odd_name_does_not_break_the_listing() -> None:
+    world = World()
+    client = world.client()
+    for name in ("a,b", "c\nd", "e\rf", "100%"):
+        client.submit(name, "n")
+    assert set(client.status()) == {"a%2Cb", "c%0Ad", "e%0Df", "100%"}
+
+
+# -- drop -----------------------------------------------------------------------------------------
+
+
+def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
+    world = World(limits=SMALL)
+    client = world.client()
+    for number in range(30):
+        client.submit("f", f"n{number}")
+        client.submit("f", f"l{number}", at=NOW_S + 99)
+        client.submit("kept", f"n{number}")
+    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    assert {job.queue for job in world.jobs()} == {"kept"}
+    assert set(client.status()) == {"kept"}
+    world.crash()
+    assert set(world.client().status()) == {"kept"}
+
+
+def test_a_function_that_somebody_runs_is_not_dropped() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n")
+    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    worker.grab()
+    worker.say(p.CANT_DO, str8("f"))
+    client.submit("f", "m")
+    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    assert len(world.jobs()) == 2
+
+
+def test_what_is_submitted_behind_a_drop_is_kept() -> None:
+    world = World()
+    client = world.client()
+    client.submit("f", "old")
+    drop = client.message(p.DROP_FUNC, str8("f"), b"drop")
+    submits = client.message(p.SUBMIT_JOB, packed("f", "new"), b"new1")
+    submits += client.message(p.SUBMIT_JOB, packed("f", "later", at=NOW_S + 9), b"new2")
+    client.send(drop + submits)
+    assert [(m.msgid, m.command) for m in client.heard()] == [
+        (b"drop", p.SUCCESS), (b"new1", p.SUCCESS), (b"new2", p.SUCCESS),
+    ]  # fmt: skip
+    assert sorted(job.name for job in world.jobs()) == ["later", "new"]
+
+
+def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
+    world = World(limits=SMALL)
+    client, other = world.client(), world.client()
+    for number in range(9):
+        client.submit("f", f"n{number}")
+    world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
+    world.engine.turn(world.now)
+    job = packed("f", "new", at=NOW_S + 9)
+    world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
+    world.run()
+    assert client.words() == [p.SUCCESS]
+    assert [job.name for job in world.jobs()] == ["new"]
+
+
+# -- dump and load --------------------------------------------------------------------------------
+
+
+def dumped(client: Puppet) -> list[bytes]:
+    data = client.ask(p.DUMP).data
+    at, found = 8, []
+    for _ in range(int.from_bytes(data[:8])):
+        start = at
+        _, at = unpacked(data, start)
+        found.append(data[start:at])
+    assert at == len(data)
+    return found
+
+
+def test_a_dump_is_what_a_load_takes() -> None:
+    world = World(limits=SMALL)
+    client, worker = world.client(), world.worker("f")
+    jobs = [packed("f", f"n{n:02}", b"w%d" % n, at=NOW_S + 9 + n, count=n) for n in range(20)]
+    for job in jobs:
+        client.word(p.SUBMIT_JOB, job)
+    client.submit("f", "runs", b"x", timeout=77)
+    worker.grab()
+    world.broker.submit(NewJob("strangers", "k", b"", Policy()), world.now)
+    everything = dumped(client)
+    assert everything == [*jobs, packed("f", "runs", b"x", timeout=77)]
+
+    other = World()
+    args = struct.pack(">q", len(everything)) + b"".join(everything)
+    assert other.client().word(p.LOAD, args) == p.SUCCESS
+    assert dumped(other.client()) == everything
+    assert other.jobs(State.LEASED) == []
+
+
+def test_a_large_load_is_taken_in_over_several_turns_and_answered_once() -> None:
+    world = World()
+    client = world.client()
+    jobs = [packed("f", f"n{n}") for n in range(2_300)]
+    load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
+    world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
+    world.engine.turn(world.now)
+    assert world.client().status()["f"][1] >= 500
+    world.run()
+    assert [(m.msgid, m.command) for m in client.heard()] == [
+        (b"load", p.SUCCESS), (b"ping", p.PONG),
+    ]  # fmt: skip
+    assert len(world.jobs()) == 2_300
+
+
+@pytest.mark.parametrize("count", [3, -1, 1 << 62])
+def test_a_load_that_is_cut_short_is_refused_and_keeps_what_was_whole(count: int) -> None:
+    world = World()
+    client = world.client()
+    jobs = (
+        struct.pack(">q", count) + packed("f", "a") + packed("f", "b") + b"\x01f\x01c" + bytes(11)
+    )
+    assert client.word(p.LOAD, jobs) == p.UNKNOWN
+    assert len(world.jobs()) == (2 if count == 3 else 0)
+    assert client.word(p.PING) == p.PONG
+
+
+def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
+    world = World(limits=Limits(frame_bytes_max=20_000, body_bytes_max=20_000))
+    client = world.client()
+    for number in range(5):
+        client.submit("f", f"n{number}", b"x" * 5_000)
+    assert client.word(p.DUMP) == p.UNKNOWN
+    client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
+    client.word(p.REMOVE_JOB, str8("f") + str8("n1"))
+    assert len(dumped(client)) == 3
+
+
+def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
+    for command, args in ((p.DUMP, b""), (p.DROP_FUNC, str8("f"))):
+        world = World(limits=SMALL)
+        client = world.client()
+        for number in range(9):
+            client.submit("f", f"n{number}")
+        world.engine.received(client.link, client.message(command, args, b"long"))
+        world.engine.turn(world.now)
+        client.hang_up()
+        world.run()
+        assert world.client().word(p.PING) == p.PONG
+
+
+# -- settings -------------------------------------------------------------------------------------
+
+
+def setting(key: str, value: int | None = None) -> bytes:
+    return str8(key) + (b"" if value is None else struct.pack(">I", value))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("timeout", 600), ("lock-timeout", 300), ("assign-wait", 2), ("keepalive", 120),
+     ("max-batch-size", 500), ("run-job-aggressive", 0), ("unheard-of", 0)],
+)  # fmt: skip
+def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) -> None:
+    answer = World().client().ask(p.CONFIG_GET, setting(key))
+    assert (answer.command, int.from_bytes(answer.data)) == (p.CONFIG, value)
+
+
+def test_the_timeout_of_jobs_without_one_can_be_changed() -> None:
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    assert client.word(p.CONFIG_SET, setting("timeout", 30)) == p.SUCCESS
+    client.submit("f", "n")
+    assert worker.grab().timeout == 30
+
+
+def test_no_setting_can_be_made_harmful_or_new() -> None:
+    world = World()
+    client = world.client()
+    for key, value in (("keepalive", 0), ("timeout", 0), ("new", 7), ("timeout", 0xFFFFFFFF)):
+        assert client.word(p.CONFIG_SET, setting(key, value)) == p.SUCCESS
+    assert [
+        int.from_bytes(client.ask(p.CONFIG_GET, setting(k)).data) for k in ("keepalive", "new")
+    ] == [10, 0]
+    world.pass_time(5_000)
+    assert client.submit("f", "n") == p.SUCCESS
+
+
+# -- silence and the end --------------------------------------------------------------------------
+
+
+def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not() -> None:
+    world = World()
+    silent, alive, old = world.worker("f"), world.client(), world.worker("f", dialect="doc")
+    world.client().submit("f", "n")
+    silent.grab()
+    for _ in range(13):
+        world.pass_time(10_000, step=500)
+        assert alive.word(p.PING) == p.PONG
+    assert silent.is_hung_up
+    assert not old.is_hung_up
+    world.pass_time(2_000)
+    assert world.jobs(State.READY)
+
+
+def test_the_end_waits_for_workers_that_run_something() -> None:
+    world = World()
+    client, worker, idle = world.client(), world.worker("f"), world.worker("f")
+    client.submit("f", "n")
+    job = worker.grab()
+    idle.say(p.GRAB_JOB)
+    idle.heard()
+    world.engine.stop(world.now)
+    world.run()
+    assert world.engine.consumers() == 1
+    client.submit("f", "m")
+    assert idle.assigned() == []
+    worker.done(job)
+    worker.say(p.GRAB_JOB)
+    assert worker.assigned() == []
+    assert world.engine.consumers() == 0
+
+
+@pytest.mark.parametrize(
+    ("allowed", "local", "stops"),
+    [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
+)
+def test_shutdown_stops_the_server_for_those_who_may_ask(
+    allowed: str, local: bool, stops: int
+) -> None:
+    world = World(settings=PeriodicSettings(remote_shutdown=allowed))
+    client = world.client(local=local)
+    client.say(p.SHUTDOWN)
+    assert world.stops == stops
+    assert client.words() == ([] if stops else [p.NO_WORKER])
+
+
+def test_operators_see_workers_and_may_have_them_rest() -> None:
+    world = World()
+    world.client()
+    worker = world.worker("f", "e")
+    (view,) = world.service.workers()
+    assert (view.protocol, list(view.queues), view.state) == ("periodic", ["e", "f"], "running")
+    assert not world.service.ask_worker("nobody", "quiet")
+    worker.say(p.GRAB_JOB)
+    worker.heard()
+    assert world.service.ask_worker(view.name, "quiet")
+    world.client().submit("f", "n")
+    assert worker.assigned() == []
+    assert world.service.workers()[0].state == "quiet"
+    assert world.service.ask_worker(view.name, "stop")
+    world.run()
+    assert worker.is_hung_up
+
+
+def test_a_listener_may_differ_from_the_others() -> None:
+    settings = PeriodicSettings(listeners={"127.0.0.1:5001": Listening(confirm="old")})
+    world = World(settings=settings)
+    usual, apart = world.client(), world.client(listener="127.0.0.1:5001")
+    assert usual.word(p.CAN_DO, str8("f")) == p.SUCCESS
+    apart.say(p.CAN_DO, str8("f"))
+    assert apart.heard() == []
+
+
+# -- who may do what ------------------------------------------------------------------------------
+
+RULES = b"""
+# role name token functions
+client  anna   secret-a  f,g
+worker  bert   secret-b  f     # not g
+admin   carla  secret-c
+"""
+
+
+def guarded(rules: bytes = RULES) -> World:
+    world = World(settings=PeriodicSettings(auth_file="rules"))
+    world.service.take_file(rules)
+    return world
+
+
+def named(world: World, name: str, token: str, kind: int = 3) -> Puppet:
+    peer = world.connect()
+    words = (struct.pack(">q", len(word)) + word.encode() for word in (name, token))
+    payload = bytes([kind]) + b"".join(words)
+    peer.send(b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload)
+    assert peer.take_payload() is not None
+    return peer
+
+
+def test_each_role_may_do_its_own_with_its_own_functions() -> None:
+    world = guarded()
+    anna, bert = named(world, "anna", "secret-a"), named(world, "bert", "secret-b", 4)
+    assert anna.submit("f", "n") == p.SUCCESS
+    assert anna.submit("h", "n") == p.NO_WORKER
+    assert anna.word(p.CAN_DO, str8("f")) == p.NO_WORKER
+    assert bert.word(p.CAN_DO, str8("f")) == p.SUCCESS
+    assert bert.word(p.CAN_DO, str8("g")) == p.NO_WORKER
+    assert bert.word(p.BROADCAST, str8("g")) == p.NO_WORKER
+    assert bert.submit("f", "m") == p.NO_WORKER
+    assert bert.word(p.RUN_JOB, packed("f", "m")) == p.NO_WORKER
+    bert.done(bert.grab())
+    bert.heard()
+    assert anna.word(p.REMOVE_JOB, str8("h") + str8("n")) == p.NO_WORKER
+    assert anna.word(p.RECV_DATA, packed("h", "n")) == p.NO_WORKER
+    for command, args in (
+        (p.DROP_FUNC, str8("f")), (p.DUMP, b""), (p.LOAD, bytes(8)), (p.SHUTDOWN, b""),
+        (p.CONFIG_SET, setting("timeout", 9)),
+    ):  # fmt: skip
+        assert anna.word(command, args) == p.NO_WORKER, command
+    assert anna.word(p.PING) == p.PONG
+    assert world.stops == 0
+
+
+def test_a_client_sees_only_its_own_functions() -> None:
+    world = guarded()
+    carla = named(world, "carla", "secret-c")
+    for func in ("f", "g", "h"):
+        assert carla.submit(func, "n") == p.SUCCESS
+    assert set(named(world, "anna", "secret-a").status()) == {"f", "g"}
+    assert set(carla.status()) == {"f", "g", "h"}
+
+
+def test_an_admin_may_do_anything() -> None:
+    world = guarded()
+    carla = named(world, "carla", "secret-c")
+    assert carla.word(p.CAN_DO, str8("any")) == p.SUCCESS
+    assert carla.word(p.CONFIG_SET, setting("timeout", 9)) == p.SUCCESS
+    assert carla.ask(p.DUMP).command == p.DATA
+    carla.say(p.SHUTDOWN)
+    assert world.stops == 1
+
+
+@pytest.mark.parametrize(("name", "token"), [("anna", "wrong"), ("nobody", "secret-a"), ("", "")])
+def test_a_wrong_name_or_token_may_do_nothing(name: str, token: str) -> None:
+    world = guarded()
+    stranger = named(world, name, token)
+    assert stranger.submit("f", "n") == p.NO_WORKER
+    assert stranger.word(p.STATUS) == p.NO_WORKER
+    assert stranger.word(p.GRAB_JOB) == p.NO_WORKER
+    assert stranger.word(p.PING) == p.PONG
+
+
+def test_without_a_name_there_is_no_way_in() -> None:
+    world = guarded()
+    assert world.client().submit("f", "n") == p.NO_WORKER
+    old = world.connect("doc")
+    old.send(b"\0REQ\0\0\0\1\1")
+    assert old.is_hung_up
+
+
+def test_names_are_let_in_where_nobody_is_asked() -> None:
+    world = World()
+    worker = named(world, "any", "thing", 4)
+    assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
+    assert named(world, "any", "other").submit("f", "n") == p.SUCCESS
+    assert worker.grab().name == "n"
+
+
+def test_rights_follow_the_file_for_those_who_are_connected_too() -> None:
+    world = guarded()
+    anna = named(world, "anna", "secret-a")
+    assert anna.submit("f", "n") == p.SUCCESS
+    world.service.take_file(b"client anna secret-a g\n")
+    assert anna.submit("f", "n") == p.NO_WORKER
+    assert anna.submit("g", "n") == p.SUCCESS
+    with pytest.raises(BadRules):
+        world.service.take_file(b"client anna\n")
+    assert anna.submit("g", "n") == p.SUCCESS, "what was read last goes on to hold"
+    world.service.take_file(b"")
+    assert anna.submit("g", "n") == p.NO_WORKER
+
+
+def test_nobody_may_do_anything_until_the_file_was_read() -> None:
+    world = World(settings=PeriodicSettings(auth_file="rules"))
+    assert named(world, "anna", "secret-a").submit("f", "n") == p.NO_WORKER
+
+
+def test_rules_are_read_line_by_line() -> None:
+    rules = read_rules(b"  client a t f,,g  # why\r\n\n#x\nADMIN b u\nworker c v *\n")
+    assert {name: (r.role, sorted(r.funcs)) for name, r in rules.items()} == {
+        b"a": ("client", ["f", "g"]), b"b": ("admin", ["*"]), b"c": ("worker", ["*"]),
+    }  # fmt: skip
+    assert rules[b"c"].allows("anything")
+
+
+@pytest.mark.parametrize(
+    "line", [b"client a", b"client a t", b"guest a t f", b"client a t ,", b"client a t f g", b"client a t f\nworker a u g"]
+)  # fmt: skip
+def test_a_wrong_line_spoils_the_file(line: bytes) -> None:
+    with pytest.raises(BadRules):
+        read_rules(b"client good t f\n" + line)

@@ -1,0 +1,210 @@
+"""Frames: whole, byte by byte, with others behind them; and what is none."""
+
+from __future__ import annotations
+
+import struct
+from zlib import crc32
+
+import pytest
+
+from franca.core.errors import WireError
+from franca.protocols.periodic.wire import (
+    NO_COMMAND,
+    BinaryFrames,
+    CrcFrames,
+    Frames,
+    Message,
+    Opening,
+    TextFrames,
+    UndecidedFrames,
+    read_opening,
+)
+
+MAX = 1 << 20
+CRC_CLIENT = bytes.fromhex("00524551 00000001 A505DF1B 01")
+CRC_WORKER = bytes.fromhex("00524551 00000001 3C0C8EA1 02")
+PLAIN_CLIENT = bytes.fromhex("00524551 00000001 01")
+PLAIN_WORKER = bytes.fromhex("00524551 00000001 02")
+
+
+def named(kind: int, name: bytes, token: bytes) -> bytes:
+    lengths = (struct.pack(">q", len(word)) + word for word in (name, token))
+    payload = bytes([kind]) + b"".join(lengths)
+    return b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
+
+
+OPENINGS = [
+    ("today's client", CRC_CLIENT, Opening(1, True, 13)),
+    ("today's worker", CRC_WORKER, Opening(2, True, 13)),
+    ("a client with a name", named(3, b"anna", b"t"), Opening(3, True, 34, b"anna", b"t")),
+    ("a worker with a name", named(4, b"b", b"secret"), Opening(4, True, 36, b"b", b"secret")),
+    ("neither name nor token", named(3, b"", b""), Opening(3, True, 29)),
+    ("an old client", PLAIN_CLIENT, Opening(1, False, 9)),
+    ("an old worker", PLAIN_WORKER, Opening(2, False, 9)),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "opening"), [o[1:] for o in OPENINGS], ids=[o[0] for o in OPENINGS]
+)
+def test_the_first_frame_tells_the_dialect_wherever_it_is_cut(
+    data: bytes, opening: Opening
+) -> None:
+    for end in range(len(data)):
+        assert read_opening(data[:end]) is None, f"{end} bytes"
+    assert read_opening(data) == opening
+    assert read_opening(data + b"\0REQ and more") == opening
+
+
+@pytest.mark.parametrize(
+    ("data", "at"),
+    [
+        (b"GET / HTTP/1.1\r\n", 1),
+        (b"POST /", 1),
+        (b"\0RES" + CRC_CLIENT[4:], 4),
+        (b"\0SP\0\0\x50\0\0", 2),
+        (b"\xff\0\0\0\0\0\0\0\x01\x7f", 1),
+        (b"\0\0\0\x01\x01", 2),
+        (bytes.fromhex("00524551 00000001 A505DF1B 02"), 13),
+        (bytes.fromhex("00524551 00000001 A505DF1C 01"), 13),
+        (bytes.fromhex("00524551 00000001 03"), 13),
+        (bytes.fromhex("00524551 00000000 00000000"), 8),
+        (bytes.fromhex("00524551 00000002 00000000 0101"), 8),
+        (bytes.fromhex("00524551 00000007 00000004 66 6f6f6f"), 8),
+        (bytes.fromhex("00524551 7fffffff 00000000 03"), 8),
+        (bytes.fromhex("00524551 00000012 00000000 01"), 13),
+    ],
+)
+def test_what_begins_with_something_else_is_refused_as_soon_as_that_is_plain(
+    data: bytes, at: int
+) -> None:
+    data += bytes(16)
+    for end in range(at):
+        assert read_opening(data[:end]) is None, f"{end} bytes"
+    with pytest.raises(WireError):
+        read_opening(data[:at])
+
+
+def test_names_that_do_not_fit_into_their_frame_are_refused() -> None:
+    for name_size, token_size in ((100, 1), (-1, 1), (4, 100), (4, -1), (4, 0), (1 << 62, 1)):
+        payload = b"\x03" + struct.pack(">q", name_size) + b"anna"
+        payload += struct.pack(">q", token_size) + b"t"
+        frame = b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
+        with pytest.raises(WireError):
+            read_opening(frame)
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+PING = bytes.fromhex("00524551 00000005") + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09"
+SUBMIT = bytes.fromhex(
+    "00524551 00000021 0243a5eb 00000001 0d 04 6563686f 02 6e31 00000003 616263 000000006553f100"
+    "02 0000000a"
+)
+SUBMIT_ARGS = bytes.fromhex("04 6563686f 02 6e31 00000003 616263 000000006553f100 02 0000000a")
+OLD_SUBMIT = b'\0REQ\0\0\0\x371\0\1\r\0\1{"name":"n1","func":"echo","sched_at":1700000000}'
+
+MESSAGES: list[tuple[type[Frames], bytes, tuple[bytes, int, bytes]]] = [
+    (CrcFrames, PING, (b"abcd", 9, b"")),
+    (CrcFrames, SUBMIT, (b"\0\0\0\1", 13, SUBMIT_ARGS)),
+    (TextFrames, b"\0REQ\0\0\0\x041\0\1\x09", (b"1", 9, b"")),
+    (TextFrames, OLD_SUBMIT, (b"1", 13, OLD_SUBMIT[14:])),
+    (TextFrames, b"\0REQ\0\0\0\x06a\0\0\1\1x", (b"a\0", NO_COMMAND, b"\1x")),
+    (TextFrames, b"\0REQ\x80\0\0\x041\0\1\x09", (b"1", 9, b"")),
+    (TextFrames, b"\0REQ\0\0\0\x031\0\1", (b"1", NO_COMMAND, b"")),
+    (BinaryFrames, b"\0REQ\0\0\0\x06abcd\x0e!", (b"abcd", 14, b"!")),
+    (UndecidedFrames, b"\0REQ\0\0\0\x041\0\1\x09", (b"1", 9, b"")),
+    (UndecidedFrames, b"\0REQ\0\0\0\x06abcd\x0e!", (b"abcd", 14, b"!")),
+    (UndecidedFrames, b"\0REQ\0\0\0\5\0\0\0\1\x09", (b"\0\0\0\1", 9, b"")),
+    (UndecidedFrames, b"\0REQ\0\0\0\5A\0\0\1\x09", (b"A\0\0\1", 9, b"")),
+    (UndecidedFrames, b"\0REQ\0\0\0\7\2\3\0\xff\0\1\x09", (b"\2\3\0\xff", 9, b"")),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "message"), MESSAGES)
+def test_a_message_is_the_same_wherever_it_is_cut(
+    kind: type[Frames], data: bytes, message: tuple[bytes, int, bytes]
+) -> None:
+    for end in range(len(data)):
+        frames = kind(MAX)
+        assert frames.cut(data[:end], 0) is None, f"{end} bytes"
+        assert end < frames.need <= len(data), f"{end} bytes"
+    frames = kind(MAX)
+    assert frames.cut(data, 0) == (*message, len(data))
+    assert frames.cut(b"front" + data + data, 5) == (*message, 5 + len(data))
+
+
+def cut_all(frames: Frames, data: bytes) -> list[Message]:
+    found: list[Message] = []
+    start = 0
+    while (message := frames.cut(data, start)) is not None:
+        found.append(message)
+        start = message[3]
+    return found
+
+
+def test_several_messages_in_one_piece() -> None:
+    assert [m[:2] for m in cut_all(CrcFrames(MAX), PING + SUBMIT + PING)] == [
+        (b"abcd", 9), (b"\0\0\0\1", 13), (b"abcd", 9),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (CrcFrames, b"\0REX"),
+        (CrcFrames, b"REQ"),
+        (CrcFrames, b"\0RES" + PING[4:]),
+        (CrcFrames, PING[:-1] + b"\x0a"),
+        (CrcFrames, PING[:8] + b"\0\0\0\0" + PING[12:]),
+        (CrcFrames, b"\0REQ\0\0\0\4" + struct.pack(">I", crc32(b"abcd")) + b"abcd"),
+        (CrcFrames, b"\0REQ\0\0\0\0\0\0\0\0"),
+        (CrcFrames, b"\0REQ" + struct.pack(">II", MAX + 1, 0)),
+        (TextFrames, b"\0RE\0"),
+        (TextFrames, b"\0REQ" + struct.pack(">I", MAX + 1)),
+        (TextFrames, b"\0REQ\0\0\0\x03abc"),
+        (TextFrames, b"\0REQ\0\0\0\x64" + b"a" * 96 + b"\0\1\x09\0"),
+        (BinaryFrames, b"\0REQ\0\0\0\x04abcd"),
+        (UndecidedFrames, b"\0REQ\0\0\0\x04abcd"),
+    ],
+)
+def test_what_is_no_frame_is_an_error(kind: type[Frames], data: bytes) -> None:
+    with pytest.raises(WireError):
+        kind(MAX).cut(data, 0)
+
+
+def test_the_size_is_judged_before_the_rest_is_there() -> None:
+    with pytest.raises(WireError):
+        CrcFrames(10).cut(b"\0REQ\0\0\0\x0b\0\0\0\0", 0)
+    assert CrcFrames(11).cut(b"\0REQ\0\0\0\x0b\0\0\0\0", 0) is None
+
+
+# -- the old client that writes its sizes as text ---------------------------------------------------
+
+
+def mangled(payload: bytes) -> bytes:
+    """A frame as that client makes it."""
+    size = "".join(chr(byte) for byte in struct.pack(">I", len(payload)))
+    return b"\0REQ" + size.encode() + payload
+
+
+@pytest.mark.parametrize("size", [127, 128, 129, 191, 192, 255, 256, 383, 384, 511, 32_896, 65_500])
+@pytest.mark.parametrize("kind", [TextFrames, UndecidedFrames])
+def test_a_size_written_as_text_is_understood(kind: type[Frames], size: int) -> None:
+    head = b"12\0\1\r\0\1"
+    data = mangled(head + b"x" * (size - len(head)))
+    message = (b"12", 13, b"x" * (size - len(head)))
+    assert kind(MAX).cut(data, 0) == (*message, len(data))
+    for end in range(min(len(data), 300)):
+        assert kind(MAX).cut(data[:end], 0) is None, f"{end} bytes"
+
+
+@pytest.mark.parametrize("size", [194, 195, 0xC280, 0xC3BF])
+def test_a_size_that_only_looks_like_it_is_taken_as_it_is(size: int) -> None:
+    msgid = b"\x80\x81" + b"9" * 14
+    payload = msgid + b"\0\1\r\0\1"
+    payload += b"x" * (size - len(payload))
+    data = b"\0REQ" + struct.pack(">I", size) + payload
+    message = TextFrames(MAX).cut(data, 0)
+    assert message is not None
+    assert (message[0], message[1], message[3]) == (msgid, 13, len(data))

@@ -1,0 +1,284 @@
+"""T16: whatever is said to a protocol, nothing breaks, nothing hangs, and it does not matter how the bytes were cut.
+
+For so many seconds and each protocol, good exchanges (`fuzzing/`) are spoiled and played to the whole engine without
+its sockets: once in one piece; once cut anywhere, which must make no difference; and once piece by piece, so that all
+others act in between, or nobody, and then it must not either. A spoiled exchange that is answered as none was before is spoiled further. After each, all
+links close and nothing may be left of them.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+from msgspec.structs import replace
+
+from franca.core.broker import Broker
+from franca.core.limits import Limits
+from franca.core.model import Millis
+from franca.engine.engine import Engine
+from franca.protocols.conversation import Link, Peer
+from tests.prove.fuzz_bugs import PLANTED
+from tests.prove.fuzzing import Exchange, Seeds, of
+from tests.prove.fuzzing.spoil import spoiled
+from tests.prove.options import Options
+from tests.prove.peers import PROTOCOLS
+from tests.sim import checks, puppets
+from tests.sim.disk import Disk, settle
+from tests.sim.world import START
+
+NAME = "fuzz"
+MUTANTS = PLANTED.names
+
+_LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
+# A share that ends lets others act, and that may make a difference.
+_UNSHARED = replace(_LIMITS, turn_messages=1 << 20)
+_SHARED = replace(_LIMITS, turn_messages=3)
+_TURNS_MAX = 5_000
+_HANGS_AFTER_S = 5
+_CORPUS_MAX = 2_000
+_PIECES_MAX = 40
+_ENOUGH = 5
+
+
+class Hang(Exception):
+    """It did not come to an end."""
+
+
+@dataclass
+class Heard:
+    """All that was said to each link, and which of them the server hung up on."""
+
+    said: dict[str, bytearray] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+
+
+class Stage:
+    """One engine, its links and its disk."""
+
+    def __init__(self, protocol: str, seeds: Seeds, limits: Limits = _UNSHARED) -> None:
+        self.now: Millis = START
+        self.broker = Broker(limits, Random(1))
+        self.disk = Disk()
+        self.services = puppets.of(protocol).services(self.broker, Random(1))
+        self.engine = Engine(self.broker, self.services, limits)
+        self.heard = Heard()
+        self._protocol = protocol
+        self._seeds = seeds
+        self._links: dict[str, Link] = {}
+
+    def play(
+        self, exchange: Exchange, cuts: Random | None = None, *, slowly: bool = False
+    ) -> Heard:
+        """Say it all, in one piece or cut anywhere, or piece by piece; then everybody leaves."""
+        for step in exchange:
+            if step.pass_ms:
+                self._pass(step.pass_ms)
+            link = self._link(step.link)
+            data = b"".join(map(self._seeds.encode, step.messages))
+            data = self._seeds.fill(self.services[self._listener(step.link)], data)
+            for piece in _cut(data, cuts):
+                self.engine.received(link, piece)
+                if slowly:
+                    self._run()
+            self._run()
+            self._pass(10)
+        for link in self._links.values():
+            if not link.closed:
+                self.engine.close_link(link, self.now, unheard=False)
+                self._run()
+        return self.heard
+
+    def _pass(self, span_ms: int) -> None:
+        """Let time pass, not all at once."""
+        for _ in range(2):
+            self.now += span_ms // 2
+            self._run()
+
+    def _listener(self, name: str) -> str:
+        return self._seeds.LINKS.get(name, self._protocol)
+
+    def _link(self, name: str) -> Link:
+        if name not in self._links:
+            peer = Peer("127.0.0.1", local=True)
+            link = self.engine.open_link(self._listener(name), f"link-{name}", peer, self.now)
+            self._links[name] = link
+            self.heard.said[name] = bytearray()
+        return self._links[name]
+
+    def _run(self) -> None:
+        for _ in range(_TURNS_MAX):
+            self.engine.turn(self.now)
+            settle(self.broker, self.disk, self.now)
+            self.disk.commit()
+            self._listen()
+            if not self.engine.has_input():
+                return
+        raise Hang(f"{_TURNS_MAX} turns, and no end")
+
+    def _listen(self) -> None:
+        for name, link in self._links.items():
+            self.heard.said[name] += b"".join(link.out)
+            link.out.clear()
+            link.after_commit = False
+            if link.closing:
+                self.heard.closed.add(name)
+        self.engine.speaking.clear()
+
+    def check(self) -> None:
+        """All are gone: nothing may be left of them, and what is left must be sound."""
+        assert not self.engine.links, "a link is left"
+        assert not self.broker._holders, f"held for ever: {list(self.broker._holders)}"
+        assert not self.broker._watchers, "watched by nobody"
+        checks.after_step(self, self.now, wall_jumped=False)
+
+
+def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
+    if cuts is None or len(data) < 2:
+        return [data] if data else []
+    count = min(len(data) - 1, cuts.choice((1, 3, _PIECES_MAX)))
+    places = [0, *sorted(cuts.sample(range(1, len(data)), count)), len(data)]
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+# -- the hunt ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What was found."""
+
+    execs: dict[str, int] = field(default_factory=dict)
+    crashes: int = 0
+    hangs: int = 0
+    differ: int = 0
+    unsound: int = 0
+    finds: list[tuple[str, str, Exchange]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.finds
+
+    def note(self, protocol: str, what: str, exchange: Exchange) -> None:
+        self.finds.append((protocol, what, exchange))
+
+
+def run(options: Options) -> bool:
+    seconds = options.number("seconds", 60, short=4)
+    began = time.monotonic()
+    tally = Tally()
+    signal.signal(signal.SIGALRM, _alarm)
+    names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
+    with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
+        for protocol in names:
+            _hunt(protocol, Random(options.seed), time.monotonic() + seconds, tally)
+    protocols = ",".join(f"{name}:{count}" for name, count in tally.execs.items())
+    print(
+        f"T16 {NAME}: parsers={len(names)} execs={sum(tally.execs.values())} crashes={tally.crashes}"
+        f" hangs={tally.hangs} differ={tally.differ} unsound={tally.unsound} protocols={protocols}"
+        f" seconds={time.monotonic() - began:.0f}"
+    )
+    for protocol, what, exchange in tally.finds[:_ENOUGH]:
+        print(f"  {protocol}: {what}")
+        _keep(options.keep, protocol, exchange)
+    return tally.ok and all(tally.execs.values())
+
+
+def _hunt(protocol: str, rng: Random, until: float, tally: Tally) -> None:
+    seeds = of(protocol)
+    corpus = list(seeds.EXCHANGES)
+    shapes: set[tuple[bytes, ...]] = set()
+    count = 0
+    for exchange in corpus[:]:
+        _try(protocol, seeds, exchange, rng, tally)
+    while time.monotonic() < until and len(tally.finds) < _ENOUGH:
+        exchange = spoiled(rng.choice(corpus), corpus, rng)
+        shape = _try(protocol, seeds, exchange, rng, tally)
+        count += 1
+        if shape is not None and shape not in shapes and len(corpus) < _CORPUS_MAX:
+            shapes.add(shape)
+            corpus.append(exchange)
+    tally.execs[protocol] = count
+
+
+def _try(
+    protocol: str, seeds: Seeds, exchange: Exchange, rng: Random, tally: Tally
+) -> tuple[bytes, ...] | None:
+    """Play it twice; what the answers look like, or None if something was wrong."""
+    signal.alarm(_HANGS_AFTER_S)
+    try:
+        whole, cut = Stage(protocol, seeds), Stage(protocol, seeds)
+        heard, heard_cut = whole.play(exchange), cut.play(exchange, Random(rng.random()))
+        alone = len({step.link for step in exchange}) == 1
+        slow = Stage(protocol, seeds, _UNSHARED if alone else _SHARED)
+        heard_slow = slow.play(exchange, Random(rng.random()), slowly=True)
+        for stage in (whole, cut, slow):
+            stage.check()
+        said, said_cut = _sorted(seeds, heard), _sorted(seeds, heard_cut)
+        if alone and said == said_cut:
+            # Nobody else can act in between: however slowly it comes, it is the same.
+            heard_cut, said_cut = heard_slow, _sorted(seeds, heard_slow)
+    except Hang as hang:
+        tally.hangs += 1
+        tally.note(protocol, f"hangs: {hang}", exchange)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        is_crash = "franca" in Path(frame.filename).parts
+        tally.crashes += is_crash
+        tally.unsound += not is_crash
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        tally.note(protocol, f"{where}: {error!r}", exchange)
+    else:
+        for name in heard.closed & heard_cut.closed:
+            _forgive(said[name], said_cut[name])
+        if said != said_cut or heard.closed != heard_cut.closed:
+            tally.differ += 1
+            tally.note(
+                protocol, f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}", exchange
+            )
+            return None
+        return tuple(answer[:14] for answers in said.values() for answer in answers[:20])
+    finally:
+        signal.alarm(0)
+    return None
+
+
+def _sorted(seeds: Seeds, heard: Heard) -> dict[str, list[bytes]]:
+    """What each link was told; what was not asked for may come a little sooner or later."""
+    return {name: sorted(seeds.answers(bytes(said))) for name, said in heard.said.items()}
+
+
+def _forgive(one: list[bytes], other: list[bytes]) -> None:
+    """What only one of them heard, when it was hung up on before anything else could be said."""
+    extra = Counter(one) - Counter(other), Counter(other) - Counter(one)
+    if not (extra[0] and extra[1]):
+        one[:] = other[:] = []
+
+
+def _unlike(one: dict[str, list[bytes]], other: dict[str, list[bytes]]) -> str:
+    for name in one:
+        if one[name] != other[name]:
+            only = [a[:80] for a in one[name] if a not in other[name]][:2]
+            more = [a[:80] for a in other[name] if a not in one[name]][:2]
+            return f"{name}: whole {only}, cut {more}"
+    return "hung up on others"
+
+
+def _keep(place: Path | None, protocol: str, exchange: Exchange) -> None:
+    shown = "\n".join(f"    {step!r}" for step in exchange)
+    if place is not None:
+        with place.open("a") as file:
+            file.write(f"# {protocol}\n{shown}\n")
+    print(shown[:2_000])
+
+
+def _alarm(number: int, frame: FrameType | None) -> None:
+    raise Hang(f"longer than {_HANGS_AFTER_S} s")

@@ -1,0 +1,36 @@
+"""Bugs of the kind that fuzzing is for, planted in this process: a number that is believed, a byte lost at a cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from franca.protocols.buffer import ByteBuffer
+from franca.protocols.gearman import workers as gearman_workers
+from franca.protocols.gearman.conversation import GearmanConversation
+from tests.sim.planting import Mutants
+
+PLANTED = Mutants()
+
+
+@PLANTED.of(ByteBuffer, "feed")
+def faktory_loses_a_byte_at_a_cut(feed: Any) -> Any:
+    def lose(self: ByteBuffer, data: bytes) -> None:
+        feed(self, data[1:] if len(self) > 100 and data.startswith(b"\n") else data)
+
+    return lose
+
+
+@PLANTED.of(gearman_workers, "number_in")
+def gearman_believes_a_number(number_in: Any) -> Any:
+    return int
+
+
+@PLANTED.of(GearmanConversation, "receive")
+def gearman_forgets_half_a_header(receive: Any) -> Any:
+    def forget(self: GearmanConversation, data: bytes, now: int) -> bool:
+        left: bool = receive(self, data, now)
+        if len(self._unread) == 11:
+            self._unread.clear()
+        return left
+
+    return forget

@@ -1,0 +1,97 @@
+"""Ways to spoil a good exchange: bits, bytes, lengths, parts, messages, their order and their time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from random import Random
+
+from tests.prove.fuzzing import RAW, Exchange, Message, Step
+
+_WORDS = (
+    b"", b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\r\n", b"\n", b" ", b"-1", b"0", b"1",
+    b"4294967296", b"9223372036854775808", b"99999999999999999999999999", b"1e999", b"NaN", b"null", b"true", b"[]", b"{}", b'"', b"\\", b"[" * 200,
+    b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b"%s%n", b"../..", b"*", b"A" * 300, b"\0" * 70, b"GET / HTTP/1.1\r\n", b'{"a":' * 150,
+)  # fmt: skip
+_LENGTHS = (0, 1, 7, 8, 255, 256, 65_535, 65_536, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+_REPEATS = (2, 3, 70, 200)
+
+
+def spoiled(exchange: Exchange, others: Sequence[Exchange], rng: Random) -> Exchange:
+    """The exchange with one to four things wrong with it."""
+    steps = list(exchange)
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):
+        place = rng.randrange(len(steps))
+        choice = rng.random()
+        if choice < 0.75:
+            steps[place] = _spoil_step(steps[place], rng)
+        elif choice < 0.85:
+            other = rng.choice(rng.choice(others))
+            steps.insert(place, other)
+        elif choice < 0.9 and len(steps) > 1:
+            del steps[place]
+        elif choice < 0.95:
+            steps[place] = steps[place]._replace(pass_ms=rng.choice((0, 100, 5_000, 120_000)))
+        else:
+            rng.shuffle(steps)
+    if rng.random() < 0.3:
+        # One that is all at once has nobody to wait for.
+        steps = [step._replace(link=steps[0].link) for step in steps]
+    return tuple(steps[:12])
+
+
+def _spoil_step(step: Step, rng: Random) -> Step:
+    messages = list(step.messages)
+    if not messages:
+        return step
+    place = rng.randrange(len(messages))
+    choice = rng.random()
+    if choice < 0.8:
+        messages[place] = _spoil_message(messages[place], rng)
+    elif choice < 0.88:
+        messages[place:place] = [messages[place]] * rng.choice(_REPEATS)
+    elif choice < 0.94:
+        del messages[place]
+    else:
+        rng.shuffle(messages)
+    return step._replace(messages=tuple(messages))
+
+
+def _spoil_message(message: Message, rng: Random) -> Message:
+    parts = list(message)
+    place = rng.randrange(len(parts)) if parts else 0
+    choice = rng.random()
+    if not parts or choice < 0.08:
+        parts.insert(place, rng.choice(_WORDS))
+    elif choice < 0.14:
+        del parts[place]
+    elif choice < 0.18:
+        parts.insert(place, parts[rng.randrange(len(parts))])
+    elif choice < 0.22:
+        return (RAW, spoiled_bytes(b"".join(parts), rng))
+    else:
+        parts[place] = spoiled_bytes(parts[place], rng)
+    return tuple(parts)
+
+
+def spoiled_bytes(data: bytes, rng: Random) -> bytes:
+    """One thing wrong with these bytes."""
+    at = rng.randrange(len(data) + 1)
+    to = min(len(data), at + rng.choice((1, 1, 2, 4, 8, 30)))
+    match rng.randrange(8):
+        case 0:
+            return data[:at] + rng.choice(_WORDS) + data[to:]
+        case 1:
+            return data[:at] + rng.choice(_WORDS) + data[at:]
+        case 2:
+            return data[:at] + data[to:]
+        case 3:
+            return data[:at]
+        case 4:
+            return data[:at] + data[at:to] * rng.choice(_REPEATS) + data[to:]
+        case 5 if at < len(data):
+            return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        case 6:
+            packed = struct.pack(rng.choice((">I", "<I", ">Q")), rng.choice(_LENGTHS))
+            return data[:at] + packed + data[at + len(packed) :]
+    return data[:at] + rng.randbytes(rng.choice((1, 4, 20))) + data[to:]

@@ -1,0 +1,188 @@
+"""aio_periodic 1.0.0 and 0.2.8, unchanged, as clients and workers of a real server."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.real.kit import CallRefused, Program
+from tests.support.periodic import Periodic
+from tests.support.server import ROOT, Server
+
+VERSIONS = ["1.0.0", "0.2.8"]
+Peers = Callable[[], Program]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "data", speaks=("periodic",)) as running:
+        yield running
+
+
+@pytest.fixture(params=VERSIONS)
+def peers(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> Iterator[Peers]:
+    """Makes peers of one version, connected."""
+    path = library(request.param)
+    with ExitStack() as stack:
+        count = 0
+
+        def make() -> Program:
+            nonlocal count
+            count += 1
+            url = f"tcp://127.0.0.1:{server.ports['periodic']}"
+            argv = ["env", f"PYTHONPATH={path}", sys.executable, "-m"]
+            argv += ["tests.real.programs.aio_periodic_peer", json.dumps({"url": url})]
+            peer = stack.enter_context(Program(argv, tmp_path / f"peer-{count}.stderr"))
+            assert peer.said("ready")["old"] is (request.param != "1.0.0")
+            return peer
+
+        yield make
+
+
+def library(version: str) -> str:
+    """Where that version lies; one that is not in the environment is fetched beside it, once."""
+    if version == "1.0.0":
+        return ""
+    folder = ROOT / ".venv" / "peers" / f"aio_periodic-{version}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "aio_periodic").exists():
+            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+            wanted = ["--no-deps", "--target", str(folder), f"aio_periodic=={version}"]
+            done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
+            if done.returncode != 0:
+                reason = f"aio_periodic {version} cannot be had: {done.stderr[-300:]}"
+                pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    return str(folder)
+
+
+def test_a_job_from_client_to_worker(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    assert client.call("ping") is True
+    assert client.call("submit", "echo", "n1", "hello") is True
+    status = client.call("status")["echo"]
+    assert (status["worker_count"], status["job_count"], status["processing"]) == (0, 1, 0)
+    worker.call("work", ["echo"])
+    assert worker.said("ran") == {"event": "ran", "name": "n1", "workload": "hello", "count": 0}
+
+
+def test_many_jobs_over_several_slots(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["echo"])
+    for number in range(40):
+        client.call("submit", "echo", f"n{number}", str(number))
+    ran = {worker.said("ran")["name"] for _ in range(40)}
+    assert ran == {f"n{number}" for number in range(40)}
+
+
+def test_running_a_job_and_hearing_its_result(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    with pytest.raises(CallRefused, match="no worker"):
+        client.call("run", "echo", "n0", "x")
+    worker.call("work", ["echo", "boom"])
+    assert client.call("run", "echo", "n1", "hello", {"timeout": 10}) == "hello"
+    assert client.call("run", "boom", "n2", {"timeout": 10}) == "failed"
+
+
+def test_a_job_that_fails_is_run_again(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["shaky"])
+    client.call("submit", "shaky", "n")
+    assert [worker.said("ran")["tries"] for _ in range(2)] == [1, 2]
+
+
+def test_a_job_that_puts_itself_off_with_a_counter(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["later"])
+    client.call("submit", "later", "n")
+    assert [worker.said("ran")["count"] for _ in range(3)] == [0, 1, 2]
+
+
+def test_runs_that_hold_a_lock_do_not_overlap(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["locked"])
+    for number in range(6):
+        client.call("submit", "locked", f"n{number}")
+    spans = sorted(worker.said("unlocked")["span"] for _ in range(6))
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
+def test_a_broadcast_reaches_every_worker(peers: Peers) -> None:
+    client, one, two = peers(), peers(), peers()
+    for worker in (one, two):
+        worker.call("broadcast", "news")
+    for number in range(20):
+        client.call("submit", "news", f"n{number}", "x")
+    assert one.said("ran")["workload"] == "x"
+    assert two.said("ran")["workload"] == "x"
+
+
+def test_removing_and_dropping(peers: Peers) -> None:
+    client = peers()
+    client.call("submit", "f", "a")
+    client.call("submit", "f", "b")
+    assert client.call("remove", "f", "a") is True
+    assert client.call("status")["f"]["job_count"] == 1
+    assert client.call("drop", "f") is True
+    assert client.call("status") == {}
+
+
+def test_dumping_and_loading(peers: Peers) -> None:
+    client = peers()
+    jobs = [["f", f"n{number}", f"w{number}"] for number in range(5)]
+    assert client.call("load", jobs) is True
+    assert client.call("dump") == jobs
+    client.call("drop", "f")
+    assert client.call("dump") == []
+
+
+def test_a_worker_that_is_killed_loses_its_job_to_another(peers: Peers) -> None:
+    client, victim = peers(), peers()
+    victim.call("work", ["hang"])
+    client.call("submit", "hang", "n")
+    victim.said("ran")
+    other = peers()
+    other.call("work", ["hang"])
+    victim.close()
+    assert other.said("ran")["name"] == "n"
+
+
+def test_everybody_comes_back_after_the_server_was_killed(peers: Peers, server: Server) -> None:
+    client, worker = peers(), peers()
+    assert client.call("submit", "echo", "kept", "x") is True
+    server.restart()
+    worker_after = peers()
+    worker_after.call("work", ["echo"])
+    assert worker_after.said("ran")["name"] == "kept"
+    client_after = peers()
+    assert client_after.call("run", "echo", "n", "y", {"timeout": 10}) == "y"
+    assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
+def test_a_result_in_pieces(peers: Peers) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["data"])
+    assert client.call("stream", "data", "n") == ["all", ["one", "two"]]
+
+
+@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
+def test_a_worker_reconnects_and_registers_again(peers: Peers, server: Server) -> None:
+    client, worker = peers(), peers()
+    worker.call("work", ["echo"])
+    assert client.call("run", "echo", "before", {"timeout": 10}) == ""
+    worker.said("ran")
+    server.restart()
+    with Periodic(server.ports["periodic"]) as witness:
+        witness.submit("echo", "after")
+    assert worker.said("ran")["name"] == "after"
