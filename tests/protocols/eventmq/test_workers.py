@@ -431,13 +431,16 @@ def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple
 def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
     world = World()
     worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
-    client = world.peer()
+    client, single, silent = world.peer(), world.peer(b"REQ"), world.peer()
     client.request("1", headers="reply-requested")
     given = worker.take()
+    single.request("0")
+    worker.done(worker.take(), ready=False)
     assert world.engine.consumers() == 1
     world.stop()
     for peer in (worker, idle, scheduler):
         assert peer.words() == [("KBYE",)]
+    assert client.words()[-1] == ("KBYE",)
     client.request("2")
     idle.say("READY")
     assert idle.given() == []
@@ -445,6 +448,8 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
     worker.done(given)
     assert world.engine.consumers() == 0
     assert client.replies()[-1][0] == '{"value": 1}'
+    assert silent.words() == []
+    assert [word for word, *_ in single.words()] == ["REPLY"]
     late = world.peer()
     late.say("INFORM", "", "worker")
     assert [word for word, *_ in late.words()] == ["ACK", "KBYE"]
