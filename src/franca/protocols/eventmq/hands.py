@@ -278,11 +278,7 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
     if result in TIMED_OUT or failure_in(result, 0) is not None:
         return
     for job in named(broker, msgid):
-        if (
-            job.state in (State.READY, State.WAITING)
-            and job.attempts
-            and job.holder.startswith(HOLDERS)
-        ):
+        if job.state in (State.READY, State.WAITING) and job.holder.startswith(HOLDERS):
             bare = result if job.origin == ORIGIN else as_stranger_knows_it(result)
             broker.finish_late(job, job.holder, bare, now)
             return
