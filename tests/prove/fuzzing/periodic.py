@@ -52,6 +52,10 @@ EXCHANGES: tuple[Exchange, ...] = (
         Step("c", (_say(p.REMOVE_JOB, packed("f", "n")), _say(p.LOAD, struct.pack(">q", 1), _JOB)), pass_ms=6_000),
     ),
     (
+        Step("w", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB, msgid=b"grab"))),
+        Step("w", (_say(p.SUBMIT_JOB, packed("f", "n")), _say(p.RUN_JOB, packed("f", "m")), _say(p.SLEEP))),
+    ),
+    (
         Step("d", ((_PLAIN, b"\x01"), _tell(p.PING), _tell(p.SUBMIT_JOB, _DOC_JOB))),
         Step("e", ((_PLAIN, b"\x02"), _tell(p.CAN_DO, b"f"), _tell(p.SLEEP), _tell(p.GRAB_JOB))),
         Step("e", (_tell(p.WORK_DONE, _DOC_HANDLE, b"result"), _tell(p.WORK_FAIL, _DOC_HANDLE), _tell(p.SCHED_LATER, _DOC_HANDLE, b"5", b"1")), pass_ms=3_000),
