@@ -1,9 +1,9 @@
-"""Who submitted a job may hear, once, that somebody runs it."""
+"""Who submitted a job may hear, once, that somebody runs it, or that nobody ever will."""
 
 from __future__ import annotations
 
 from franca.core.events import Begun, Event, Granted
-from franca.core.model import Demand, Job, Session
+from franca.core.model import Demand, Job, Session, State
 from tests.core.kit import SMALL, Bench, T
 
 
@@ -55,12 +55,23 @@ def test_a_submitter_that_is_gone_leaves_nothing_behind() -> None:
     assert client.awaits == {}
 
 
-def test_a_job_that_ends_without_a_run_is_awaited_no_more() -> None:
+def test_a_job_that_ends_without_a_run_is_told_of_as_ended() -> None:
     bench = Bench()
     client = bench.worker()
     job = awaited(bench, client)
     bench.broker.cancel(job, T)
+    assert bench.ends(client) == [State.CANCELLED]
     assert client.awaits == {}
+
+
+def test_the_end_of_a_job_that_began_is_for_those_who_watch_it() -> None:
+    bench = Bench()
+    client, worker = bench.worker(), bench.worker()
+    job = awaited(bench, client)
+    bench.take(worker)
+    bench.events()
+    bench.broker.finish(job, worker.holder, b"", T)
+    assert bench.events() == []
 
 
 def test_flushing_forgets_who_waits() -> None:
@@ -102,6 +113,9 @@ def test_a_job_of_the_tail_is_told_of_when_its_turn_comes() -> None:
 def test_no_more_are_awaited_than_the_limit() -> None:
     bench = Bench(begins_awaited=2)
     client = bench.worker()
-    for _ in range(3):
-        awaited(bench, client)
+    assert [bench.broker.await_begin(bench.submit(), client) for _ in range(3)] == [
+        True,
+        True,
+        False,
+    ]
     assert len(client.awaits) == 2

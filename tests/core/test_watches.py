@@ -212,13 +212,3 @@ def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_ag
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)
         assert job.state is state
     assert bench.ends(client) == [CANCELLED]
-
-
-def test_a_submit_said_again_watches_the_job_that_it_stands_for() -> None:
-    bench = Bench()
-    first, second = bench.worker(), bench.worker()
-    job = bench.submit(name="n", once=True, digest=1, watcher=first)
-    bench.broker.close_session(first, T)
-    assert bench.submit(name="n", once=True, digest=1, watcher=second) is job
-    bench.broker.cancel(job, T)
-    assert bench.ends(second) == [CANCELLED]

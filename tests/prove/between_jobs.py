@@ -54,7 +54,8 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
 
 def _passage(index: Index, story: JobStory) -> Passage | None:
     push = story.sole_push
-    if push is None or not story.deliveries:
+    # One that may have been taken away, or replaced, has no place of its own.
+    if push is None or not story.deliveries or story.removes:
         return None
     first = min(story.deliveries, key=lambda delivery: delivery.t0)
     if index.disturbances.touch(push.t0, first.t1):

@@ -96,7 +96,7 @@ HABITS: dict[str, Habits] = {
     # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
     "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
     "periodic": Habits(grace=0.0, expiry_fails=True),
-    # In the document's dialect a worker's words are not answered.
+    # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
     "periodic-doc": Habits(grace=0.0, ack_lasts=False, expiry_fails=True),
     "memodb": BOUND,
     "eventmq": BOUND,

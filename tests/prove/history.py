@@ -163,10 +163,15 @@ class _Judge:
         for ack in story.ends:
             if not story.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
                 continue
+            if story.volatile and self.index.restarts.first_from(ack.t0) < NEVER:
+                continue  # forgotten with the job, which its client may have asked for again
             delivery = story.last_delivery_to(ack.holder, ack.t0)
             if delivery is None:
                 continue
-            if HABITS[ack.proto].ack_tells or self._held(story, delivery, ack):
+            # Who runs another protocol's volatile job need not be told that its time is over.
+            crossed = story.volatile and ack.proto != story.pushes[0].proto
+            told = HABITS[ack.proto].ack_tells and not crossed
+            if told or self._held(story, delivery, ack):
                 place = next(i for i, d in enumerate(story.deliveries) if d is delivery)
                 known = accepted.get(place)
                 if known is None or ack.t1 < known.t1:

@@ -102,6 +102,11 @@ class JobStory:
         """Those of the protocol in which it was submitted."""
         return HABITS[self.pushes[0].proto if self.pushes else ""]
 
+    @property
+    def volatile(self) -> bool:
+        """Whether nothing of it is on the disk."""
+        return all(push.volatile for push in self.pushes)
+
     def is_end(self, event: Event) -> bool:
         """Whether a report of this kind ends the job for good."""
         return event.op == "ack" or (event.op == "fail" and self.habits.fail_ends)
@@ -158,7 +163,8 @@ class Index:
         grace = HABITS[delivery.proto].grace
         over = min(
             self.closed_from(delivery.conn, delivery.t0) + grace,
-            self.restarts.first_from(delivery.t0) + grace,
+            # What is not on the disk is forgotten in a restart, leases and all.
+            self.restarts.first_from(delivery.t0) + (0.0 if story.volatile else grace),
         )
         # A worker may be told a time that the job itself does not have.
         reserve = delivery.reserve if delivery.reserve is not None else story.reserve

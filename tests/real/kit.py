@@ -104,7 +104,7 @@ class Program:
         self._log = log
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._unclaimed: list[dict[str, Any]] = []
-        env = {k: v for k, v in os.environ.items() if not k.startswith("FAKTORY_")}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("FAKTORY_", "GEARMAN_"))}
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
                 list(argv), cwd=ROOT, env=env, start_new_session=True,
@@ -113,17 +113,33 @@ class Program:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def said(self, event: str) -> dict[str, Any]:
+    def said(self, event: str, **facts: object) -> dict[str, Any]:
         """The next thing of this kind that it says, or has said and nobody asked for yet."""
+        wanted = {"event": event, **facts}
         for index, early in enumerate(self._unclaimed):
-            if early["event"] == event:
+            if wanted.items() <= early.items():
                 return self._unclaimed.pop(index)
         deadline = time.monotonic() + DEADLINE_S
         while True:
             told = self._next(deadline, event)
-            if told["event"] == event:
+            if wanted.items() <= told.items():
                 return told
             self._unclaimed.append(told)
+
+    def has_said(self, event: str) -> list[dict[str, Any]]:
+        """All of this kind that it has said by now and nobody asked for yet."""
+        while True:
+            try:
+                told = self._events.get_nowait()
+            except queue.Empty:
+                break
+            if told is None:
+                self._events.put(None)
+                break
+            self._unclaimed.append(told)
+        found = [each for each in self._unclaimed if each["event"] == event]
+        self._unclaimed = [each for each in self._unclaimed if each["event"] != event]
+        return found
 
     def ran(self, count: int) -> dict[str, Any]:
         """The arguments of the next jobs it runs, by jid."""

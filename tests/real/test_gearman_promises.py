@@ -182,6 +182,8 @@ def a_handle_never_means_another_job_after_a_restart(stage: Stage) -> None:
     with peer(stage) as client:
         old = client.submit("f", b"x", b"u")
     drained(stage)
+    with peer(stage) as client:
+        client.submit("g", b"z", b"w")  # the end of the first is on the disk by now
     stage.crash()
     with peer(stage) as client:
         assert client.submit("f", b"y", b"v") != old

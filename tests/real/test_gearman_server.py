@@ -158,7 +158,7 @@ def test_a_long_stream_reaches_a_client_that_begins_to_read_late(tmp_path: Path)
 @pytest.mark.parametrize("text", ["shutdown", "shutdown graceful"])
 def test_a_local_peer_may_stop_the_server(tmp_path: Path, text: str) -> None:
     with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        assert Peer.to(server).line(text) == Message(0, b"OK\n")
+        assert Peer.to(server).line(text) == Message(0, b"OK\r\n")
         assert server.wait(WAIT_S) == 0
 
 

@@ -104,7 +104,7 @@ def settled_jobs_are_gone(broker: Broker) -> None:
         jobs = found if isinstance(found, list) else [found]
         assert all(job.id in broker.jobs for job in jobs), "a name of a job that is gone"
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
-    held += len(broker._heirs)  # each waits behind the run of the one before it
+    held += len(broker._heirs)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
     in_tail = {known.id for known in broker._by_key.values() if isinstance(known, Known)}
     gone = broker._watchers.keys() - broker.jobs.keys() - in_tail

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
+from franca.core.events import Finished
 from franca.core.ledger import Known, Ledger, Snapshot
 from franca.core.life import EXPIRED, Life
 from franca.core.lines import Lines
@@ -15,6 +16,13 @@ from franca.core.ready import Queue
 from franca.core.waiting import Waiting
 from franca.protocols.faktory import conversation
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.memodb.clients import Clients
+from franca.protocols.memodb.crew import Crew
+from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.workers import Worker
+from franca.protocols.periodic import working
+from franca.protocols.periodic.asking import Asking
+from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
@@ -210,6 +218,69 @@ def no_fence(held_by: Any) -> Any:
 @MUTANTS.of(GearmanConversation, "_tell_lost")
 def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
+
+
+@MUTANTS.of(Crew, "_says_again")
+def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
+    def never(self: Crew, worker: Worker, data: bytes, start: int, at: int, *rest: Any) -> bool:
+        says_again(self, worker, data, start, at, *rest)
+        worker.stack = data[start:at]
+        return False
+
+    return never
+
+
+@MUTANTS.of(Requests, "answered")
+def replies_are_not_remembered(answered: Any) -> Any:
+    return lambda self, request, reply, now: self.forget(request)
+
+
+@MUTANTS.of(Requests, "adopt")
+def who_goes_while_a_job_runs_never_hears_of_it(adopt: Any) -> Any:
+    return lambda self, request: None
+
+
+@MUTANTS.of(Clients, "on_finished")
+def answers_are_given_to_the_wrong_request(on_finished: Any) -> Any:
+    def mix_up(self: Clients, event: Finished, now: Millis) -> None:
+        mine = self.asked.get(event.job.id)
+        other = next((a for a in self.asked.values() if a is not mine), None)
+        if mine is not None and other is not None:
+            self.asked[event.job.id] = (mine[0], other[1])
+        on_finished(self, event, now)
+
+    return mix_up
+
+
+@MUTANTS.of(Asking, "take_in")
+def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
+    def drop(self: Asking, task: Any, now: Millis) -> None:
+        taken = self.broker.keyed(task.func, KEY + task.name)
+        if taken is None or taken.state is not State.LEASED:
+            take_in(self, task, now)
+
+    return drop
+
+
+@MUTANTS.of(Life, "_succeed")
+def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
+    def forget(self: Life, job_id: JobId, now: Millis) -> None:
+        heir = self._heirs[job_id]
+        succeed(self, job_id, now)
+        if heir.state is State.READY and heir.id in self.jobs:
+            self._take_out(heir, now)
+            self._end(heir, State.CANCELLED, b"", Failure(), now)
+
+    return forget
+
+
+@MUTANTS.of(working, "_goes_on")
+def a_word_about_a_run_that_is_over_counts(goes_on: Any) -> Any:
+    def believe(run: working.Run) -> bool:
+        run.holder = run.job.holder
+        return run.job.state is State.LEASED
+
+    return believe
 
 
 def caught_by(name: str) -> int | None:

@@ -127,7 +127,8 @@ def _calm(world: World) -> None:
 
 def _judge(world: World, *, exact_times: bool) -> list[str]:
     totals = world.server.broker.totals
-    tally = {"pushed": totals.pushed}
+    # Of requests that were said again nobody can tell how many became jobs.
+    tally = {} if world.tally.again else {"pushed": totals.pushed}
     moment = world.now / 1000
     world.history.append(Event("count", t0=moment, t1=moment, tally=tally))
     # Puppets are cut off in an order of their own, not in that of time.

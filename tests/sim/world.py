@@ -104,6 +104,7 @@ class Tally:
     jumps: int = 0
     commits: int = 0
     jobs: int = 0
+    again: int = 0  # requests said by those who say them again: each may have made a job
     accepted: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
 

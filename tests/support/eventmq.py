@@ -21,6 +21,7 @@ HANDED_OVER = 5
 RESULT = 6
 """How many frames a REPLY has: one that says who has the job, one that says what came of it."""
 
+GREETING_SIZE = 64
 _READ_SIZE = 1 << 16
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _BEAT_S = 2.0
@@ -55,15 +56,10 @@ class Zmtp:
             self._socket.connect(str(address))
         self._unread = bytearray()
         self.pings = 0
-        self._socket.sendall(_GREETING)
-        greeting = self._take(64)
+        self._socket.sendall(handshake(socket_type, identity))
+        greeting = self._take(GREETING_SIZE)
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
             raise ValueError(f"not a greeting: {greeting!r}")
-        properties = b"".join(
-            struct.pack(">B", len(name)) + name + struct.pack(">I", len(value)) + value
-            for name, value in ((b"Socket-Type", socket_type.encode()), (b"Identity", identity))
-        )
-        self._socket.sendall(_command(b"READY", properties))
         _, ready = self._frame()
         if not ready.startswith(b"\x05READY"):
             raise ValueError(f"not READY: {ready!r}")
@@ -289,6 +285,35 @@ def encoded(frames: Sequence[bytes]) -> bytes:
         else:
             pieces.append(struct.pack(">BB", more, len(data)) + data)
     return b"".join(pieces)
+
+
+def take_frames(unread: bytearray) -> list[bytes] | None:
+    """The next whole message, or a command as a single frame, taken off what was not read yet."""
+    frames: list[bytes] = []
+    at = 0
+    while len(unread) >= at + 2:
+        flags = unread[at]
+        start = at + 9 if flags & 2 else at + 2
+        if len(unread) < start:
+            return None
+        size = int.from_bytes(unread[at + 1 : start], "big")
+        at = start + size
+        if len(unread) < at:
+            return None
+        frames.append(bytes(unread[start:at]))
+        if not flags & 1:
+            del unread[:at]
+            return frames
+    return None
+
+
+def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
+    """All that a peer has to say before its first message."""
+    properties = b"".join(
+        struct.pack(">B", len(name)) + name + struct.pack(">I", len(value)) + value
+        for name, value in ((b"Socket-Type", socket_type.encode()), (b"Identity", identity))
+    )
+    return _GREETING + _command(b"READY", properties)
 
 
 def pairs(names: Iterable[str], weight: int = 10) -> list[tuple[int, str]]:

@@ -53,6 +53,11 @@ def heartbeat(worker: bytes) -> bytes:
     return _header(HEARTBEAT, worker)
 
 
+def leaving(worker: bytes) -> bytes:
+    """A worker goes without a result."""
+    return _header(DISCONNECT, worker)
+
+
 def parse(raw: bytes) -> Message:
     """A message as a server writes it; `ValueError` if it is not written in the one right way."""
     values, end = _take(raw, 0)

@@ -93,6 +93,55 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     return job, at
 
 
+def framed(dialect: str, payload: bytes) -> bytes:
+    """A frame as the dialect writes it."""
+    crc = struct.pack(">I", crc32(payload)) if dialect == CRC else b""
+    return b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload
+
+
+def message(dialect: str, command: int, args: bytes, msgid: bytes) -> bytes:
+    """The bytes of a command."""
+    if dialect == CRC:
+        return framed(dialect, msgid + bytes([command]) + args)
+    tail = SEPARATOR + args if args else b""
+    return framed(dialect, msgid + SEPARATOR + bytes([command]) + tail)
+
+
+def take_payload(dialect: str, unread: bytearray) -> bytes | None:
+    """Take the first answer off `unread`, or None until all of it is there."""
+    head = 12 if dialect == CRC else 8
+    if len(unread) < head:
+        return None
+    if unread[:4] != b"\0RES":
+        raise ValueError(f"no answer: {bytes(unread[:80])!r}")
+    end = head + int.from_bytes(unread[4:8])
+    if len(unread) < end:
+        return None
+    payload = bytes(unread[head:end])
+    if dialect == CRC and crc32(payload) != int.from_bytes(unread[8:12]):
+        raise ValueError("an answer with a wrong CRC")
+    del unread[:end]
+    return payload
+
+
+def parsed(dialect: str, payload: bytes) -> Message:
+    """An answer's id, command and the rest."""
+    if dialect == CRC:
+        return Message(payload[:4], payload[4], payload[5:])
+    msgid, _, rest = payload.partition(SEPARATOR)
+    if len(rest) == 1 or rest[1:3] == SEPARATOR:
+        return Message(msgid, rest[0], rest[3:])
+    return Message(msgid, DATA, rest)
+
+
+def assigned(dialect: str, message: Message) -> Assigned:
+    """The job that a JOB_ASSIGN brings."""
+    if dialect == CRC:
+        return replace(unpacked(message.data)[0], msgid=message.msgid)
+    handle, _, job = message.data.partition(SEPARATOR)
+    return _of_json(handle, message.msgid, json.loads(job))
+
+
 class Periodic:
     """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
@@ -130,8 +179,7 @@ class Periodic:
 
     def framed(self, payload: bytes) -> bytes:
         """A frame as this dialect writes it."""
-        crc = struct.pack(">I", crc32(payload)) if self.dialect == CRC else b""
-        return b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload
+        return framed(self.dialect, payload)
 
     def send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command, and return its id, without waiting for an answer."""
@@ -141,10 +189,7 @@ class Periodic:
 
     def message(self, command: int, args: bytes, msgid: bytes) -> bytes:
         """The bytes of a command."""
-        if self.dialect == CRC:
-            return self.framed(msgid + bytes([command]) + args)
-        tail = SEPARATOR + args if args else b""
-        return self.framed(msgid + SEPARATOR + bytes([command]) + tail)
+        return message(self.dialect, command, args, msgid)
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -256,11 +301,11 @@ class Periodic:
         for index, message in enumerate(self._early):
             if message.command == JOB_ASSIGN:
                 del self._early[index]
-                return self._assigned(message)
+                return assigned(self.dialect, message)
         while True:
             message = self._read()
             if message.command == JOB_ASSIGN:
-                return self._assigned(message)
+                return assigned(self.dialect, message)
             self._early.append(message)
 
     def done(self, handle: bytes, result: bytes = b"") -> None:
@@ -314,41 +359,16 @@ class Periodic:
         if answer.command != command:
             raise PeriodicError(f"answered {answer.command}, not {command}: {answer.data[:80]!r}")
 
-    def _assigned(self, message: Message) -> Assigned:
-        if self.dialect == CRC:
-            return replace(unpacked(message.data)[0], msgid=message.msgid)
-        handle, _, job = message.data.partition(SEPARATOR)
-        return _of_json(handle, message.msgid, json.loads(job))
-
     def _read(self) -> Message:
-        payload = self._read_payload()
-        if self.dialect == CRC:
-            return Message(payload[:4], payload[4], payload[5:])
-        msgid, _, rest = payload.partition(SEPARATOR)
-        if len(rest) == 1 or rest[1:3] == SEPARATOR:
-            return Message(msgid, rest[0], rest[3:])
-        return Message(msgid, DATA, rest)
+        return parsed(self.dialect, self._read_payload())
 
     def _read_payload(self) -> bytes:
-        head = 12 if self.dialect == CRC else 8
-        while len(self._unread) < head:
-            self._fill()
-        if self._unread[:4] != b"\0RES":
-            raise ValueError(f"no answer: {bytes(self._unread[:80])!r}")
-        end = head + int.from_bytes(self._unread[4:8])
-        while len(self._unread) < end:
-            self._fill()
-        payload = bytes(self._unread[head:end])
-        if self.dialect == CRC and crc32(payload) != int.from_bytes(self._unread[8:12]):
-            raise ValueError("an answer with a wrong CRC")
-        del self._unread[:end]
+        while (payload := take_payload(self.dialect, self._unread)) is None:
+            data = self._socket.recv(_READ_SIZE)
+            if not data:
+                raise ConnectionResetError("the server hung up")
+            self._unread += data
         return payload
-
-    def _fill(self) -> None:
-        data = self._socket.recv(_READ_SIZE)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        self._unread += data
 
     # -- context ---------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +33,7 @@ class ServerFailed(RuntimeError):
     """The process ended, or did not answer, where the test needed it alive."""
 
 
-def free_port() -> int:
+def free_port(but: Collection[int] = ()) -> int:
     """A TCP port that nobody listened on a moment ago.
 
     Not one the kernel would choose: those are also given to outgoing connections, and a client
@@ -41,6 +41,8 @@ def free_port() -> int:
     """
     while True:
         port = random.SystemRandom().randrange(_PORT_FIRST, _PORT_LAST)
+        if port in but:
+            continue
         with socket.socket() as probe:
             # Asked for as the server will ask: a port in TIME_WAIT would be refused otherwise.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,7 +71,10 @@ class Server:
     ) -> None:
         self.data = data
         self.port = free_port() if port is None else port
-        self.ports = {name: free_port() for name in speaks} | {"faktory": self.port}
+        self.ports = {"faktory": self.port}
+        for name in speaks:
+            if name not in self.ports:
+                self.ports[name] = free_port(but=self.ports.values())
         self.extra_args = list(extra_args)
         self.env = dict(env or {})
         self.argv_prefix = list(argv_prefix)

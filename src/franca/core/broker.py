@@ -173,8 +173,6 @@ class Broker(Life):
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
             if said_before is not None:
-                if watcher is not None:
-                    self.watch(said_before.id, watcher)
                 return said_before
         taken = None
         if new.key:

@@ -295,7 +295,9 @@ class Life(Lines):
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
         if self._awaited:
-            self._await_no_more(job.id)
+            awaiting = self._await_no_more(job.id)
+            if awaiting is not None:
+                self.events.append((awaiting, Finished(job, state, result, failure)))
         if self._heirs and job.id in self._heirs:
             self._succeed(job.id, now)
 

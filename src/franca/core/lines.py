@@ -328,20 +328,27 @@ class Lines(Ledger):
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
 
-    def await_begin(self, job: Job, session: Session) -> None:
-        """Tell `session`, once, that somebody runs the job: now, if somebody does."""
+    def await_begin(self, job: Job, session: Session) -> bool:
+        """Tell `session`, once, that somebody runs the job, or that it ended before anybody did.
+
+        Unlike a watch this does not keep the job in memory, so that nobody hears of one that is
+        purged in the tail. False if too many are awaited already.
+        """
         if job.state is LEASED:
             self.events.append((session, Begun(job)))
-            return
+            return True
         self._await_no_more(job.id)  # whoever asks last is told
-        if len(self._awaited) < self.limits.begins_awaited:
-            self._awaited[job.id] = session
-            session.awaits[job.id] = None
+        if len(self._awaited) >= self.limits.begins_awaited:
+            return False
+        self._awaited[job.id] = session
+        session.awaits[job.id] = None
+        return True
 
-    def _await_no_more(self, job_id: JobId) -> None:
+    def _await_no_more(self, job_id: JobId) -> Session | None:
         session = self._awaited.pop(job_id, None)
         if session is not None:
             del session.awaits[job_id]
+        return session
 
     def _put_on_the_clock(self) -> None:
         """Time the demands and leases that have lasted until a tick: most do not."""

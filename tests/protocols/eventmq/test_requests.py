@@ -243,6 +243,38 @@ def test_a_result_of_another_protocols_worker_is_a_value() -> None:
         assert heard in said[0]
 
 
+def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() -> None:
+    """A job that is watched cannot leave memory, so it is not watched before it is run."""
+    world = World(limits=Limits(window_jobs=4, supply_jobs=2))
+    client, waiter = world.peer(), world.peer()
+    for number in range(20):
+        peer, headers = (waiter, "reply-requested") if number % 5 == 4 else (client, "")
+        peer.request(b"%d" % number, headers=headers)
+    worker = world.worker()
+    order = []
+    for _ in range(20):
+        worker.say("READY")
+        given = worker.take()
+        order.append(int(given.body))
+        worker.done(given, ready=False)
+    assert order == list(range(20))
+    assert len(waiter.replies()) == 8
+
+
+def test_a_request_that_is_cancelled_before_anybody_ran_it_is_an_error_to_who_waits() -> None:
+    world = World()
+    waiter, other = world.peer(), world.peer()
+    waiter.request(headers="reply-requested")
+    other.request()
+    for job in list(world.broker.jobs.values()):
+        world.broker.cancel(job, world.now)
+    world.engine.deliver(world.now)
+    world.run()
+    ((error, _),) = waiter.replies()
+    assert "cancelled" in error
+    assert other.replies() == []
+
+
 # -- envelopes --------------------------------------------------------------------------------------
 
 

@@ -167,6 +167,16 @@ def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
     assert (world.job().losses, world.job().attempts) == (0, 0)
 
 
+def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -> None:
+    world = World()
+    lost, other = world.worker(slots=2), world.worker()
+    world.peer().request("1")
+    other.say("READY")
+    lost.hang_up(unheard=True)
+    assert bodies(other) == [["1"]]
+    assert world.job().attempts == 1
+
+
 def test_a_silent_worker_is_taken_for_gone() -> None:
     world = World()
     silent, other = world.worker(slots=1), world.worker()
@@ -347,6 +357,21 @@ def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds() -> None:
     world.pass_time(3_000, again)
     again.done(given, ready=False)
     assert client.replies()[-1][0] == '{"value": 1}'
+    assert world.jobs() == []
+
+
+def test_but_not_what_was_given_out_more_than_once() -> None:
+    world = World()
+    first = world.worker(slots=1)
+    world.peer().request()
+    given = first.take()
+    first.hang_up()
+    second = world.worker(slots=1)
+    world.pass_time(5_000)
+    back = world.worker()
+    back.done(given, ready=False)
+    assert world.job().state is State.LEASED
+    second.done(given, ready=False)
     assert world.jobs() == []
 
 

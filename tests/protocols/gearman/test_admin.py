@@ -362,5 +362,5 @@ def test_who_may_change_something(admin: str, local: bool, taken: bool, text: st
 def test_who_may_stop_the_server(setting: str, local: bool, stops: int, text: str) -> None:
     world = World(settings=GearmanSettings(remote_shutdown=setting))
     peer = world.connect(local=local)
-    assert peer.line(text) == (b"OK\n" if stops else unknown(text.split()[0]))
+    assert peer.line(text) == (b"OK\r\n" if stops else unknown(text.split()[0]))
     assert world.stop_asked == stops

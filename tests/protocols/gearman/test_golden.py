@@ -176,7 +176,7 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
     ("unknown", b"hello there\n\n\r\n",
      b"ERR UNKNOWN_COMMAND Unknown+server+commandhello\r\n"
      + b"ERR UNKNOWN_COMMAND Unknown+server+command\r\n" * 2),
-    ("shutdown", b"shutdown\n", b"OK\n"),
+    ("shutdown", b"shutdown\n", b"OK\r\n"),
     ("another magic", req(16, b"x") + b"\0ABC" + req(16, b"y"), res(17, b"x")),
     ("type 43", req(16, b"x") + req(43) + req(16, b"y"), res(17, b"x")),
     ("the web", req(16, b"x") + b"GET / HTTP/1.1\r\n\r\n" + req(16, b"y"), res(17, b"x")),

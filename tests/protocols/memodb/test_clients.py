@@ -95,13 +95,11 @@ def test_jobs_of_other_services_and_timeouts_are_not_confused() -> None:
 def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service() -> None:
     world = World()
     client = world.peer()
-    # What follows the tenth byte reads as the service `aYb`, if the id is taken for empty.
-    trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x63aYb" + b"\x61s" + b"\x01"
+    # What follows the tenth byte reads as the service `abcas`, if the id is taken for empty.
+    trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x65abc" + b"\x61s" + b"\x01"
     client.ask(trick)
-    assert [job.queue for job in world.jobs] == ["s"]
-    client.ask(bytes.fromhex("85666d656d6f30310240") + b"\x63aYb" + b"\x61s\x01")
-    client.ask(encode_job("aYb", 1, b""))
-    assert [job.queue for job in world.jobs] == ["s", "aYb"]
+    client.ask(encode_job("abcas", 1, b""))
+    assert [job.queue for job in world.jobs] == ["s", "abcas"]
 
 
 def test_many_contexts_share_a_connection_and_are_answered_in_any_order() -> None:
@@ -324,6 +322,22 @@ def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again() -> None:
     assert not world.jobs
     assert not world.service.requests.by_key
     assert worker_on(world).hear() is None
+
+
+def test_a_client_that_comes_back_finds_its_job_in_the_hands_of_the_next_worker() -> None:
+    world = World()
+    client, worker, next_worker = world.peer(), worker_on(world), worker_on(world)
+    asked = client.job(b"once")
+    worker.given()
+    client.hang_up()
+    worker.hang_up()
+    task = next_worker.given()
+    world.pass_time(3 * SECOND)
+    back = world.peer()
+    back.job(b"once", request=asked)
+    next_worker.result(task, b"result")
+    assert back.answer().payload == b"result"
+    assert next_worker.hear() is None
 
 
 def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job() -> None:

@@ -27,10 +27,14 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
     client.job()
     task = worker.given()
     new = World(seed=2)
+    worker, client = worker_on(new), new.peer()
+    client.job()
+    worker.given()
     for message in (encode_result(b"r", task.worker), encode_heartbeat(task.worker)):
         back = new.peer()
         back.ask(message)
         assert back.disconnected().worker == task.worker
+    assert client.hear() is None
 
 
 @pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
@@ -465,6 +469,17 @@ def test_a_lost_worker_is_forgotten_after_a_while() -> None:
     back = world.peer()
     back.result(task)
     back.disconnected()
+
+
+def test_a_lost_worker_is_not_remembered_for_years() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job(b"1", timeout_ms=2**62)
+    worker.hang_up()
+    world.pass_time(599 * SECOND, step=SECOND)
+    assert len(world.service.registry.by_id) == 1
+    world.pass_time(2 * SECOND)
+    assert not world.service.registry.by_id
 
 
 def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,3 +170,12 @@ def test_results_and_listings_have_no_command_in_front() -> None:
     worker.say(p.WORK_DONE, str8("f::n") + b"result")
     assert client.take_payload() == b"stat" + b"f,1,1,0,%d" % NOW_S
     assert client.take_payload() == b"runs" + b"result"
+
+
+def test_a_peer_that_speaks_slowly_is_not_taken_for_one_that_waits() -> None:
+    world = World()
+    client = world.connect(DOC)
+    for byte in client.framed(b"\1") + client.message(p.PING, b"", b"1"):
+        client.send(bytes([byte]))
+        world.pass_time(700)
+    assert client.words() == [p.PONG]

@@ -374,3 +374,14 @@ def test_a_name_does_not_meet_the_key_of_another_protocol() -> None:
     world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
     world.client().submit("f", "n", b"ours")
     assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]
+
+
+def test_a_worker_that_vanishes_does_not_fail_a_job_whose_protocol_would_not() -> None:
+    """What follows from a lost worker is the job's own policy, not the worker's protocol's."""
+    world = World()
+    world.broker.submit(NewJob("f", "f", b"", Policy(failures=0, losses=3), "h"), world.now)
+    worker = world.worker("f")
+    worker.grab()
+    worker.hang_up()
+    (job,) = world.jobs()
+    assert (job.state, job.failures, job.losses) == (State.READY, 0, 1)

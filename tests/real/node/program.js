@@ -8,7 +8,14 @@ const readline = require("readline");
 const spec = JSON.parse(process.argv[2]);
 
 function say(event, facts = {}) {
-  fs.writeSync(1, JSON.stringify({ event, ...facts }) + "\n");
+  let rest = Buffer.from(JSON.stringify({ event, ...facts }) + "\n");
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(fs.writeSync(1, rest));
+    } catch (error) {
+      if (error.code !== "EAGAIN") throw error; // some libraries leave the pipe non-blocking
+    }
+  }
 }
 
 // The jobs that workers run; the Python ones are in ../programs/jobs.py.

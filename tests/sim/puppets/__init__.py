@@ -10,7 +10,7 @@ from franca.core.broker import Broker
 from franca.protocols.conversation import Service
 from tests.sim.world import World
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic")
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 
 QUEUES = ("alpha", "beta")
 """What everybody submits to and works on, whatever they speak."""

@@ -17,7 +17,7 @@ import msgspec
 
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
-from franca.core.model import Millis, OnHangUp, Session, State
+from franca.core.model import Failure, Job, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import on_show_schedulers, on_show_workers, on_status
 from franca.protocols.eventmq.hands import Hands, settle_late
@@ -91,17 +91,14 @@ class EventmqConversation(ZmtpConversation):
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job for this worker, or news of a job of this client."""
+        if not session.open:
+            return  # what came for it went to another with the session's end
         if isinstance(event, Granted):
-            if self.hands is not None and session is self.hands.session:
-                self.hands.granted(event, now)
-            else:
-                self.broker.give_back(event.job, session.holder, now)
+            assert self.hands is not None
+            self.hands.granted(event, now)
         elif isinstance(event, Begun):
-            if not self.link.full:
-                job = event.job
-                handed_over = self.voice.handed_over(msgid_of(job))
-                self.link.write_after_commit(self._enveloped(job.id) + handed_over)
-        elif isinstance(event, Finished):
+            self._on_begun(event.job)
+        elif isinstance(event, Finished) and self._wants_result(event.job):
             self._say_result(event)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
@@ -162,7 +159,7 @@ class EventmqConversation(ZmtpConversation):
         self._is_client = True
         session = self._session or self.session
         try:
-            job, terms = self._submit(frames, now, session)
+            job, terms = self._submit(frames, now)
         except StoreFull:
             # No word says so. What cannot be kept is not taken: the peer's socket keeps it.
             self._waits_for_room = frames
@@ -174,12 +171,29 @@ class EventmqConversation(ZmtpConversation):
             return
         if self._envelope:
             self._envelopes[job.id] = self._envelope
-        if terms.wants_result and self.peer_type == b"REQ":
-            return  # a REQ socket hears one answer to each request: the result
-        if job.state is not LEASED:
-            self.broker.await_begin(job, session)
-        elif not self.link.full:
-            self.link.write_after_commit(self._envelope + self.voice.handed_over(frames[3]))
+        if job.state is LEASED:
+            self._on_begun(job)
+        elif not self.broker.await_begin(job, session) and terms.wants_result:
+            self.broker.watch(job.id, session)
+
+    def _on_begun(self, job: Job) -> None:
+        """Somebody has the job of a request. From now on its end is of interest, if it is at all.
+
+        Not before: a job that is watched cannot leave memory, and might overtake those that do.
+        """
+        wants_result = self._wants_result(job)
+        if wants_result:
+            if job.state > LEASED:  # somebody has taken it away in the same breath
+                self._say_result(Finished(job, job.state, job.result, Failure()))
+                return
+            self.broker.watch(job.id, self.session)
+            if self.peer_type == b"REQ":
+                return  # a REQ socket hears one answer to each request: the result
+        if not self.link.full:
+            handed_over = self.voice.handed_over(msgid_of(job))
+            self.link.write_after_commit(self._enveloped(job.id) + handed_over)
+        if self._envelopes and not wants_result:
+            self._envelopes.pop(job.id, None)
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
         """Who asked for a result hears why there will be none."""
@@ -187,6 +201,9 @@ class EventmqConversation(ZmtpConversation):
         if len(frames) >= REQUEST_FRAMES and self.service.terms.of(frames[5]).wants_result:
             error = msgspec.json.encode({"error": refusal.text})
             self.say(self.voice.result(error, frames[3]))
+
+    def _wants_result(self, job: Job) -> bool:
+        return self.service.renderer.terms(job).wants_result
 
     def _say_result(self, event: Finished) -> None:
         job = event.job

@@ -103,14 +103,20 @@ class Hands:
     def end(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
         self._members.leave(self.member)
-        self._demand = None
+        if self._demand is not None:
+            self._broker.withdraw(self._demand)  # or what is given back would come to it again
+            self._demand = None
         job = self._last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:
-            try:
-                self._broker.give_back(job, self._holder, now)
-            except Refused:
-                pass  # it was settled, or taken away
+            self._give_back(job, now)
         self._spare_the_innocent(now)
+
+    def _give_back(self, job: Job, now: Millis) -> None:
+        """A job that its worker will never hear of, unless it was taken away meanwhile."""
+        try:
+            self._broker.give_back(job, self._holder, now)
+        except Refused:
+            pass
 
     def _spare_the_innocent(self, now: Millis) -> None:
         """Where a worker may have died of what it could not read, its other jobs have lost nothing.
@@ -174,7 +180,7 @@ class Hands:
     def granted(self, event: Granted, now: Millis) -> None:
         """A job came for the demand that waits, or for one that was withdrawn meanwhile."""
         if event.demand is not self._demand or self._link.closing:
-            self._broker.give_back(event.job, self._holder, now)
+            self._give_back(event.job, now)
             return
         self._demand = None
         self._hand_over(event.job)
@@ -252,12 +258,14 @@ class Hands:
 
         A job manager that starts its conversation anew reports here what it was given before,
         while its old connection stays open in the processes that it forked. One who was heard
-        since, or only just now, is somebody else.
+        since, or only just now, is somebody else; and of a job that was given out more than once
+        nobody can say which run is meant.
         """
         for job in named(self._broker, msgid):
-            holder = self._members.by_holder(job.holder) if job.state is LEASED else None
-            if holder is not None and holder.heard_at < min(self.member.since, now - GHOST_MS):
-                return job
+            if job.state is LEASED and job.attempts == 1:
+                holder = self._members.by_holder(job.holder)
+                if holder is not None and holder.heard_at < min(self.member.since, now - GHOST_MS):
+                    return job
         return None
 
 

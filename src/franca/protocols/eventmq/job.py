@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis, NewJob, Session
+from franca.core.model import Job, Millis, NewJob
 from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args
 from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsReader
 from franca.protocols.eventmq.queues import DEFAULT_QUEUE
@@ -195,13 +195,12 @@ class Intake:
         new.once = False
         return new
 
-    def submit(self, frames: list[bytes], now: Millis, session: Session) -> tuple[Job, Terms]:
-        """Take in a REQUEST; whoever wants its result watches. `Refused`, and nothing happened."""
+    def submit(self, frames: list[bytes], now: Millis) -> tuple[Job, Terms]:
+        """Take in a REQUEST. `Refused`, and nothing happened."""
         if len(frames) < REQUEST_FRAMES:
             raise Unfit("a REQUEST of too few frames")
         terms = self._terms_of(frames[5])
-        watcher = session if terms.wants_result else None
-        return self._broker.submit(self.new_job(frames, terms), now, watcher), terms
+        return self._broker.submit(self.new_job(frames, terms), now), terms
 
 
 # -- out -----------------------------------------------------------------------------------

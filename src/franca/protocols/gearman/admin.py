@@ -97,7 +97,8 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
     if not _is_allowed(conversation, service.settings.remote_shutdown):
         _say_unknown(conversation, words)
     elif len(words) == 1 or [word.lower() for word in words[1:]] == [b"graceful"]:
-        conversation.link.write(b"OK\n")
+        # The Perl server says it without CR; aiogear waits for one, and nobody minds it.
+        conversation.link.write(OK)
         service.request_stop()
     else:
         _say_incomplete(conversation, words)

@@ -1,8 +1,8 @@
-"""What is said on one connection: in order, and no faster than the peer takes it.
+"""What is said on one connection, no faster than the peer takes it.
 
 Many clients share a connection, so several large results may be there for it at once. One of them
-is handed to the socket at a time; the rest waits here until the peer has taken what went before.
-A peer that lets too much pile up is cut off.
+is handed to the socket at a time; the rest waits here until the peer has taken what went before,
+and small ones may overtake it. A peer that lets too much pile up is cut off.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Outbox:
             return
         link = self._link
         message = b"".join((self._head(size), stack, head, body))
-        if self._waiting or link.full:
+        if link.full:
             self._put_off(message, b"", durable)
         elif durable or self._laden:
             self._write(message, b"", durable)
@@ -53,7 +53,7 @@ class Outbox:
     def takes(self, size: int) -> bool:
         """Whether a message of that size would leave at once."""
         if size <= LARGE_BYTES:
-            return not (self._waiting or self._link.full)
+            return not self._link.full
         return not (self._waiting or self._link.full or (self._laden and self._link.out))
 
     def flush(self) -> None:

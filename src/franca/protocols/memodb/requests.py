@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
-from franca.core.model import NEVER, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation
 
 DONE = State.DONE
@@ -48,7 +48,7 @@ class Requests(Conversation):
         self._bytes_max = bytes_max
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
-        self._orphans: dict[int, tuple[Request, int]] = {}
+        self._orphans: dict[JobId, Request] = {}
 
     # -- the life of a request ------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Requests(Conversation):
             session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
             self._session = session
         self._broker.watch(job.id, session)
-        self._orphans[job.id] = (request, job.attempts)
+        self._orphans[job.id] = request
 
     def release(self, job: Job, now: Millis) -> None:
         """Somebody else watches the job again."""
@@ -105,12 +105,12 @@ class Requests(Conversation):
             self._broker.unwatch(job.id, self._session, now)
 
     def sweep(self, now: Millis) -> None:
-        """Forget replies that are too old, and what is to run once more for nobody."""
+        """Forget replies that are too old, and what waits to run once more for nobody."""
         self._forget_oldest(now)
-        for request, attempts in list(self._orphans.values()):
+        for request in list(self._orphans.values()):
             job = request.job
             assert job is not None
-            if job.state is not LEASED or job.attempts != attempts:
+            if job.state is not LEASED:
                 self.release(job, now)
                 self.forget(request)
 
@@ -122,9 +122,9 @@ class Requests(Conversation):
             orphan = self._orphans.pop(event.job.id, None)
             if orphan is not None:
                 if event.state is DONE:
-                    self.answered(orphan[0], event.result, now)
+                    self.answered(orphan, event.result, now)
                 else:
-                    self.forget(orphan[0])
+                    self.forget(orphan)
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Nobody speaks here."""

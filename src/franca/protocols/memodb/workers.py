@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
+LOST_MS_MAX: Final = 600_000
+"""And for how long at most, however long its job may take."""
 _JOB_BEGIN: Final = begin(JOB, 5)
 _HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
@@ -133,7 +135,7 @@ class Workers:
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
         """A worker's connection broke: its job goes to another at once, its id is kept a while."""
-        worker.until = max(worker.until, now + due_ms)
+        worker.until = max(min(worker.until, now + LOST_MS_MAX), now + due_ms)
         worker.doing = LOST
         worker.demand = None
         self._broker.close_session(worker.session, now)

@@ -253,7 +253,10 @@ class Talk(Conversation):
         return self.speech
 
     def _welcome_late(self, now: Millis) -> None:
-        if self._welcome_at and now >= self._welcome_at:
+        if self._pending:
+            # It speaks on, however slowly.
+            self._welcome_at = now + SILENCE_MS
+        elif self._welcome_at and now >= self._welcome_at:
             self._welcome_at = NEVER
             self.link.write(_BINARY.welcome(self._connection_id()))
 
@@ -326,7 +329,7 @@ class Talk(Conversation):
     def ring(self, now: Millis) -> None:
         """A moment has come that was armed for."""
         self._alarm_at = NEVER
-        if not self.link.closing:
+        if self._welcome_at and not self.link.closing:
             self._welcome_late(now)
             if self._welcome_at:
                 self.arm(self._welcome_at)

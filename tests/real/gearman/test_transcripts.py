@@ -1,0 +1,111 @@
+"""What each library says and hears, packet by packet, kept as files.
+
+A difference is a failure; UPDATE_TRANSCRIPTS=1 writes the files anew, to be read before they are
+committed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from tests.real.gearman.clients import LibraryClient
+from tests.real.gearman.kinds import KINDS, differs, need
+from tests.real.gearman.kit import Stage
+from tests.real.gearman.transcript import FOLDER, Act, text
+from tests.real.kit import eventually
+from tests.real.proxy import CLIENT, SERVER, Proxy
+
+HEADINGS = {
+    "gearman": "gearman, the tool, 1.1.20 from Debian (libgearman)",
+    "gear": "gear 0.16.0 from PyPI",
+    "python3-gearman": "python3-gearman 0.1.0 from PyPI",
+    "aiogear": "aiogear 0.2.6 from PyPI",
+    "gearmanode": "gearmanode 0.9.2 from npm",
+    "abraxas": "abraxas 2.1.10 from npm",
+    "node-gearman": "node-gearman 0.2.2 from npm",
+    "perl": "Gearman::Client and Gearman::Worker 2.004.015 from Debian",
+    "php": "PHP's gearman extension 2.1.0 from Debian (libgearman)",
+}
+VERSIONS = {
+    "gearman": ("1.1.20", ["dpkg-query", "-W", "-f", "${Version}", "gearman-tools"]),
+    "perl": (
+        "v2.4.15",
+        ["perl", "-MGearman::Client", "-e", "print $Gearman::Client::VERSION->normal"],
+    ),
+    "php": ("2.1.0 1.1.20", ["php", "-r", "echo phpversion('gearman'), ' ', gearman_version();"]),
+}
+"""What the machine brings may be another version than the one that was heard."""
+PRE_SLEEP = b"\0REQ" + struct.pack(">II", 4, 0)
+
+
+@differs("its handles and its answers to exceptions are its own")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_said_is_what_was_said(shared: Stage, kind: str) -> None:
+    _need_version(kind)
+    acts = [_client_act(shared, kind)]
+    acts.append(_worker_act(shared, kind, "progress" if KINDS[kind].tells else "reverse"))
+    acts.append(_worker_act(shared, kind, "raise" if KINDS[kind].raises else "fail"))
+    found, path = text(HEADINGS[kind], acts), FOLDER / f"{kind}.txt"
+    if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
+        path.write_text(found, encoding="utf-8")
+    kept = path.read_text(encoding="utf-8") if path.exists() else ""
+    if found != kept:
+        changes = difflib.unified_diff(
+            kept.splitlines(), found.splitlines(), "as kept", "as heard now", lineterm=""
+        )
+        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)
+
+
+def _need_version(kind: str) -> None:
+    need(kind)
+    if kind in VERSIONS:
+        wanted, argv = VERSIONS[kind]
+        known = shutil.which(argv[0]) is not None
+        found = subprocess.run(argv, capture_output=True, text=True).stdout if known else ""
+        if not found.startswith(wanted):
+            pytest.skip(f"recorded with {kind} {wanted}; here is {found}")
+
+
+def _client_act(stage: Stage, kind: str) -> Act:
+    act = Act("A client: a job that is done, one that is not, one in the background")
+    stage.shared_worker("gear")
+    with Proxy(stage.port) as proxy:
+        client = stage.client(kind, port=proxy.port)
+        assert client.do("gear.reverse", b"abc").result == b"cba"
+        assert client.do("gear.raise", b"abc").outcome != "complete"
+        handle = client.background("nobody", b"later", "given", priority="low")
+        if KINDS[kind].asks_status:
+            assert isinstance(client, LibraryClient)
+            assert client.status(handle) == [1, 0, 0, 0]
+        eventually(lambda: proxy.said(SERVER).count(b"\0RES") >= 5, "all answers")
+        if isinstance(client, LibraryClient):
+            client.program.close()
+    act.note(proxy)
+    return act
+
+
+def _worker_act(stage: Stage, kind: str, does: str) -> Act:
+    act = Act(f"A worker, and a job: {does}")
+    function = f"told.{does}"
+    with Proxy(stage.port) as proxy:
+        worker = stage.worker(kind, {function: does}, port=proxy.port)
+        eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 1, "its sleep")
+        stage.shared_client("gear").do(function, b"abc", unique="given")
+        eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 2, "its next sleep")
+        worker.close()
+    act.note(proxy)
+    return act
+
+
+def test_every_kind_has_its_file() -> None:
+    names = {path.stem for path in FOLDER.glob("*.txt")}
+    assert names == set(KINDS)
+    for path in FOLDER.glob("*.txt"):
+        assert not re.search(r"H:\w", path.read_text(encoding="utf-8")), "a handle in it"
