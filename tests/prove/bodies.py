@@ -15,6 +15,7 @@ from random import Random
 from tests.prove.events import digest
 
 ODD_EVERY = 50
+_AS_TEXT = b"base64:"
 _NAME = re.compile(rb"[a-z]+-[a-z0-9]+-[0-9]{7}")
 
 # What a careless server would change: digits, keys, escapes, emptiness.
@@ -62,6 +63,11 @@ def undone(args: list[object]) -> bytes:
         case [{"base64": str(text)}]:
             return b64decode(text)
     return as_json(args)
+
+
+def plain(text: bytes) -> bytes:
+    """The bytes that a producer gave, from the text that a worker was shown who takes only text."""
+    return b64decode(text[len(_AS_TEXT) :]) if text.startswith(_AS_TEXT) else text
 
 
 def told(data: bytes) -> tuple[str, str]:

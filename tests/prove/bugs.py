@@ -44,19 +44,29 @@ def no_fence() -> None:
     swap(_CONVERSATION, "expired_of", lambda _: not_leased)
 
 
-def no_fence_gearman() -> None:
+def _sharing(path: str, name: str) -> None:
     """What one connection was given, every connection may speak of."""
     everybodys: dict[bytes, Any] = {}
 
     def sharing(init: Function) -> Function:
         @wraps(init)
-        def begin(self: Any, *arguments: Any) -> None:
-            init(self, *arguments)
-            self.held = everybodys
+        def begin(self: Any, *arguments: Any, **options: Any) -> None:
+            init(self, *arguments, **options)
+            setattr(self, name, everybodys)
 
         return begin
 
-    swap("franca.protocols.gearman.conversation:GearmanConversation", "__init__", sharing)
+    swap(path, "__init__", sharing)
+
+
+def no_fence_gearman() -> None:
+    """Whoever knows a handle speaks for the job."""
+    _sharing("franca.protocols.gearman.conversation:GearmanConversation", "held")
+
+
+def no_fence_periodic() -> None:
+    """Whoever knows a function and a name speaks for the job."""
+    _sharing("franca.protocols.periodic.working:Working", "_held")
 
 
 def no_requeue() -> None:
@@ -146,6 +156,7 @@ def no_slicing() -> None:
 MUTANTS: dict[str, Patch] = {
     "no-fence": no_fence,
     "no-fence-gearman": no_fence_gearman,
+    "no-fence-periodic": no_fence_periodic,
     "no-requeue": no_requeue,
     "wall-clock-lease": wall_clock_lease,
     "no-line-limit": no_line_limit,

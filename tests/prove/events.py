@@ -95,9 +95,9 @@ HABITS: dict[str, Habits] = {
     "faktory": Habits(grace=60.0, expiry_fails=True),
     # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
     "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
-    "periodic": BOUND,
+    "periodic": Habits(grace=0.0, expiry_fails=True),
     # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
-    "periodic-doc": Habits(grace=0.0, ack_lasts=False),
+    "periodic-doc": Habits(grace=0.0, ack_lasts=False, expiry_fails=True),
     "memodb": BOUND,
     "eventmq": BOUND,
     # A harness inside the process, which sees what the broker itself answered.

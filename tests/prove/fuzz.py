@@ -177,9 +177,14 @@ def run(options: Options) -> bool:
     tally = Tally()
     signal.signal(signal.SIGALRM, _alarm)
     names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
+    if options.mutant:
+        # A bug is named after its protocol: all the time there is goes to that one.
+        seconds *= len(names)
+        names = [name for name in names if options.mutant.startswith(name)]
+    enough = 1 if options.mutant else _ENOUGH
     with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
         for protocol in names:
-            _hunt(protocol, Random(options.seed), time.monotonic() + seconds, tally)
+            _hunt(protocol, Random(options.seed), time.monotonic() + seconds, tally, enough)
     protocols = ",".join(f"{name}:{count}" for name, count in tally.execs.items())
     print(
         f"T16 {NAME}: parsers={len(names)} execs={sum(tally.execs.values())} crashes={tally.crashes}"
@@ -192,14 +197,14 @@ def run(options: Options) -> bool:
     return tally.ok and all(tally.execs.values())
 
 
-def _hunt(protocol: str, rng: Random, until: float, tally: Tally) -> None:
+def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
     seeds = of(protocol)
     corpus = list(seeds.EXCHANGES)
     shapes: set[tuple[bytes, ...]] = set()
     count = 0
     for exchange in corpus[:]:
         _try(protocol, seeds, exchange, rng, tally)
-    while time.monotonic() < until and len(tally.finds) < _ENOUGH:
+    while time.monotonic() < until and len(tally.finds) < enough:
         exchange = spoiled(rng.choice(corpus), corpus, rng)
         shape = _try(protocol, seeds, exchange, rng, tally)
         count += 1

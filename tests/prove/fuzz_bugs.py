@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from franca.core.events import Granted
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.gearman import workers as gearman_workers
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.periodic.working import Working
 from tests.sim.planting import Mutants
 
 PLANTED = Mutants()
@@ -34,3 +36,14 @@ def gearman_forgets_half_a_header(receive: Any) -> Any:
         return left
 
     return forget
+
+
+@PLANTED.of(Working, "say_granted")
+def periodic_gives_back_what_it_has_no_more(say_granted: Any) -> Any:
+    def give_back(self: Working, event: Granted, now: int) -> None:
+        if self.link.closing:
+            self.broker.give_back(event.job, self.session.holder, now)
+        else:
+            say_granted(self, event, now)
+
+    return give_back

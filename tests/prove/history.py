@@ -329,6 +329,8 @@ class _Judge:
             return
         if self._taken_away(story) or self._given_up(story):
             return
+        if any(result.out == "ok" for result in story.results):
+            return  # who waited for it heard its end, whatever it was
         if any(push.at is not None and push.at > self.index.horizon for push in accepted):
             return
         if all(push.volatile and self._abandoned(push) for push in accepted):

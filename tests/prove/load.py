@@ -127,6 +127,7 @@ class Actor(ABC, Generic[C]):
     """A thread with a name, one connection at a time, and a diary."""
 
     protocol: str
+    habits = ""  # those that a history must know, where they are not its protocol's
     worker = ""  # the name under which it holds jobs, where they outlive the connection
 
     def __init__(self, load: Load, name: str, rng: Random) -> None:
@@ -154,7 +155,8 @@ class Actor(ABC, Generic[C]):
     def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
         """Something is about to be said; it is written down when `end` is told what came of it."""
         now = time.monotonic()
-        event = Event(op, self.protocol, self.conn, jid, now, now, worker=self.worker, **fields)
+        known_as = self.habits or self.protocol
+        event = Event(op, known_as, self.conn, jid, now, now, worker=self.worker, **fields)
         self._under_way[id(event)] = event
         if self.begun is not None:
             self.begun(event)
@@ -167,6 +169,7 @@ class Actor(ABC, Generic[C]):
         self.events.append(event)
 
     def _broken(self) -> None:
+        """What is still under way will never be answered."""
         now = time.monotonic()
         under_way, self._under_way = self._under_way, {}
         for event in under_way.values():
@@ -197,10 +200,8 @@ class Actor(ABC, Generic[C]):
             try:
                 while self.step(client):
                     last_open = time.monotonic()
-            except BROKEN:
-                self._broken()
-                raise
             finally:
+                self._broken()
                 now = time.monotonic()
                 self.events.append(Event("close", self.protocol, self.conn, t0=last_open, t1=now))
                 self._lives += 1

@@ -25,6 +25,7 @@ class Script:
     """The words that are said about one job, at each stage of its life."""
 
     name: str
+    only: str = ""  # the one variant it is for, if not for all
     held: tuple[Word, ...] = ()  # A has it
     expired: tuple[Word, ...] = ()  # A's lease is over
     ready: tuple[Word, ...] = ()  # ... and anybody may take it

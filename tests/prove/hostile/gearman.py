@@ -6,15 +6,10 @@ that is hung up on may be told why.
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from random import Random
-from types import TracebackType
-from typing import Self
 
 from tests.prove.hostile import (
     ANSWERED,
@@ -22,19 +17,16 @@ from tests.prove.hostile import (
     EITHER,
     FRAME_BYTES,
     REFUSED,
-    SILENT_S,
     Case,
     Heavy,
     Silence,
 )
+from tests.prove.hostile.raw import Raw, Silent, flood, without_end
 from tests.prove.hostile.strangers import foreign, web_pages
 from tests.support.gearman import Type, request, take_packet
 
 _TYPES = 43
 _AT_ONCE_S = 1.0
-_PATIENCE_S = 60.0
-_ENDLESS_BYTES = 32 << 20
-_CHUNK = 1 << 20
 _FUNCTIONS = 10_000
 _ECHO = b"hostile echo"
 _ECHOED = struct.pack(">4sII", b"\0RES", Type.ECHO_RES, len(_ECHO)) + _ECHO
@@ -197,48 +189,16 @@ def _garbage(rng: Random) -> Iterator[Case]:
 # -- one case ----------------------------------------------------------------------------------
 
 
-class _Raw:
-    """A connection of which all bytes are kept."""
-
-    def __init__(self, port: int, timeout: float) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        self.heard = bytearray()
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def read(self) -> None:
-        data = self._socket.recv(1 << 16)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        self.heard += data
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
 def play(port: int, case: Case) -> str:
     """Send the case and an echo behind it, and look at all that comes back."""
-    with _Raw(port, 10.0) as peer:
+    with Raw(port, 10.0) as peer:
         began = time.monotonic()
         closed = False
         try:
             peer.send(case.data)
             if case.known:
                 peer.send(request(Type.ECHO_REQ, _ECHO))
-            while not peer.heard.endswith(_ECHOED):
-                peer.read()
+            peer.read_until(_ECHOED)
         except TimeoutError:
             return f"no echo, only {bytes(peer.heard[:60])!r}"
         except ConnectionError:
@@ -283,33 +243,14 @@ def _answers(heard: bytearray) -> Iterator[bytes]:
 # -- silence -----------------------------------------------------------------------------------
 
 
-class _Silent:
-    def __init__(self, port: int, name: str, begun: bytes) -> None:
-        self.name = name
-        self._peer = _Raw(port, SILENT_S + 4.0)
-        self._peer.send(begun)
-
-    def wrong(self) -> str:
-        with self._peer as peer:
-            try:
-                while True:
-                    peer.read()
-            except TimeoutError:
-                return "not hung up on"
-            except ConnectionError:
-                return ""
-
-
 def silences(port: int) -> list[Silence]:
     """Half a packet and half a line. (Who says nothing at all may be a client that has no job yet.)"""
     return [
-        _Silent(port, "a NUL", b"\0"),
-        _Silent(port, "half a header", b"\0REQ\0\0\0"),
-        _Silent(
-            port, "half a packet", request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x" * 99)[:-1]
-        ),
-        _Silent(port, "half a word", b"stat"),
-        _Silent(port, "a packet and a half", request(Type.ECHO_REQ, b"x") + b"\0REQ"),
+        Silent(port, "a NUL", b"\0"),
+        Silent(port, "half a header", b"\0REQ\0\0\0"),
+        Silent(port, "half a packet", request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x" * 99)[:-1]),
+        Silent(port, "half a word", b"stat"),
+        Silent(port, "a packet and a half", request(Type.ECHO_REQ, b"x") + b"\0REQ"),
     ]
 
 
@@ -319,10 +260,10 @@ def silences(port: int) -> list[Silence]:
 def heavies(*, short: bool) -> Iterator[Heavy]:
     """Floods and the largest packets; in a short run the most telling."""
     many = b"".join(request(Type.CAN_DO, b"hostile-%d" % n) for n in range(_FUNCTIONS))
-    yield Heavy("10,000 functions and their jobs asked for", many + request(Type.GRAB_JOB) * 5_000)
-    yield Heavy("10,000 functions and a list of them, a hundred times", many + b"status\n" * 100)
-    yield Heavy("handles that the store must be asked for", _get_status(20_000))
-    yield Heavy("50,000 jobs", request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x"), 50_000)
+    yield Heavy("10,000 functions and their jobs asked for", many + request(Type.GRAB_JOB) * 1_000)
+    yield Heavy("10,000 functions and a list of them, fifty times", many + b"status\n" * 50)
+    yield Heavy("handles that the store must be asked for", _get_status(5_000))
+    yield Heavy("20,000 jobs", request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x"), 20_000)
     yield Heavy("a packet too large", _declared(FRAME_BYTES + 1) + b"x" * FRAME_BYTES, closes=True)
     if short:
         return
@@ -333,7 +274,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
     )
     yield Heavy("200,000 echoes", request(Type.ECHO_REQ), 200_000)
     yield Heavy("100,000 naps", request(Type.PRE_SLEEP), 100_000)
-    yield Heavy("10,000 functions and naps", many + request(Type.PRE_SLEEP) * 5_000)
+    yield Heavy("10,000 functions and naps", many + request(Type.PRE_SLEEP) * 1_000)
     yield Heavy("10,000 functions come and go", (many + request(Type.RESET_ABILITIES)), 5)
     yield Heavy("50,000 reports of nothing", request(Type.WORK_FAIL, b"H:no:1"), 50_000)
     yield Heavy(
@@ -355,35 +296,12 @@ def _get_status(count: int) -> bytes:
 
 
 def play_heavy(port: int, heavy: Heavy) -> str:
-    """Send it, and an echo at its end; read what comes all the while."""
-    with _Raw(port, _PATIENCE_S) as peer:
-        ended = threading.Event()
-        reader = threading.Thread(target=_read_on, args=(peer, ended), daemon=True)
-        reader.start()
-        with suppress(ConnectionError):
-            for start in range(0, heavy.times, 1_000):
-                peer.send(heavy.message * min(1_000, heavy.times - start))
-            peer.send(request(Type.ECHO_REQ, _ECHO))
-        reader.join()
-        if heavy.closes:
-            return "not hung up on" if ended.is_set() else ""
-        return "" if ended.is_set() else f"no echo, only {bytes(peer.heard[-60:])!r}"
+    """Send it, and an echo at its end."""
+    with Raw(port) as peer:
+        return flood(peer, heavy, request(Type.ECHO_REQ, _ECHO), _ECHOED)
 
 
-def _read_on(peer: _Raw, ended: threading.Event) -> None:
-    with suppress(OSError):
-        while not peer.heard.endswith(_ECHOED):
-            peer.read()
-            del peer.heard[: -len(_ECHOED)]
-        ended.set()
-
-
-def endless(port: int, *, known: bool) -> _Raw:
+def endless(port: int, *, known: bool) -> Raw:
     """A line, or a packet of the greatest size and then a line, that does not end."""
-    peer = _Raw(port, _PATIENCE_S)
-    with suppress(ConnectionError):
-        if known:
-            peer.send(struct.pack(">4sII", b"\0REQ", Type.WORK_DATA, FRAME_BYTES - 100))
-        for _ in range(_ENDLESS_BYTES // _CHUNK):
-            peer.send(b"x" * _CHUNK)
-    return peer
+    head = struct.pack(">4sII", b"\0REQ", Type.WORK_DATA, FRAME_BYTES - 100)
+    return without_end(port, [head] if known else [])

@@ -186,7 +186,7 @@ class Consumer(Speaker):
             return "no"
         event.jid, event.body = bodies.told(bodies.undone(work["args"]))
         event.reserve = float(work["reserve_for"])
-        if event.jid == work["jid"]:
+        if event.jid.startswith("faktory-"):
             failure = work.get("failure")
             event.attempt = failure["retry_count"] + 1 if failure else 0
             if {"custom": work.get("custom")} != {"custom": _custom(event.jid).get("custom")}:

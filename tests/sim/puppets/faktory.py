@@ -193,7 +193,7 @@ class Worker(Speaker):
         event.jid, event.queue = job["args"][0], job["queue"]
         event.reserve = float(job["reserve_for"])
         event.body = digest(msgspec.json.encode(job["args"]))
-        self._lasts = event.jid == self._jid
+        self._lasts = event.jid.startswith("f-")
         if self._lasts:
             event.attempt = job["failure"]["retry_count"] + 1 if "failure" in job else 0
         self._report = (self.world.now + self._plan(), self._word(), event.jid)
@@ -323,10 +323,10 @@ def populate(world: World, *, exact_times: bool) -> None:
     """Some of each."""
     rng = world.rng
     producers = [
-        Producer(world, f"prod{n}", exact_times=exact_times) for n in range(rng.randrange(1, 4))
+        Producer(world, f"f-prod{n}", exact_times=exact_times) for n in range(rng.randrange(1, 4))
     ]
     workers = [
-        Worker(world, f"work{n}", f"wid-{n}" if rng.random() < 0.85 else "")
+        Worker(world, f"f-work{n}", f"wid-{n}" if rng.random() < 0.85 else "")
         for n in range(rng.randrange(2, 6))
     ]
     world.puppets += [*producers, *workers, Operator(world, "operator", producers)]
