@@ -72,11 +72,10 @@ def run_all(*, short: bool, seed: int | None) -> int:
         (name, mutant) for name in registry.MODULES for mutant in ("", *registry.load(name).MUTANTS)
     ]
     timed = [run for run in runs if run[0] in registry.TIMED]
-    outcomes: list[Outcome] = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         untimed = [run for run in runs if run[0] not in registry.TIMED]
-        for outcome in pool.map(lambda run: _run_apart(*run, short=short, seed=seed), untimed):
-            outcomes.append(_told(outcome))
+        running = pool.map(lambda run: _run_apart(*run, short=short, seed=seed), untimed)
+        outcomes = [_told(outcome) for outcome in running]
     for name, mutant in timed:
         outcome = _run_apart(name, mutant, short=short, seed=seed)
         if not outcome.good:
