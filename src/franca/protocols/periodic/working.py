@@ -250,7 +250,7 @@ class Working(Asking):
                     return
                 result = b""
             self.broker.finish(job, run.holder, result, now)
-        elif self.broker.jobs.get(job.id) is job and job.attempts == run.attempt:
+        elif job.attempts == run.attempt:
             # Its time ran out, but nobody was given it since: the work counts.
             try:
                 self.broker.finish_late(job, run.holder, result, now)
