@@ -282,7 +282,14 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
             job.state in (State.READY, State.WAITING)
             and job.attempts
             and job.holder.startswith(HOLDERS)
+            and not _has_failed(job)
         ):
             bare = result if job.origin == ORIGIN else as_stranger_knows_it(result)
             broker.finish_late(job, job.holder, bare, now)
             return
+
+
+def _has_failed(job: Job) -> bool:
+    """Whether its last run ended with a word, and not without one."""
+    last = job.story[-1] if job.story else None
+    return last is not None and last.how == "failed" and last.started_at == job.started_at
