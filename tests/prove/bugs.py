@@ -69,6 +69,31 @@ def no_fence_periodic() -> None:
     _sharing("franca.protocols.periodic.working:Working", "_held")
 
 
+def no_fence_eventmq() -> None:
+    """Whoever names a message speaks for the job."""
+
+    def anybodys(self: Any, msgid: bytes) -> Any:
+        jobs = self._broker.named(msgid.decode("utf-8", "replace"))
+        return next((job for job in jobs if job.state.name == "LEASED"), None)
+
+    swap("franca.protocols.eventmq.hands:Hands", "_held", lambda _: anybodys)
+
+
+def no_fence_memodb() -> None:
+    """A worker's job is its own whoever has it now."""
+
+    def forcing(finish: Function) -> Function:
+        def force(self: Any, worker: Any, result: bytes, now: int) -> Any:
+            if worker.job is not None:
+                worker.job.holder = worker.session.holder
+            return finish(self, worker, result, now)
+
+        return force
+
+    swap("franca.protocols.memodb.crew:Crew", "on_lease_lost", lambda _: _doing_nothing)
+    swap("franca.protocols.memodb.crew:Crew", "_finish", forcing)
+
+
 def no_requeue() -> None:
     """A worker that is gone keeps what it had."""
 
@@ -157,6 +182,8 @@ MUTANTS: dict[str, Patch] = {
     "no-fence": no_fence,
     "no-fence-gearman": no_fence_gearman,
     "no-fence-periodic": no_fence_periodic,
+    "no-fence-eventmq": no_fence_eventmq,
+    "no-fence-memodb": no_fence_memodb,
     "no-requeue": no_requeue,
     "wall-clock-lease": wall_clock_lease,
     "no-line-limit": no_line_limit,

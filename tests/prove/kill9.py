@@ -39,7 +39,8 @@ def run(options: Options) -> bool:
         env = {"FRANCA_LIMITS__LEASE_MS": str(reserve * 1_000)}
         data = Path(scratch) / "data"
         server = Server(data, argv_prefix=prefix, env=env, speaks=PROTOCOLS)
-        plan = Plan(server.ports, options.seed, reserve=reserve)
+        # A short backlog: who waits for a result stands behind all of it.
+        plan = Plan(server.ports, options.seed, reserve=reserve, backlog_max=300)
         load = Load(plan)
         with server:
             load.start()

@@ -25,8 +25,7 @@ from tests.prove import shim, trace
 from tests.prove.aftermath import crash_states, fates, judge_states
 from tests.prove.crash import Disk
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
-from tests.prove.talks import Dialogue, of
+from tests.prove.talks import PROTOCOLS, Dialogue, of
 from tests.support.server import Server
 
 NAME = "powerloss"

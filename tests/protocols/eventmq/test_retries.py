@@ -34,6 +34,16 @@ def test_a_failed_job_is_run_again_as_often_as_its_retry_count_says() -> None:
     assert world.job().state is State.DEAD
 
 
+def test_a_job_that_its_worker_said_had_failed_is_not_done_by_its_next_word() -> None:
+    world, worker, _ = served("retry-count:5")
+    given = worker.take()
+    worker.done(given, BOOM, ready=False)
+    worker.done(given, ready=False)
+    assert world.job().state is State.WAITING
+    world.pass_time(1_100, worker)
+    assert worker.take().msgid == given.msgid
+
+
 def test_without_a_retry_count_the_first_failure_is_the_last() -> None:
     world, worker, _ = served()
     worker.done(worker.take(), BOOM)

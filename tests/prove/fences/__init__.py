@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -70,7 +71,7 @@ class Cast(Protocol):
     LASTING: bool
     """Whether a lease outlives the server."""
 
-    def submit(self, port: int, queue: str) -> str:
+    def submit(self, ports: Mapping[str, int], queue: str) -> str:
         """A job for this queue alone; the name by which the server knows it."""
 
     def worker(self, port: int, who: str, variant: str) -> Worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
@@ -66,8 +67,8 @@ class Worker(Party):
         return self._client.call(line)
 
 
-def submit(port: int, queue: str) -> str:
-    with Faktory(port) as producer:
+def submit(ports: Mapping[str, int], queue: str) -> str:
+    with Faktory(ports["faktory"]) as producer:
         producer.hello().push(job(queue, queue=queue, reserve_for=LEASE_S))
     return queue
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
@@ -70,8 +71,8 @@ class Worker(Party):
         return self._client
 
 
-def submit(port: int, queue: str) -> str:
-    with Gearman(port) as client:
+def submit(ports: Mapping[str, int], queue: str) -> str:
+    with Gearman(ports["gearman"]) as client:
         return client.submit(queue, b"work").decode()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
@@ -82,8 +83,8 @@ class Worker(Party):
         return self._client
 
 
-def submit(port: int, queue: str) -> str:
-    with Periodic(port) as client:
+def submit(ports: Mapping[str, int], queue: str) -> str:
+    with Periodic(ports["periodic"]) as client:
         client.submit(queue, queue, b"work", timeout=LEASE_S)
     return queue
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     from tests.prove.load import Actor, Load
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic")
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 
 
 class Peers(Protocol):

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
 
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "eventmq")
+"""Those in which anything is kept on a disk: a MemoDB job lives as long as its client waits."""
 QUEUE = "q"
 
 

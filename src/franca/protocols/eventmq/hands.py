@@ -278,7 +278,18 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
     if result in TIMED_OUT or failure_in(result, 0) is not None:
         return
     for job in named(broker, msgid):
-        if job.state in (State.READY, State.WAITING) and job.holder.startswith(HOLDERS):
+        if (
+            job.state in (State.READY, State.WAITING)
+            and job.attempts
+            and job.holder.startswith(HOLDERS)
+            and not _has_failed(job)
+        ):
             bare = result if job.origin == ORIGIN else as_stranger_knows_it(result)
             broker.finish_late(job, job.holder, bare, now)
             return
+
+
+def _has_failed(job: Job) -> bool:
+    """Whether its last run ended with a word, and not without one."""
+    last = job.story[-1] if job.story else None
+    return last is not None and last.how == "failed" and last.started_at == job.started_at
