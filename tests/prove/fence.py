@@ -176,7 +176,7 @@ def run(options: Options) -> bool:
     began = time.monotonic()
     tally = Tally()
     protocols = PROTOCOLS
-    scenes = (("alive", False), ("killed", True))
+    scenes: tuple[tuple[str, bool], ...] = (("alive", False), ("killed", True))
     if options.mutant:
         # One protocol's fence is gone: the others have nothing to show, nor has another scene.
         protocols = tuple(p for p in PROTOCOLS if options.mutant.endswith(p)) or PROTOCOLS[:1]
