@@ -21,9 +21,9 @@ help: ## list these words
 run: $(VENV)/installed ## start a server (ARGS="--data DIR ..." as for 'franca serve')
 	@exec $(BIN)/franca serve --log-format console $(ARGS)
 
-test: $(VENV)/developing ## run the tests, on two cores
+test: $(VENV)/developing ## run the tests, several at a time: many of them wait for others
 	@command -v npm >/dev/null || echo "npm is not here: the Node clients will not be tested"
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 4 $(ARGS)
 
 check: $(VENV)/developing ## format, lint, strict types and tidiness, within half a minute
 	$(BIN)/ruff format --check .

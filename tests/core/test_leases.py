@@ -264,3 +264,19 @@ def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run() -> None:
     assert bench.ends(client) == [State.CANCELLED]
     bench.write()
     assert not bench.disk.rows
+
+
+def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing() -> None:
+    bench = Bench(**SMALL)
+    worker = bench.worker()
+    bench.submit(lease_ms=1_000)
+    stale = bench.take(worker)
+    bench.submit_many(9)
+    bench.broker.tick(T + 3_000)
+    while stale.id in bench.broker.jobs:
+        bench.submit(priority=-1)
+        bench.write(T + 3_000)
+    with pytest.raises(NotHeld):
+        bench.broker.finish_late(stale, worker.holder, b"", T + 3_000)
+    bench.write(T + 3_000)
+    assert stale.id in ids(bench.take_all(now=T + 3_000))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import subprocess
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,16 +64,24 @@ class Outcome:
 
 
 def run_all(*, short: bool, seed: int | None) -> int:
-    """Run every proof, each in a process of its own, and after it every mutant it must catch."""
-    outcomes: list[Outcome] = []
-    for name in registry.MODULES:
-        for mutant in ("", *registry.load(name).MUTANTS):
+    """Run every proof and every mutant it must catch, each in a process of its own.
+
+    Those that measure time come last, one by one; the others share the processors.
+    """
+    runs = [
+        (name, mutant) for name in registry.MODULES for mutant in ("", *registry.load(name).MUTANTS)
+    ]
+    timed = [run for run in runs if run[0] in registry.TIMED]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        untimed = [run for run in runs if run[0] not in registry.TIMED]
+        running = pool.map(lambda run: _run_apart(*run, short=short, seed=seed), untimed)
+        outcomes = [_told(outcome) for outcome in running]
+    for name, mutant in timed:
+        outcome = _run_apart(name, mutant, short=short, seed=seed)
+        if not outcome.good:
+            print(f"{name}: once more, because it measures time")
             outcome = _run_apart(name, mutant, short=short, seed=seed)
-            if not outcome.good and name in registry.TIMED:
-                print(f"{name}: once more, because it measures time")
-                outcome = _run_apart(name, mutant, short=short, seed=seed)
-            outcomes.append(outcome)
-            print(f"{outcome.verdict:>10}  {outcome.summary}", flush=True)
+        outcomes.append(_told(outcome))
     print()
     print(f"{'proof':<20}{'mutant':<20}{'verdict':<12}{'seconds':>8}")
     for outcome in outcomes:
@@ -82,6 +92,11 @@ def run_all(*, short: bool, seed: int | None) -> int:
     good = sum(outcome.good for outcome in outcomes)
     print(f"{good} of {len(outcomes)} as they should be")
     return HELD if good == len(outcomes) else BROKEN
+
+
+def _told(outcome: Outcome) -> Outcome:
+    print(f"{outcome.verdict:>10}  {outcome.summary}", flush=True)
+    return outcome
 
 
 def _run_apart(name: str, mutant: str, *, short: bool, seed: int | None) -> Outcome:

@@ -27,10 +27,9 @@ from franca.core.model import Millis
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from tests.prove.fuzz_bugs import PLANTED
-from tests.prove.fuzzing import Exchange, Seeds, of
+from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of
 from tests.prove.fuzzing.spoil import spoiled
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
 from tests.sim import checks, puppets
 from tests.sim.disk import Disk, settle
 from tests.sim.world import START

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.prove import hostile
-from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
+from tests.prove.hostile import FRAME_BYTES, PROTOCOLS, SILENT_S, Heavy
 from tests.prove.looking import Memory
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
 from tests.support.server import Server

@@ -20,7 +20,6 @@ from franca.protocols.memodb.clients import Clients
 from franca.protocols.memodb.crew import Crew
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.workers import Worker
-from franca.protocols.periodic import working
 from franca.protocols.periodic.asking import Asking
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
@@ -272,15 +271,6 @@ def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
             self._end(heir, State.CANCELLED, b"", Failure(), now)
 
     return forget
-
-
-@MUTANTS.of(working, "_goes_on")
-def a_word_about_a_run_that_is_over_counts(goes_on: Any) -> Any:
-    def believe(run: working.Run) -> bool:
-        run.holder = run.job.holder
-        return run.job.state is State.LEASED
-
-    return believe
 
 
 def caught_by(name: str) -> int | None:

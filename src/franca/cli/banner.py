@@ -19,12 +19,13 @@ def banner(settings: Settings, addresses: Sequence[tuple[str, str]]) -> str:
     """Version, data, each listener as it really is with a line for its clients, a first job."""
     memory = settings.store == "memory:"
     kept = "in memory: nothing survives a restart" if memory else "SQLite, synced before answers"
-    lines = [f"Franca {__version__}", f"  data     {settings.data} ({kept})"]
+    width = max([8, *(len(protocol) for protocol, _address in addresses)])
+    lines = [f"Franca {__version__}", f"  {'data':<{width}} {settings.data} ({kept})"]
     for protocol, address in addresses:
-        lines.append(f"  {protocol:<8} {address}")
+        lines.append(f"  {protocol:<{width}} {address}")
         hint = client_line(protocol, read_address(address), settings)
         if hint:
-            lines.append(f"           {hint}")
+            lines.append(f"  {'':<{width}} {hint}")
     if settings.insecure_bind:
         exposed = ", ".join(f"{protocol} {address}" for protocol, address in open_binds(settings))
         lines += [f"  WARNING  open to other machines without a password: {exposed}"] * bool(

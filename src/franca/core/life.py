@@ -96,8 +96,12 @@ class Life(Lines):
         self._end(job, DONE, result, NO_FAILURE, now)
 
     def finish_late(self, job: Job, holder: str, result: bytes, now: Millis) -> None:
-        """Settle a job whose lease is over, while nobody else has been given it since."""
-        if job.holder != holder or job.state not in (READY, WAITING):
+        """Settle a job whose lease is over, while nobody else has been given it since.
+
+        Not one that has left memory meanwhile: what is known of it here may be long untrue.
+        """
+        is_here = self.jobs.get(job.id) is job
+        if not is_here or job.holder != holder or job.state not in (READY, WAITING):
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
         self._take_out(job, now)
         self._end(job, DONE, result, NO_FAILURE, now)

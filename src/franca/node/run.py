@@ -29,7 +29,7 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 from franca.node import log
 from franca.node.clock import SystemClock
-from franca.node.config import ConfigError, Settings, check_binds, open_binds
+from franca.node.config import ConfigError, Settings, check_binds, flag_of, open_binds
 from franca.node.datadir import DataDir
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
@@ -244,8 +244,10 @@ class Server:
                 )
                 shown = _shown(address, server)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise OSError(f"cannot listen for {name} on {address}: {reason}") from error
+            flag = flag_of(name)
+            text = f"cannot listen for {name} on {address}: {error.strerror or error}"
+            remedy = f"{flag} ADDR listens elsewhere, {flag} off nowhere"
+            raise OSError(f"{text} ({remedy})") from error
         self._servers.append(server)
         self._addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)

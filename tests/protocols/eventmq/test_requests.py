@@ -7,7 +7,7 @@ import json
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import Demand, NewJob, OnHangUp, Policy, State
+from franca.core.model import NewJob, Policy
 from franca.protocols.eventmq import zmtp
 from tests.protocols.eventmq.puppet import VERSION, Given, World, call
 
@@ -173,108 +173,6 @@ def test_an_empty_queue_name_is_default() -> None:
     assert world.worker(slots=1).take().queue == b""
 
 
-# -- results ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("result", "heard"),
-    [
-        ('{"value": "b"}', '{"value": "b"}'),
-        ("bytes of any kind", "bytes of any kind"),
-        ('{"value": "an exception\'s text"}', '{"value": "an exception\'s text"}'),
-        ('{"value": null}', "true"),
-        ("", "true"),
-        ("null", "true"),
-    ],
-)
-def test_who_asks_for_a_reply_hears_of_the_hand_over_and_then_the_result(
-    result: str, heard: str
-) -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
-    msgid = client.request(call(), headers="reply-requested").decode()
-    assert client.words() == [("REPLY", msgid)]
-    worker.done(worker.take(), result)
-    assert client.words() == [("REPLY", heard, msgid)]
-
-
-def test_who_does_not_ask_hears_no_result() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
-    client.request(call())
-    client.heard()
-    worker.done(worker.take())
-    assert client.words() == []
-
-
-def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it() -> None:
-    world = World()
-    worker, client = world.worker(slots=2), world.peer(b"REQ")
-    msgid = client.request(call(), headers="reply-requested").decode()
-    assert client.words() == []
-    worker.done(worker.take())
-    assert client.words() == [("REPLY", '{"value": 1}', msgid)]
-    msgid = client.request(call()).decode()
-    assert client.words() == [("REPLY", msgid)]
-
-
-def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
-    msgid = client.request(call(), headers="reply-requested").decode()
-    client.heard()
-    worker.done(worker.take(), '{"error": "boom"}')
-    assert client.words() == [("REPLY", '{"error":"boom"}', msgid)]
-    assert world.job().state is State.DEAD
-
-
-def test_a_result_of_another_protocols_worker_is_a_value() -> None:
-    world = World()
-    client = world.peer()
-    for result, heard in ((b"", "true"), (b"text", '{"value":"text"}'), (b"\xff", "base64")):
-        client.request(call(), headers="reply-requested", msgid=b"id")
-        job = world.job()
-        session = world.broker.open_session("other", OnHangUp.KEEP, None)
-        world.broker.demand(Demand(session, ("default",)), world.now)
-        world.broker.finish(job, "other", result, world.now)
-        world.engine.deliver(world.now)
-        world.run()
-        said = client.replies()[-1]
-        assert heard in said[0]
-
-
-def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() -> None:
-    """A job that is watched cannot leave memory, so it is not watched before it is run."""
-    world = World(limits=Limits(window_jobs=4, supply_jobs=2))
-    client, waiter = world.peer(), world.peer()
-    for number in range(20):
-        peer, headers = (waiter, "reply-requested") if number % 5 == 4 else (client, "")
-        peer.request(b"%d" % number, headers=headers)
-    worker = world.worker()
-    order = []
-    for _ in range(20):
-        worker.say("READY")
-        given = worker.take()
-        order.append(int(given.body))
-        worker.done(given, ready=False)
-    assert order == list(range(20))
-    assert len(waiter.replies()) == 8
-
-
-def test_a_request_that_is_cancelled_before_anybody_ran_it_is_an_error_to_who_waits() -> None:
-    world = World()
-    waiter, other = world.peer(), world.peer()
-    waiter.request(headers="reply-requested")
-    other.request()
-    for job in list(world.broker.jobs.values()):
-        world.broker.cancel(job, world.now)
-    world.engine.deliver(world.now)
-    world.run()
-    ((error, _),) = waiter.replies()
-    assert "cancelled" in error
-    assert other.replies() == []
-
-
 # -- envelopes --------------------------------------------------------------------------------------
 
 
@@ -398,42 +296,6 @@ def test_a_client_that_leaves_while_it_waits_for_room_leaves_nothing() -> None:
     world.broker.refusing_new = False
     world.pass_time(100)
     assert world.jobs() == []
-
-
-# -- peers that do not read -----------------------------------------------------------------------------
-
-
-def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> None:
-    world = World()
-    worker, client = world.worker(slots=3), world.peer()
-    assert client.link.conversation.drops
-    client.link.full = True
-    for body in ("1", "2", "3", "4"):
-        client.request(body)
-    assert len(worker.given()) == 3
-    assert client.words() == []
-    worker.say("READY")
-    assert client.words() == []
-    client.link.full = False
-    client.request("5")
-    worker.say("READY")
-    assert len(client.words()) == 1
-
-
-def test_results_pile_up_for_a_client_that_does_not_read_only_so_far() -> None:
-    world = World(limits=Limits(output_hard_bytes=1_000, output_soft_bytes=500))
-    worker, client = world.worker(slots=9), world.peer()
-    client.link.full = True
-    for _ in range(9):
-        client.request(call(), headers="reply-requested")
-        worker.done(worker.take(), b"x" * 50)
-    assert 0 < len(client.replies()) < 9
-    assert world.service.refused > 0
-
-
-def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:
-    worker = World().worker(slots=1)
-    assert not worker.link.conversation.drops
 
 
 # -- crossing -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import io
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.protocols.memodb import cbor
@@ -51,6 +51,7 @@ def test_every_message_is_written_as_it_was_seen(text: str) -> None:
     assert GOLDEN[text].hex() == text
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.text(max_size=300), st.binary(max_size=300))
 def test_what_is_written_is_what_others_call_canonical(number: int, text: str, raw: bytes) -> None:
     assert cbor.head(cbor.UINT, number) == cbor2.dumps(number, canonical=True)
@@ -107,6 +108,7 @@ def loosely(value: object, draw: st.DataObject) -> bytes:
     return head(major, len(raw)) + raw
 
 
+@settings(deadline=None)
 @given(headers, st.binary(max_size=20), st.data())
 def test_any_way_of_writing_a_header_is_read(
     values: list[object], payload: bytes, data: st.DataObject
@@ -209,6 +211,7 @@ def test_bytes_that_are_no_header_are_malformed(raw: bytes) -> None:
         read(raw)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_comes_it_is_a_header_or_malformed(raw: bytes) -> None:
     for data in (raw, b"\x84\x66memo01\x01\x40" + raw, b"\x85\x66memo01\x02" + raw):

@@ -32,6 +32,7 @@ def still_served(world: World) -> bool:
     return served
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.booleans())
 def test_random_bytes_after_the_handshake(data: bytes, unix: bool) -> None:
     world = World()
@@ -41,6 +42,7 @@ def test_random_bytes_after_the_handshake(data: bytes, unix: bool) -> None:
     assert still_served(world)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=20), st.integers(1, 9))
 def test_random_bodies_in_proper_frames(bodies: list[bytes], cut: int) -> None:
     world = World()
@@ -62,7 +64,7 @@ GOOD = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_messages_with_wrong_bytes(seed: int) -> None:
     chance = Random(seed)

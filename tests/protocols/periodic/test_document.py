@@ -254,3 +254,44 @@ def test_a_large_dump_comes_in_hundreds() -> None:
     assert (counts, eof.data) == ([100, 100, 50], b"EOF")
     jobs = [job["name"] for page in pages for job in json.loads(page.data)["jobs"]]
     assert jobs == [f"n{number:03}" for number in range(250)]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (b'{"jobs":[]}', []),
+        (b' { "jobs" : [ ] } ', []),
+        (b'{"jobs":[{"func":"f","name":"a"} , {"name":"b","func":"f"}]}', ["a", "b"]),
+        (b'{"jobs":[{"func":"f","name":"a]}","workload":"\\"}{\\\\"}]}', ["a]}"]),
+        (b'{"jobs":[{"func":"f","name":"a","workload":{"deep":[{}]}}]}', ["a"]),
+    ],
+)
+def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str]) -> None:
+    world = World()
+    client = world.client(DOC)
+    client.say(p.LOAD, text)
+    assert client.heard() == []
+    assert sorted(job.name for job in world.jobs()) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{}",
+        b'{"jobs":null}',
+        b'{"jobs":[{"func":"f","name":"a"}',
+        b'{"jobs":[{}]}',
+        b'{"jobs":[{"func":"f"',
+        b'{"jobs":["' + b"x" * 10_000,
+        b'{"jobs":[' + b"{" * 5_000,
+        b'{"jobs":[' + b"{}," * 200_000 + b"]}",
+        b'{"jobs":[{"a":[' + b'"",' * 5_000 + b"]}]}",
+    ],
+)
+def test_a_list_that_is_none_takes_nobody_elses_time(text: bytes) -> None:
+    world = World()
+    client = world.client(DOC)
+    client.word(p.PING)
+    client.say(p.LOAD, text)
+    assert client.word(p.PING) == p.PONG
+    assert len(world.jobs()) <= 1

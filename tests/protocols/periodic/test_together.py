@@ -5,7 +5,7 @@ from __future__ import annotations
 from franca.core.model import State
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import str8
+from tests.support.periodic import packed, str8
 
 # -- broadcast ----------------------------------------------------------------------------------------
 
@@ -121,6 +121,21 @@ def test_nothing_is_left_of_workers_that_are_gone() -> None:
     assert not world.service.casts
     world.client().submit("f", "n")
     assert world.jobs(State.READY)
+
+
+def test_runs_that_are_over_are_not_remembered_without_bound() -> None:
+    world = World()
+    one, two = broadcaster(world), broadcaster(world)
+    client = world.client()
+    for number in range(9_000):
+        client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
+        (job,) = one.assigned()
+        one.done(job)
+        for worker in (one, two):
+            worker.say(p.GRAB_JOB, msgid=b"slot")
+            worker.heard()
+    client.heard()
+    assert len(two.conversation._held) <= 4_097
 
 
 # -- locks --------------------------------------------------------------------------------------------

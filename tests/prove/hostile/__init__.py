@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, cast
 
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic")
+
 CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
 
 FRAME_BYTES = 8 << 20

@@ -118,9 +118,14 @@ class EventmqConversation(ZmtpConversation):
         self._envelopes.clear()
 
     def stop(self, now: Millis) -> None:
-        """The server stops: no more jobs for this peer, and a goodbye if it would understand it."""
+        """The server stops: no more jobs for this peer, and a goodbye.
+
+        Not to a REQ socket, which would take it for the answer that it waits for.
+        """
         if self.hands is not None:
             self.hands.stop()
+        elif self._is_client and self.peer_type != b"REQ" and not self.link.full:
+            self.link.write(self.voice.kbye())
 
     # -- for those built on it ------------------------------------------------------------------
 

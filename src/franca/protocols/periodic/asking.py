@@ -11,14 +11,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from franca.core.errors import TooMuch
+from franca.core.errors import Refused, TooMuch
 from franca.core.events import Finished, Progressed
 from franca.core.ledger import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.chores import Chore, Drop, Dump, Load
 from franca.protocols.periodic.jobs import KEY
-from franca.protocols.periodic.speech import Task
+from franca.protocols.periodic.speech import Task, Unreadable
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.words import (
     EOF,
@@ -96,7 +96,7 @@ class Asking(Talk):
         self._wait_for((new.queue, new.key), Wait(msgid, now + 1000 * seconds))
         try:
             self._run(new, now)
-        except BaseException:
+        except Refused:
             self._wait_no_more((new.queue, new.key), msgid)
             raise
         self.arm(now + 1000 * seconds)
@@ -237,7 +237,13 @@ class Asking(Talk):
     def on_load(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """LOAD: many jobs at once."""
         self.check_admin()
-        self._begin(Load(self, msgid, self.speech.read_tasks(args)), now)
+        try:
+            tasks = self.speech.read_tasks(args)
+        except Unreadable:
+            if self.speech.confirms_loads:
+                raise
+            return
+        self._begin(Load(self, msgid, tasks), now)
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""

@@ -6,6 +6,7 @@ that brings it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -79,15 +80,17 @@ class _Walk(Chore):
         else:
             self._end(now)
 
+    @abstractmethod
     def _query(self, after: int) -> JobQuery:
-        raise NotImplementedError
+        """The next page."""
 
+    @abstractmethod
     def _see(self, job: Job, now: Millis) -> bool:
         """Act on one job; False if that was the end of it all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self, now: Millis) -> None:
-        raise NotImplementedError
+        """All jobs were seen."""
 
 
 class Drop(_Walk):

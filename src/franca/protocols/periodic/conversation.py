@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
+from franca.core.events import Event, Finished, Granted, Progressed, Woken
 from franca.core.model import Millis, Session
 from franca.protocols.periodic import words
 from franca.protocols.periodic.binary import CrcSpeech
@@ -33,8 +33,6 @@ class PeriodicConversation(Working):
             self.say_progressed(event)
         elif isinstance(event, Woken):
             self.say_woken(event)
-        elif isinstance(event, LeaseLost):
-            self.say_lease_lost(event.job)
 
 
 _C = PeriodicConversation

@@ -7,6 +7,7 @@ goes on and the peer is told that it was not understood.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ class FuncStatus(Struct, gc=False):
     sched_at: int
 
 
-class Speech:
+class Speech(ABC):
     """One dialect. What a dialect has no word for is said with nothing."""
 
     name = ""
@@ -68,62 +69,62 @@ class Speech:
     confirms_loads = False
     """Whether a LOAD is answered."""
 
+    @abstractmethod
     def frames(self, size_max: int) -> Frames:
         """What cuts this dialect's messages."""
-        raise NotImplementedError
 
     # -- the peer's words -------------------------------------------------------------------------
 
+    @abstractmethod
     def read_task(self, args: bytes) -> Task:
         """The job of a SUBMIT_JOB, a RUN_JOB or a RECV_DATA."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_tasks(self, args: bytes) -> Iterable[Task]:
         """The jobs of a LOAD; raises while it is walked through if it is cut short."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_func(self, args: bytes) -> str:
         """A function's name alone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_removal(self, args: bytes) -> tuple[str, str]:
         """The function and the name of a job to be removed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
         """A handle, and what comes behind it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_later(self, args: bytes) -> tuple[bytes, int, int]:
         """A handle, a delay in seconds, and how far the job's counter moves."""
-        raise NotImplementedError
 
     # -- the server's words -----------------------------------------------------------------------
 
+    @abstractmethod
     def welcome(self, connection: bytes) -> bytes:
         """The answer to a registration; `connection` names it, in four bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def word(self, msgid: bytes, command: int) -> bytes:
         """A bare command."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data(self, msgid: bytes, data: bytes) -> bytes:
         """A result, a listing, a piece of a stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job."""
-        raise NotImplementedError
 
+    @abstractmethod
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
         """A job for a worker."""
-        raise NotImplementedError
 
+    @abstractmethod
     def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
         """Every function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
         """Jobs as a LOAD would take them."""
-        raise NotImplementedError

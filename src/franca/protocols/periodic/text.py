@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -24,8 +24,15 @@ DUMP_JOBS: Final = 100
 """Jobs in one answer of a dump."""
 _BAD: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _HANDLE: Final = re.compile(rb"([0-9]+)(?:\x00\x01|\x00|$)")
+_LIST: Final = re.compile(rb'\s*\{\s*"jobs"\s*:\s*\[')
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\]]', re.DOTALL)
+TOKENS_MAX: Final = 1_000
+"""Texts and brackets in one job; more is no job."""
 _SECONDS_MAX: Final = 1 << 62
 _QUOTE: Final = ord('"')
+_OPEN: Final = ord("{")
+_CLOSE: Final = ord("}")
+_END: Final = ord("]")
 
 
 class _Job(Struct):
@@ -37,10 +44,6 @@ class _Job(Struct):
     timeout: int | float | None = 0
     sched_at: int | float | None = 0
     counter: int | float | None = 0
-
-
-class _Jobs(Struct):
-    jobs: list[_Job] | None = None
 
 
 class _Shown(Struct):
@@ -58,7 +61,6 @@ class _Shown(Struct):
 
 
 _JOB: Final = msgspec.json.Decoder(_Job)
-_JOBS: Final = msgspec.json.Decoder(_Jobs)
 _TEXT: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -93,13 +95,12 @@ class TextSpeech(Speech):
 
     def read_tasks(self, args: bytes) -> Iterable[Task]:
         """The jobs of a LOAD: a JSON object with all of them, or one in fields."""
-        if args[:1] != b"{":
-            return [self.read_task(args)]
-        try:
-            jobs = _JOBS.decode(args).jobs or []
-        except _BAD:
-            raise Unreadable("not a list of jobs") from None
-        return map(_task_of, jobs)
+        opening = _LIST.match(args)
+        if opening is not None:
+            return map(self.read_task, _objects(args, opening.end()))
+        if args.lstrip()[:1] == b"{":
+            raise Unreadable("not a list of jobs")
+        return [self.read_task(args)]
 
     def read_func(self, args: bytes) -> str:
         """A function's name alone."""
@@ -223,6 +224,34 @@ def _task_of(job: _Job) -> Task:
         _whole(job.counter),
         _whole(job.timeout),
     )
+
+
+def _objects(text: bytes, start: int) -> Iterator[bytes]:
+    """The objects of a JSON array, one at a time: all at once they would take many times the room.
+
+    Where each ends is found here, what it says by whoever reads it.
+    """
+    depth = tokens = 0
+    first = start
+    for found in _TOKEN.finditer(text, start):
+        token = text[found.start()]
+        tokens += 1
+        if tokens > TOKENS_MAX:
+            raise Unreadable("too much to be a job")
+        if token == _OPEN:
+            if not depth:
+                first = found.start()
+            depth += 1
+        elif token == _CLOSE:
+            depth -= 1
+            if depth < 0:
+                break
+            if not depth:
+                tokens = 0
+                yield text[first : found.end()]
+        elif token == _END and not depth:
+            return
+    raise Unreadable("a list without its end")
 
 
 def _whole(number: int | float | None) -> int:

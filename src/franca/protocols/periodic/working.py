@@ -58,6 +58,7 @@ class Working(Asking):
         self._grabs: dict[bytes, None] = {}
         self._owed: dict[bytes, Millis] = {}
         self._held: dict[bytes, Run] = {}
+        self._held_max = GRABS_MAX
         self._demand: Demand | None = None
         self._rests_until: Millis = NEVER
 
@@ -202,6 +203,8 @@ class Working(Asking):
         other = self._held.get(shown.handle)
         if other is not None and other.job.id != job.id and other.job.state is State.LEASED:
             shown = assignment(job, self.speech, self.broker, apart=True)
+        if len(self._held) >= self._held_max:
+            self._forget_runs()
         self._held[shown.handle] = Run(job, job.attempts, job.holder, msgid)
         self.link.write_after_commit(self.speech.assign(msgid, shown))
 
@@ -247,7 +250,7 @@ class Working(Asking):
                     return
                 result = b""
             self.broker.finish(job, run.holder, result, now)
-        elif self.broker.jobs.get(job.id) is job and job.attempts == run.attempt:
+        elif job.attempts == run.attempt:
             # Its time ran out, but nobody was given it since: the work counts.
             try:
                 self.broker.finish_late(job, run.holder, result, now)
@@ -320,11 +323,10 @@ class Working(Asking):
         """The server stops: nothing more is given out; there is no word to say so."""
         self._withdraw()
 
-    def say_lease_lost(self, job: Job) -> None:
-        """A run is over. Its worker may still be done in time; but not of any number of them."""
-        if len(self._held) > GRABS_MAX:
-            for handle in [h for h, run in self._held.items() if run.job is job]:
-                del self._held[handle]
+    def _forget_runs(self) -> None:
+        """A run that is over may still be reported in time; but not any number of them."""
+        self._held = {handle: run for handle, run in self._held.items() if _goes_on(run)}
+        self._held_max = max(GRABS_MAX, 2 * len(self._held))
 
     def ring(self, now: Millis) -> None:
         """A moment has come that was armed for."""
