@@ -241,7 +241,7 @@ def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
     raw = second.frame(stack(7) + encode_job("s", 5_000, b"y" * MIB))
     second.send(raw[:1_000])
     assert second.conversation.holding
-    assert 0 < second.conversation.unread() < 1_000
+    assert 0 < second.conversation.unread() <= 1_000
     worker = worker_on(world)
     worker.result(worker.given())
     assert not second.conversation.holding

@@ -65,18 +65,11 @@ def test_a_request_is_the_same_wherever_it_is_cut(unix: bool, frame: bytes) -> N
         peer = world.peer(unix=unix)
         peer.send(frame[:cut])
         assert len(world.jobs) == (cut == len(frame))
-        assert peer.conversation.unread() == (
-            0 if cut == len(frame) else cut and cut - used(cut, unix)
-        )
+        assert peer.conversation.unread() == (0 if cut == len(frame) else cut)
         peer.send(frame[cut:])
         (job,) = world.jobs
         assert (job.queue, job.body, job.policy.lease_ms) == ("alive.tv", b"body", 5_000)
         assert peer.conversation.unread() == 0
-
-
-def used(cut: int, unix: bool) -> int:
-    """The bytes of a length that is known are no longer counted."""
-    return (8 + unix) if cut >= 8 + unix else 0
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 65_536, 65_537, 300_000])
@@ -122,6 +115,15 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
     assert peer.is_hung_up
 
 
+def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on() -> None:
+    world = World()
+    peer = world.peer()
+    peer.send((100).to_bytes(8, "big"))
+    for _ in range(40):
+        world.pass_time(1_000)
+    assert peer.is_hung_up
+
+
 def test_a_length_that_is_claimed_takes_no_memory() -> None:
     inbox = Inbox(2**40, unix=False)
     tracemalloc.start()
@@ -130,7 +132,7 @@ def test_a_length_that_is_claimed_takes_no_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10_000
-    assert len(inbox) == 3
+    assert len(inbox) == 11
 
 
 def test_a_message_in_single_bytes_takes_no_more_memory_than_one_in_one_piece() -> None:

@@ -14,6 +14,7 @@ from tests.prove.hostile import SILENT_S, Heavy
 PATIENCE_S = 60.0
 _ENDLESS_BYTES = 32 << 20
 _CHUNK = 1 << 20
+_LOOKED_AT = 1 << 17  # more than is read at once
 
 
 class Raw:
@@ -33,8 +34,9 @@ class Raw:
             raise ConnectionResetError("the server hung up")
         self.heard += data
 
-    def read_until(self, end: bytes) -> None:
-        while not self.heard.endswith(end):
+    def read_until(self, last: bytes) -> None:
+        """Until this was said; other words may already follow it."""
+        while last not in self.heard[-_LOOKED_AT:]:
             self.read()
 
     def close(self) -> None:
@@ -88,9 +90,9 @@ def flood(peer: Raw, heavy: Heavy, last: bytes, answer: bytes) -> str:
 
 def _read_on(peer: Raw, answer: bytes, ended: threading.Event) -> None:
     with suppress(OSError):
-        while not peer.heard.endswith(answer):
+        while answer not in peer.heard:
+            del peer.heard[:-_LOOKED_AT]
             peer.read()
-            del peer.heard[: -len(answer)]
         ended.set()
 
 

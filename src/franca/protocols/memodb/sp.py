@@ -133,7 +133,8 @@ class Inbox:
 
     def __len__(self) -> int:
         parts = self.parts
-        return len(self._buffer) + (0 if parts is None else parts.have)
+        # A length that came alone counts too: a message has begun.
+        return len(self._buffer) + (0 if parts is None else self._head + parts.have)
 
     def feed(self, data: bytes) -> None:
         """Add bytes at the end."""

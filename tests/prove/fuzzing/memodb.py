@@ -1,0 +1,97 @@
+"""MemoDB: requests of SP with CBOR headers. `worker-1` is the first worker that the server knows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from random import Random
+
+from franca.protocols.conversation import Service
+from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.support.memodb import (
+    HELLO,
+    HELLO_BACK,
+    RESULT,
+    _cbor,
+    _header,
+    heartbeat,
+    job,
+    leaving,
+    ready,
+    result,
+)
+
+LINKS: dict[str, str] = {}
+_HELLO: Message = (RAW, HELLO)
+
+
+def _ask(number: int, message: bytes, *payload: bytes) -> Message:
+    return (struct.pack(">I", number | 1 << 31), message, *payload)
+
+
+def _worker(number: int) -> bytes:
+    return b"worker-%d" % number
+
+
+def _ids() -> list[bytes]:
+    """The ids of workers are drawn from the chance that a stage hands in, and counted from there."""
+    rng = Random(1)
+    boot, number = rng.getrandbits(32), rng.getrandbits(31)
+    return [struct.pack(">II", boot, number + n + 1 & 0xFFFFFFFF) for n in range(4)]
+
+
+_IDS = _ids()
+EXCHANGES: tuple[Exchange, ...] = (
+    (
+        Step("c", (_HELLO, _ask(1, job("s", b"", 5_000), b"payload"))),
+        Step("w", (_HELLO, _ask(7, ready("s", "t")))),
+        Step("w", (_ask(8, result(_worker(1)), b"answer"),)),
+        Step("c", (_ask(1, job("s", b"", 5_000), b"payload"), _ask(2, job("t", b"more", 100)))),
+    ),
+    (
+        Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, ready("t")), _ask(3, heartbeat(_worker(1))))),
+        Step("c", (_HELLO, _ask(1, job("s", b"one", 2_000)), _ask(2, job("s", b"two", 2_000)))),
+        Step("w", (_ask(4, result(_worker(1), b"first", leaving=True)), _ask(5, leaving(_worker(2))))),
+        Step("w", (_ask(6, heartbeat(_worker(1))),), pass_ms=12_000),
+    ),
+    (
+        Step("c", (_HELLO, (b"\0\0\0\5", *_ask(1, job("s", b"through a device", 0))))),
+        Step("w", (_HELLO, _ask(1, ready("s")))),
+        Step("v", (_HELLO, _ask(1, result(_worker(1), b"from elsewhere"))), pass_ms=3_000),
+        Step("c", (_ask(9, _header(RESULT, b"12345678")), _ask(10, _cbor(["memo01", 2, b"", "s", 1])))),
+    ),
+    (
+        Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, job("s", b"for itself", 1_000)))),
+        Step("w", (_ask(3, result(_worker(1), b"by itself")),), pass_ms=25_000),
+    ),
+)  # fmt: skip
+
+
+def encode(message: Message) -> bytes:
+    """A frame of SP."""
+    if message[:1] == (RAW,):
+        return b"".join(message[1:])
+    body = b"".join(message)
+    return struct.pack(">Q", len(body)) + body
+
+
+def fill(service: Service, data: bytes) -> bytes:
+    """Workers are called by ids of the same size."""
+    for number, worker_id in enumerate(_IDS):
+        data = data.replace(_worker(number + 1), worker_id)
+    return data
+
+
+def answers(said: bytes) -> Iterator[bytes]:
+    """Replies, behind the hello."""
+    if not said.startswith(HELLO_BACK):
+        if not HELLO_BACK.startswith(said):
+            raise ValueError(f"no hello: {said[:40]!r}")
+        return
+    at = len(HELLO_BACK)
+    while at < len(said):
+        (size,) = struct.unpack_from(">Q", said, at)
+        if len(said) < at + 8 + size:
+            raise ValueError(f"half a frame: {said[at : at + 40]!r}")
+        yield said[at + 8 : at + 8 + size]
+        at += 8 + size
