@@ -39,6 +39,10 @@ TIMED = frozenset({"slow-disk", "slow", "hostile-frames", "herd", "worker-chaos"
 wrong once; a server that is slow is slow twice."""
 
 
+TESTED = frozenset({"model", "sim"})
+"""Those whose planted bugs `make test` plants too: the short form leaves them to it."""
+
+
 class Proof(Protocol):
     """What a proof's module offers; see the package's docstring."""
 
