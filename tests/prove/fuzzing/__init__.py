@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, cast
 
 from franca.protocols.conversation import Service
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic")
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 Message = tuple[bytes, ...]
 RAW = b"<raw>"
 """The first part of a message whose second part is sent as it is."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, cast
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic")
+PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 
 CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
 
