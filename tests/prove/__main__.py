@@ -68,9 +68,11 @@ def run_all(*, short: bool, seed: int | None) -> int:
 
     Those that measure time come last, one by one; the others share the processors.
     """
-    runs = [
-        (name, mutant) for name in registry.MODULES for mutant in ("", *registry.load(name).MUTANTS)
-    ]
+    runs: list[tuple[str, str]] = []
+    for name in registry.MODULES:
+        left_to_tests = short and name in registry.TESTED
+        mutants = () if left_to_tests else registry.load(name).MUTANTS
+        runs += [(name, mutant) for mutant in ("", *mutants)]
     timed = [run for run in runs if run[0] in registry.TIMED]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         untimed = [run for run in runs if run[0] not in registry.TIMED]

@@ -22,7 +22,7 @@ from tests.support.server import Server
 NAME = "powerloss-heal"
 MUTANTS: tuple[str, ...] = ("heal-unsynced",)
 
-_FIRST_SYNC, _LAST_SYNC = 12, 60  # after the start, before the stop
+_FIRST_SYNC, _LAST_SYNC = 20, 45  # after the start, before the stop
 
 
 def run(options: Options) -> bool:

@@ -34,9 +34,13 @@ MODULES: dict[str, str] = {
 }
 
 
-TIMED = frozenset({"slow-disk", "slow", "hostile-frames", "herd"})
+TIMED = frozenset({"slow-disk", "slow", "hostile-frames", "herd", "worker-chaos"})
 """Those that measure how long others wait. On a machine that is busy with something else they may be
 wrong once; a server that is slow is slow twice."""
+
+
+TESTED = frozenset({"model", "sim"})
+"""Those whose planted bugs `make test` plants too: the short form leaves them to it."""
 
 
 class Proof(Protocol):

@@ -211,9 +211,25 @@ class Server:
     # -- listening ----------------------------------------------------------------------------
 
     async def _listen(self, services: Mapping[str, object]) -> None:
+        """Open every door that was asked for, and those of the defaults that are free.
+
+        Some of the originals' ports are also given to outgoing connections, or to other programs:
+        a newcomer must not fail because of a protocol that he does not use. Where none is free,
+        another server runs here already.
+        """
+        by_default = {row.key for row in self.settings.shown if row.source == "default"}
+        taken: list[OSError] = []
         for name in services:
             for address in self.settings.listeners.get(name, ()):
-                await self._listen_on(name, address)
+                try:
+                    await self._listen_on(name, address)
+                except OSError as error:
+                    if f"{name}.listen" not in by_default:
+                        raise
+                    taken.append(error)
+                    log.event("warning", "not-listening", str(error), protocol=name)
+        if taken and not any(not shown.startswith("unix:") for _name, shown in self._addresses):
+            raise taken[0]
 
     async def _listen_on(self, name: str, address: Address) -> None:
         loop = asyncio.get_running_loop()
