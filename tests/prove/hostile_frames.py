@@ -154,6 +154,8 @@ def run(options: Options) -> bool:
                 witness.figures()
                 for protocol in PROTOCOLS:
                     _small_frames(protocol, server, witness, options, tally)
+                # In this order: Gearman's functions are still listed when Faktory is asked for INFO.
+                for protocol in reversed(PROTOCOLS):
                     _large_frames(protocol, server, witness, options.short, tally)
             tally.crashes += not server.running
             tally.crashes += sum(

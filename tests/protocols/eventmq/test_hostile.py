@@ -84,6 +84,17 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert flooder.link.conversation.unread() == 0
 
 
+def test_a_list_takes_a_turn_of_its_own() -> None:
+    world = World()
+    asker = world.peer()
+    status = zmtp.message([b"", VERSION, b"STATUS", b"i"])
+    world.engine.received(asker.link, status * 20)
+    world.engine.turn(world.now)
+    assert b"".join(asker.link.out).count(b"REPLY") == 1
+    world.run()
+    assert len(asker.heard()) == 20
+
+
 def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
     world = World()
     worker = world.worker(identity=b"w")

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import State
-from franca.protocols.memodb.messages import encode_heartbeat, encode_ready, encode_result
+from franca.protocols.memodb.messages import (
+    encode_disconnect,
+    encode_heartbeat,
+    encode_ready,
+    encode_result,
+)
 from franca.protocols.memodb.settings import MemoDBSettings
-from tests.protocols.memodb.puppet import SECOND, World, worker_on
+from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
 
 
 def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
@@ -532,3 +537,21 @@ def test_nobody_else_can_be_asked(name: str, what: str) -> None:
     assert not world.service.ask_worker(name, what)
     (view,) = world.service.workers()
     assert not world.service.ask_worker(view.name, "dance")
+
+
+def test_the_services_of_one_connection_are_bounded_and_freed_when_workers_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("franca.protocols.memodb.crew.OFFERS_MAX", 5)
+    world = World()
+    peer = world.peer()
+    for number in range(4):
+        peer.send(peer.frame(stack(number) + encode_ready(["a", "b"])))
+    assert len(world.service.registry.by_id) == 2
+    other = world.peer()
+    other.send(other.frame(stack(1) + encode_ready(["a", "b"])))
+    assert len(world.service.registry.by_id) == 3
+    leaving = next(iter(world.service.registry.by_id))
+    peer.send(peer.frame(stack(9) + encode_disconnect(leaving)))
+    peer.send(peer.frame(stack(10) + encode_ready(["a", "b"])))
+    assert len(world.service.registry.by_id) == 3

@@ -143,6 +143,16 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert len(peer.heard()) == 95
 
 
+def test_a_list_takes_a_turn_of_its_own() -> None:
+    world = World()
+    peer = world.client()
+    peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
+    world.engine.turn(world.now)
+    assert world.service.commands == 1
+    world.run()
+    assert len(peer.heard()) == 20
+
+
 def test_functions_and_names_are_bounded() -> None:
     world = World()
     worker = world.worker()

@@ -206,7 +206,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
     yield Heavy("a load of 100,000", _say(p.LOAD, struct.pack(">q", 100_000) + many))
     yield Heavy("100,000 pings", _say(p.PING), 100_000)
     yield Heavy("one job, 20,000 times", _say(p.SUBMIT_JOB, _JOB), 20_000)
-    yield Heavy("10,000 lists", funcs + _say(p.STATUS) * 2_000)
+    yield Heavy("1,000 functions and 2,000 lists of them", funcs + _say(p.STATUS) * 2_000)
     yield Heavy(
         "20,000 streams",
         b"".join(_say(p.RECV_DATA, packed("hostile", f"{n}")) for n in range(20_000)),

@@ -147,6 +147,7 @@ class EventmqConversation(ZmtpConversation):
         """Answer an administrator with what must be durable first."""
         if not self.link.full:
             self.link.write_after_commit(self._envelope + self.voice.report(text))
+        self.has_had_its_share = True
 
     def go_on(self, now: Millis) -> None:
         """There is room again: take the request that waits for it, and what came behind it."""

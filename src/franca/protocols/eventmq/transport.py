@@ -37,6 +37,8 @@ class ZmtpConversation(Conversation):
         self._greeted: Greeted | None = Greeted()
         self._greets = False
         self._frames = Frames(limits.frame_bytes_max, usual)
+        self.has_had_its_share = False
+        """What was just done was more work than a message usually is."""
 
     @abstractmethod
     def act(self, frames: list[bytes], now: Millis) -> None:
@@ -77,6 +79,9 @@ class ZmtpConversation(Conversation):
             act(message, now)
             if self.holding or link.closing:
                 return False
+            if self.has_had_its_share:
+                self.has_had_its_share = False
+                break
         return frames.is_behind
 
     def unread(self) -> int:

@@ -34,6 +34,8 @@ USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
+OFFERS_MAX: Final = 100_000
+"""Services that all workers of one connection may offer together; each costs memory."""
 FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
@@ -56,6 +58,7 @@ class Crew:
         self._readies: dict[bytes, Worker] = {}
         self._patient: list[Worker] = []
         self._last_given: tuple[Worker, int] | None = None
+        self._offers = 0
 
     # -- what workers say -------------------------------------------------------------------------
 
@@ -65,9 +68,16 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
+        if self._offers + len(header.services) > OFFERS_MAX:
+            return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
-        self.here[worker.session] = self._readies[said] = worker
+        self._readies[said] = worker
+        self._take_in(worker)
         self._want(worker, now)
+
+    def _take_in(self, worker: Worker) -> None:
+        self.here[worker.session] = worker
+        self._offers += len(worker.services)
 
     def on_usual_result(
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
@@ -103,7 +113,7 @@ class Crew:
         doing = worker.doing
         if worker.crew is not self or doing is LOST:
             self._workers.find_again(worker, self)
-            self.here[worker.session] = worker
+            self._take_in(worker)
         if self._says_again(worker, data, start, at, end, parts):
             self._answer_again(worker, stack, now)
         elif header.op == RESULT and doing in (WORKING, LOST):
@@ -280,10 +290,12 @@ class Crew:
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()
+        self._offers = 0
 
     def let_go(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
-        self.here.pop(worker.session, None)
+        if self.here.pop(worker.session, None) is not None:
+            self._offers -= len(worker.services)
         self._past_ready(worker)
 
     def _past_ready(self, worker: Worker) -> None:

@@ -28,6 +28,7 @@ from franca.protocols.periodic.wire import (
 )
 from franca.protocols.periodic.words import (
     NO_WORKER,
+    STATUS,
     SUCCESS,
     TYPE_NAMED_WORKER,
     TYPE_WORKER,
@@ -119,7 +120,7 @@ class Talk(Conversation):
         return self._take(data, now)
 
     def _take(self, data: bytes, now: Millis) -> bool:
-        start = 0
+        start = acted = 0
         left = self._share
         size = len(data)
         self._need = 1
@@ -128,7 +129,7 @@ class Talk(Conversation):
         try:
             if self._frames is None:
                 start = self._register(data, now)
-            while start < size and left and not self.holding and not link.closing:
+            while start < size and left > 0 and not self.holding and not link.closing:
                 frames = self._frames
                 assert frames is not None
                 message = frames.cut(data, start)
@@ -137,7 +138,9 @@ class Talk(Conversation):
                     self._pending += data[start:]
                     break
                 msgid, command, args, start = message
-                left -= 1
+                acted += 1
+                # A list may be long: it is all that one gets of this turn.
+                left = 0 if command == STATUS else left - 1
                 if self._is_undecided:
                     self._decide()
                 self._act(msgid, command, args, now)
@@ -148,7 +151,7 @@ class Talk(Conversation):
         except WireError:
             self.service.unreadable += 1
             self.drop(now)
-        self.service.commands += self._share - left
+        self.service.commands += acted
         return has_more or (self.holding and self._is_working())
 
     def _act(self, msgid: bytes, command: int, args: bytes, now: Millis) -> None:
