@@ -165,7 +165,7 @@ class Server:
     async def _serve_in(self, data: DataDir) -> int:
         limits = _within_file_limit(self.settings.limits)
         if self.settings.store == "memory:":
-            limits = _without_tails(limits)
+            limits = without_tails(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
         room = RoomWatch(data, broker, limits)
         store = self._make_store(self.settings, data, room.make_room)
@@ -413,9 +413,9 @@ def _operation_failed(error: Exception) -> None:
     log.failure("operation-failed", "an operation failed", error)
 
 
-def _without_tails(limits: Limits) -> Limits:
+def without_tails(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
-    return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT)
+    return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT, held_jobs=NO_LIMIT)
 
 
 def _shown(address: Address, server: asyncio.Server) -> str:
