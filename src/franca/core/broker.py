@@ -59,6 +59,14 @@ PRUNE_JOBS = 500
 class Broker(Life):
     """Sessions, submits, steering and time, on top of the life of jobs."""
 
+    __slots__ = (
+        "_prune_at",
+        "_sessions",
+        "fleeting_at",
+        "refusing_new",
+        "schedules",
+    )
+
     def __init__(self, limits: Limits, rng: Random, totals: Totals | None = None) -> None:
         super().__init__(limits, rng, totals or Totals())
         self.refusing_new = False
@@ -179,16 +187,18 @@ class Broker(Life):
             taken = self._by_key.get((new.queue, new.key))
             if taken is not None and new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
-        if self.refusing_new and new.policy.durable:
-            raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
-        if not new.policy.durable:
+        if new.policy.durable:
+            if self.refusing_new:
+                raise StoreFull(
+                    "the disk is nearly full; no new jobs are taken until there is room"
+                )
+            self.pending_bytes += len(new.body)
+        else:
             room = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
             if room > self.limits.fleeting_bytes:
                 raise TooMuch("too many jobs are waited for; try again when some are done")
             self.fleeting_at = now
             self.fleeting_bytes = room
-        else:
-            self.pending_bytes += len(new.body)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -207,8 +217,10 @@ class Broker(Life):
             queue = self.queue(new.queue)
         if running is not None:
             self._inherit(job, running)
-        else:
+        elif new.run_at or new.start_by:
             self._settle_in(job, queue, now)
+        else:
+            self._enqueue(job, queue, now)
         return job
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:

@@ -34,6 +34,9 @@ WAITING = State.WAITING
 READY = State.READY
 LEASED = State.LEASED
 DEAD = State.DEAD
+HELD = Shelf.HELD
+TAIL = Shelf.TAIL
+NOWHERE = Shelf.NOWHERE
 
 
 NO_LIMIT = 1 << 60
@@ -105,6 +108,27 @@ class Snapshot(Struct):
 
 class Ledger:
     """All jobs in memory, by id, name and key; queues and their windows; what has changed."""
+
+    __slots__ = (
+        "_by_key",
+        "_by_name",
+        "_dirty",
+        "_emptied",
+        "_ended",
+        "_flushed",
+        "_recent",
+        "_schedules_changed",
+        "_settings",
+        "_spared",
+        "_watchers",
+        "jobs",
+        "limits",
+        "pending_bytes",
+        "queues",
+        "totals",
+        "waiting",
+        "wants",
+    )
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         self.limits = limits
@@ -231,13 +255,13 @@ class Ledger:
             return
         name = job.name
         if name:
-            found = self._by_name.get(name)
-            if found is job:
-                del self._by_name[name]
-            elif isinstance(found, list):
-                found.remove(job)
-                if len(found) == 1:
-                    self._by_name[name] = found[0]
+            found = self._by_name.pop(name, None)
+            if found is not job and found is not None:
+                if isinstance(found, list):
+                    found.remove(job)
+                    if len(found) == 1:
+                        found = found[0]
+                self._by_name[name] = found
         if job.key and self._by_key.get((job.queue, job.key)) is job:
             del self._by_key[(job.queue, job.key)]
 
@@ -253,7 +277,7 @@ class Ledger:
     def _to_tail(self, job: Job) -> None:
         """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
         self._forget(job)
-        if job.shelf is not Shelf.TAIL:
+        if job.shelf is not TAIL:
             self._touch(job)
         self._remember(job)
 
@@ -315,23 +339,28 @@ class Ledger:
             totals=self.totals,
         )
         jobs = self.jobs
-        for job in self._dirty.values():
+        added, updated = changes.added, changes.updated
+        for job_id, job in self._dirty.items():
             had = job.shelf
-            if job.id in jobs:
-                want = Shelf.HELD
+            if job_id in jobs:
+                want = HELD
             elif job.state <= LEASED or (job.state is DEAD and job.policy.bury):
-                want = Shelf.TAIL
+                want = TAIL
             else:
-                want = Shelf.NOWHERE
+                want = NOWHERE
             if want is had:
-                if want is not Shelf.NOWHERE:
-                    changes.updated.append(job)
-            elif want is Shelf.NOWHERE:
-                (changes.gone_held if had is Shelf.HELD else changes.gone_tail).append(job)
-                job.shelf = want
+                if want is not NOWHERE:
+                    updated.append(job)
+                continue
+            job.shelf = want
+            if had is NOWHERE:
+                added.append(job)
+            elif want is not NOWHERE:
+                changes.moved.append(job)
+            elif had is HELD:
+                changes.gone_held.append(job)
             else:
-                (changes.moved if had is not Shelf.NOWHERE else changes.added).append(job)
-                job.shelf = want
+                changes.gone_tail.append(job)
         for name, setting in self._settings.items():
             if setting is None:
                 changes.queues_gone.append(name)

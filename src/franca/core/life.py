@@ -51,6 +51,17 @@ class Life(Lines):
     no line, only behind the run, and takes the job's place when that is over, whatever came of it.
     """
 
+    __slots__ = (
+        "_ahead",
+        "_heirs",
+        "_holders",
+        "_rng",
+        "_start_ends",
+        "fleeting_bytes",
+        "locks",
+        "wall_ahead_ms",
+    )
+
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wall_ahead_ms = 0

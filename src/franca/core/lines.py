@@ -35,6 +35,7 @@ from franca.core.ready import Queue
 from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
+LISTED = Choice.LISTED
 LEASE_TICK_MS = 1_000
 DEMAND_TICK_MS = 50
 _TAIL_POLICY = Policy()
@@ -42,6 +43,16 @@ _TAIL_POLICY = Policy()
 
 class Lines(Ledger):
     """Queues, demands, and the leases that come of their meeting."""
+
+    __slots__ = (
+        "_awaited",
+        "_demand_ends",
+        "_lease_ends",
+        "_new_demands",
+        "_new_leases",
+        "events",
+        "wakeups",
+    )
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
@@ -57,8 +68,8 @@ class Lines(Ledger):
 
     def _enqueue(self, job: Job, queue: Queue, now: Millis) -> None:
         """Put a job behind all others of its queue and priority."""
-        self.totals.last_place += 1
-        job.place = self.totals.last_place
+        totals = self.totals
+        totals.last_place = job.place = totals.last_place + 1
         job.ready_at = now
         self._offer(job, queue, now)
 
@@ -82,7 +93,8 @@ class Lines(Ledger):
             self._to_tail(job)
         else:
             self._hold(job)
-            self._touch(job)
+            if job.policy.durable:
+                self._dirty[job.id] = job
             queue.add(job)
             limits = self.limits
             if (
@@ -189,7 +201,7 @@ class Lines(Ledger):
     def _choose(self, demand: Demand) -> Queue | None:
         """The queue whose next job this demand would get; its tail is asked for if need be."""
         queues = self.queues
-        if demand.choice is Choice.LISTED:
+        if demand.choice is LISTED:
             for name in demand.queues:
                 queue = queues.get(name)
                 if queue is not None and not queue.paused:
@@ -303,24 +315,24 @@ class Lines(Ledger):
         job.holder = session.holder
         job.started_at = now
         job.attempts += 1
-        lease_ms = job.policy.lease_ms
+        policy = job.policy
+        bound = session.on_hang_up is not KEEP
+        lease_ms = policy.lease_ms
         if demand.lease_ms is not None:
             lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
-        if lease_ms:
-            job.until = now + lease_ms
-            self._new_leases.append(job)
-        elif session.on_hang_up is KEEP:
-            job.until = now + self.limits.lease_ms
+        if lease_ms or not bound:
+            job.until = now + (lease_ms or self.limits.lease_ms)
             self._new_leases.append(job)
         else:
             job.until = NEVER
-        if session.on_hang_up is not KEEP:
+        if bound:
             session.leases[job.id] = job
             job.bound = True
         queue.leased += 1
         if job.id not in self.jobs:
             self._hold(job)
-        self._touch(job)
+        if policy.durable:
+            self._dirty[job.id] = job
         if self._awaited and job.id in self._awaited:
             awaiting = self._awaited.pop(job.id)
             del awaiting.awaits[job.id]

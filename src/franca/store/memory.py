@@ -22,6 +22,8 @@ from franca.core.model import (
 )
 from franca.store.port import Store, StoreError, fits, is_known, known_of
 
+HELD = Shelf.HELD
+
 
 class MemoryStore(Store):
     """Dictionaries in the server's own memory; jobs are the broker's own objects."""
@@ -62,17 +64,16 @@ class MemoryStore(Store):
             for job in [j for j in self.tail.values() if j.queue == queue]:
                 if job.state is State.READY and job.id not in spared:
                     del self.tail[job.id]
+        held, tail = self.held, self.tail
         for job in changes.moved:
-            (self.tail if job.shelf is Shelf.HELD else self.held).pop(job.id, None)
-            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
-        for job in changes.added:
-            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
-        for job in changes.updated:
-            (self.held if job.shelf is Shelf.HELD else self.tail)[job.id] = job
+            (tail if job.shelf is HELD else held).pop(job.id, None)
+        for jobs in (changes.moved, changes.added, changes.updated):
+            for job in jobs:
+                (held if job.shelf is HELD else tail)[job.id] = job
         for job in changes.gone_held:
-            self.held.pop(job.id, None)
+            held.pop(job.id, None)
         for job in changes.gone_tail:
-            self.tail.pop(job.id, None)
+            tail.pop(job.id, None)
         self.ended.extend(changes.ended)
         for setting in changes.queues_saved:
             self.queues[setting.queue] = setting

@@ -17,7 +17,7 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Conversation, Link
-from franca.protocols.faktory.claims import ANONYMOUS, expired_of, held_by
+from franca.protocols.faktory.claims import ANONYMOUS, LEASED, expired_of, held_by
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
 from franca.protocols.faktory.job import Bulk
 from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
@@ -375,7 +375,9 @@ class FaktoryConversation(Conversation):
                 self.say(error(f"invalid ACK {rest.decode('utf-8', 'replace')}"))
                 return
             jid = found
-        job = held_by(self.broker, self._holder, jid)
+        job = self._last_grant
+        if job is None or job.name != jid or job.holder != self._holder or job.state is not LEASED:
+            job = held_by(self.broker, self._holder, jid)
         if job is not None:
             self.broker.finish(job, job.holder, b"", now)
         else:
