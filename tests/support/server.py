@@ -56,7 +56,8 @@ def free_port(but: Collection[int] = ()) -> int:
 class Server:
     """One data directory, and a port for each protocol it `speaks`, served by one process at a time.
 
-    Every other listener is off: the default ports belong to nobody here. `port` is Faktory's.
+    Every other listener is off: the default ports belong to nobody here, but for listeners that a
+    test leaves `by_default` as they are. `port` is Faktory's.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class Server:
         argv_prefix: Sequence[str] = PRODUCT,
         port: int | None = None,
         speaks: Sequence[str] = (),
+        by_default: Sequence[str] = (),
     ) -> None:
         self.data = data
+        self.by_default = by_default
         self.port = free_port() if port is None else port
         self.ports = {"faktory": self.port}
         for name in speaks:
@@ -184,10 +187,9 @@ class Server:
     def _argv(self) -> list[str]:
         listeners: list[str] = []
         for name in LISTENERS:
-            listeners += [
-                flag_of(name),
-                f"{HOST}:{self.ports[name]}" if name in self.ports else "off",
-            ]
+            if name not in self.by_default:
+                address = f"{HOST}:{self.ports[name]}" if name in self.ports else "off"
+                listeners += [flag_of(name), address]
         return [
             sys.executable, *self.argv_prefix, "serve", "--data", str(self.data),
             *listeners, "--log-format", "json", *self.extra_args,

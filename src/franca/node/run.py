@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import faulthandler
 import gc
 import os
@@ -258,7 +259,7 @@ class Server:
                     backlog=BACKLOG,
                     ssl_handshake_timeout=hello_s,
                 )
-                shown = _shown(address, server)
+                shown = shown_address(address, server)
         except OSError as error:
             flag = flag_of(name)
             text = f"cannot listen for {name} on {address}: {error.strerror or error}"
@@ -418,9 +419,16 @@ def without_tails(limits: Limits) -> Limits:
     return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT, held_jobs=NO_LIMIT)
 
 
-def _shown(address: Address, server: asyncio.Server) -> str:
-    """The address with the port that was really taken."""
-    port = server.sockets[0].getsockname()[1]
+def shown_address(address: Address, server: asyncio.Server) -> str:
+    """The address with the port that was really taken.
+
+    Two servers that begin at once may both be given a port; to the one that comes to listen last,
+    uvloop does not say that it failed. It has no socket then.
+    """
+    taken: socket.socket | None = next(iter(server.sockets), None)
+    if taken is None:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    port = taken.getsockname()[1]
     host = address.host or "0.0.0.0"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
