@@ -126,12 +126,16 @@ class Talk(Conversation):
         self._need = 1
         link = self.link
         has_more = False
+        events = self.broker.events
+        heard = 0
         try:
             if self._frames is None:
                 start = self._register(data, now)
             while start < size and left > 0 and not self.holding and not link.closing:
                 frames = self._frames
                 assert frames is not None
+                if len(events) > heard:
+                    heard = self._hear_own(heard, now)
                 message = frames.cut(data, start)
                 if message is None:
                     self._need = frames.need
@@ -167,6 +171,23 @@ class Talk(Conversation):
         except Refused:
             self.service.refused += 1
             self.say(self.speech.word(msgid, UNKNOWN))
+
+    def _hear_own(self, heard: int, now: Millis) -> int:
+        """Hear what the peer's words have led to on its own connection, before it says more.
+
+        Unheard, a job that came of its SUBMIT_JOB would go to a GRAB_JOB behind it if both came
+        in one piece, and to one in front of it if not. Returns how many events are others'.
+        """
+        events = self.broker.events
+        session = self.session
+        while len(events) > heard:
+            new = events[heard:]
+            events[heard:] = [pair for pair in new if pair[0] is not session]
+            heard = len(events)
+            for owner, event in new:
+                if owner is session:
+                    self.tell(session, event, now)
+        return heard
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
