@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core.events import Event, Granted
+from franca.core.model import Demand, Millis, OnHangUp, Session
+from franca.protocols.conversation import Conversation
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, Message, packed, str8
@@ -65,6 +68,62 @@ def test_a_job_goes_to_a_grab_that_was_there_before_it(confirm: str) -> None:
     worker.send(b"".join(worker.message(*words) for words in said))
     given = {m.msgid: worker.job_in(m).name for m in worker.heard() if m.command == p.JOB_ASSIGN}
     assert given == {b"old2": "n", b"new1": "m"}
+
+
+def test_a_worker_asks_again_before_the_clients_next_message_is_read() -> None:
+    said = (
+        (p.SUBMIT_JOB, N, b"subn"),
+        (p.SUBMIT_JOB, M, b"subm"),
+        (p.STATUS, b"", b"stat"),
+        (p.REMOVE_JOB, M, b"remo"),
+        (p.GRAB_JOB, b"", b"grab"),
+    )
+    found = []
+    for is_cut in (True, False):
+        world = World()
+        worker, client = world.worker("f"), world.client()
+        for msgid in (b"one1", b"two2"):
+            worker.say(p.GRAB_JOB, msgid=msgid)
+        pieces = [client.message(*words) for words in said]
+        for piece in pieces if is_cut else [b"".join(pieces)]:
+            client.send(piece)
+        found.append((sorted(worker.heard()), sorted(client.heard())))
+    assert found[0] == found[1]
+    assert b"f,1,2,2,0" in next(m.data for m in found[0][1] if m.msgid == b"stat")
+
+
+class Stranger(Conversation):
+    """A connection of some other protocol."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        assert isinstance(event, Granted)
+        self.told.append((session.holder, event.job.id))
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        return False
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        pass
+
+    def unread(self) -> int:
+        return 0
+
+
+def test_other_protocols_are_told_by_the_engine_in_order() -> None:
+    world = World()
+    stranger = Stranger()
+    worker, client = world.worker("f"), world.client()
+    sessions = [world.broker.open_session(name, OnHangUp.RETURN, stranger) for name in "ab"]
+    world.broker.demand(Demand(sessions[0], ("f",)), world.now)
+    worker.say(p.GRAB_JOB, msgid=b"grab")
+    world.broker.demand(Demand(sessions[1], ("f",)), world.now)
+    submits = [client.message(p.SUBMIT_JOB, packed("f", name), b"subm") for name in "klm"]
+    client.send(b"".join(submits) + client.message(p.PING, b"", b"ping"))
+    assert stranger.told == [("a", 1), ("b", 3)]
+    assert [job.name for job in worker.assigned()] == ["l"]
 
 
 def test_sleepers_by_the_document_are_all_woken() -> None:

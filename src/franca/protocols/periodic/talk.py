@@ -127,15 +127,15 @@ class Talk(Conversation):
         link = self.link
         has_more = False
         events = self.broker.events
-        heard = 0
+        told = 0
         try:
             if self._frames is None:
                 start = self._register(data, now)
             while start < size and left > 0 and not self.holding and not link.closing:
                 frames = self._frames
                 assert frames is not None
-                if len(events) > heard:
-                    heard = self._hear_own(heard, now)
+                if len(events) > told:
+                    told = self._tell_on(told, now)
                 message = frames.cut(data, start)
                 if message is None:
                     self._need = frames.need
@@ -172,22 +172,25 @@ class Talk(Conversation):
             self.service.refused += 1
             self.say(self.speech.word(msgid, UNKNOWN))
 
-    def _hear_own(self, heard: int, now: Millis) -> int:
-        """Hear what the peer's words have led to on its own connection, before it says more.
+    def _tell_on(self, told: int, now: Millis) -> int:
+        """Have this protocol's connections hear what a message led to, before the next is read.
 
-        Unheard, a job that came of its SUBMIT_JOB would go to a GRAB_JOB behind it if both came
-        in one piece, and to one in front of it if not. Returns how many events are others'.
+        They act on what they hear: one that is given a job asks for more. If that came after all
+        that lies behind the message, it would matter how the bytes were cut: a SUBMIT_JOB's job
+        would go to a GRAB_JOB behind it. Returns how many events are left for the engine.
         """
         events = self.broker.events
-        session = self.session
-        while len(events) > heard:
-            new = events[heard:]
-            events[heard:] = [pair for pair in new if pair[0] is not session]
-            heard = len(events)
-            for owner, event in new:
-                if owner is session:
-                    self.tell(session, event, now)
-        return heard
+        while len(events) > told:
+            new = events[told:]
+            del events[told:]
+            for session, event in new:
+                conversation: Conversation = session.owner  # type: ignore[assignment]
+                if type(conversation) is type(self):
+                    conversation.tell(session, event, now)
+                else:
+                    events.insert(told, (session, event))
+                    told += 1
+        return told
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
