@@ -42,6 +42,7 @@ _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50
 _UNSHARED = replace(_LIMITS, turn_messages=1 << 20)
 _SHARED = replace(_LIMITS, turn_messages=3)
 _TURNS_MAX = 5_000
+"""Turns without an end, beside one for each byte that came: a flood of tiny messages takes many."""
 _HANGS_AFTER_S = 5
 _FORGOTTEN_MS = 120_000
 """After which nothing is remembered of those who left."""
@@ -77,6 +78,7 @@ class Stage:
         self._protocol = protocol
         self._seeds = seeds
         self._links: dict[str, Link] = {}
+        self._bytes_said = 0
 
     def play(
         self, exchange: Exchange, cuts: Random | None = None, *, slowly: bool = False
@@ -90,6 +92,7 @@ class Stage:
             data = self._seeds.fill(self.services[self._listener(step.link)], data)
             for piece in _cut(data, cuts):
                 self.engine.received(link, piece)
+                self._bytes_said += len(piece)
                 if slowly:
                     self._run()
             self._run()
@@ -120,14 +123,15 @@ class Stage:
         return self._links[name]
 
     def _run(self) -> None:
-        for _ in range(_TURNS_MAX):
+        turns_max = _TURNS_MAX + self._bytes_said
+        for _ in range(turns_max):
             self.engine.turn(self.now)
             settle(self.broker, self.disk, self.now)
             self.disk.commit()
             self._listen()
             if not self.engine.has_input():
                 return
-        raise Hang(f"{_TURNS_MAX} turns, and no end")
+        raise Hang(f"{turns_max} turns, and no end")
 
     def _listen(self) -> None:
         for name, link in self._links.items():
@@ -176,11 +180,6 @@ class Tally:
         self.finds.append((protocol, what, exchange))
 
 
-OPEN = ("periodic",)
-"""Where a difference is known and not yet mended: which of several GRABs of one connection is answered
-first depends on how the bytes were cut. The long form shows it."""
-
-
 def run(options: Options) -> bool:
     seconds = options.number("seconds", 60, short=4)
     began = time.monotonic()
@@ -191,8 +190,6 @@ def run(options: Options) -> bool:
         # A bug is named after its protocol: all the time there is goes to that one.
         seconds *= len(names)
         names = [name for name in names if options.mutant.startswith(name)]
-    elif options.short:
-        names = [name for name in names if name not in OPEN]
     enough = 1 if options.mutant else _ENOUGH
     with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
         for protocol in names:

@@ -8,6 +8,7 @@ from franca.core.events import Granted
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.gearman import workers as gearman_workers
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.working import Working
 from tests.sim.planting import Mutants
 
@@ -47,3 +48,11 @@ def periodic_gives_back_what_it_has_no_more(say_granted: Any) -> Any:
             say_granted(self, event, now)
 
     return give_back
+
+
+@PLANTED.of(Talk, "_tell_on")
+def periodic_reads_on_before_anybody_is_told(tell_on: Any) -> Any:
+    def read_on(self: Talk, told: int, now: int) -> int:
+        return len(self.broker.events)
+
+    return read_on

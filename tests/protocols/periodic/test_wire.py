@@ -173,6 +173,21 @@ def test_what_is_no_frame_is_an_error(kind: type[Frames], data: bytes) -> None:
         kind(MAX).cut(data, 0)
 
 
+@pytest.mark.parametrize("kind", [CrcFrames, TextFrames, BinaryFrames, UndecidedFrames])
+@pytest.mark.parametrize("data", [b"\0RE\xc2\0\0\0\xc2\x80", b"\x0001\x07\0\1f", b"\0\0", b"G"])
+def test_what_is_no_frame_is_refused_at_the_same_byte_however_slowly_it_comes(
+    kind: type[Frames], data: bytes
+) -> None:
+    wrong = next(at for at in range(len(data)) if data[at] != b"\0REQ"[at]) + 1
+    for end in range(wrong):
+        frames = kind(MAX)
+        assert frames.cut(data[:end], 0) is None
+        assert frames.need == end + 1
+    for end in range(wrong, len(data) + 1):
+        with pytest.raises(WireError):
+            kind(MAX).cut(data[:end], 0)
+
+
 def test_the_size_is_judged_before_the_rest_is_there() -> None:
     with pytest.raises(WireError):
         CrcFrames(10).cut(b"\0REQ\0\0\0\x0b\0\0\0\0", 0)
@@ -196,7 +211,9 @@ def test_a_size_written_as_text_is_understood(kind: type[Frames], size: int) -> 
     message = (b"12", 13, b"x" * (size - len(head)))
     assert kind(MAX).cut(data, 0) == (*message, len(data))
     for end in range(min(len(data), 300)):
-        assert kind(MAX).cut(data[:end], 0) is None, f"{end} bytes"
+        frames = kind(MAX)
+        assert frames.cut(data[:end], 0) is None, f"{end} bytes"
+        assert end < frames.need <= len(data), f"{end} bytes"
 
 
 @pytest.mark.parametrize("size", [194, 195, 0xC280, 0xC3BF])

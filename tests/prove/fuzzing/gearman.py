@@ -74,11 +74,11 @@ def answers(said: bytes) -> Iterator[bytes]:
     unread = bytearray(said)
     while unread:
         if unread[0]:
-            line, end, rest = bytes(unread).partition(b"\n")
-            if not end:
-                raise ValueError(f"half a line: {line[:60]!r}")
-            unread = bytearray(rest)
-            yield line
+            end = unread.find(b"\n")
+            if end < 0:
+                raise ValueError(f"half a line: {bytes(unread[:60])!r}")
+            yield bytes(unread[:end])
+            del unread[: end + 1]
         else:
             packet = take_packet(unread)
             if packet is None:

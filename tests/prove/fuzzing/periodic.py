@@ -61,6 +61,22 @@ EXCHANGES: tuple[Exchange, ...] = (
         Step("e", (_tell(p.WORK_DONE, _DOC_HANDLE, b"result"), _tell(p.WORK_FAIL, _DOC_HANDLE), _tell(p.SCHED_LATER, _DOC_HANDLE, b"5", b"1")), pass_ms=3_000),
         Step("d", (_tell(p.STATUS), _tell(p.DUMP), _tell(p.LOAD, b'{"jobs":[' + _DOC_JOB + b"]}"), _tell(p.DROP_FUNC, b"f"))),
     ),
+    (
+        Step("w", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB, msgid=b"grab"), _say(p.SUBMIT_JOB, packed("f", "n")), _say(p.GRAB_JOB, msgid=b"more"))),
+        Step("w", (_say(p.RUN_JOB, packed("f", "m"), msgid=b"run1"), _say(p.WORK_DONE, _HANDLE), _say(p.REMOVE_JOB, packed("f", "m")), _say(p.RUN_JOB, packed("f", "m"), msgid=b"run2"))),
+    ),
+    (
+        Step("w", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB, msgid=b"grab"), _say(p.GRAB_JOB, msgid=b"more"))),
+        Step("c", (_CLIENT, _say(p.SUBMIT_JOB, packed("f", "n")), _say(p.SUBMIT_JOB, packed("f", "m")), _say(p.REMOVE_JOB, packed("f", "m")), _say(p.STATUS))),
+    ),
+    (
+        # Two workers fall silent: a lock of one opens for the other, which is hung up on at the same moment.
+        Step("w", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB), _say(p.SUBMIT_JOB, packed("f", "n")), _say(p.ACQUIRE, str8("lock"), b"\0\1", _HANDLE))),
+        Step("x", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB))),
+        Step("v", (_WORKER, _say(p.CAN_DO, str8("f")), _say(p.GRAB_JOB))),
+        Step("x", (_say(p.SUBMIT_JOB, packed("f", "m")), _say(p.ACQUIRE, str8("lock"), b"\0\1", str8("f"), str8("m"))), pass_ms=100_000),
+        Step("x", (_say(p.STATUS),), pass_ms=60_000),
+    ),
 )  # fmt: skip
 
 

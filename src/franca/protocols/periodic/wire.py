@@ -114,6 +114,12 @@ class Frames:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         raise NotImplementedError
 
+    def _await_head(self, magic: bytes, size: int) -> None:
+        """Need the rest of a head. What is no magic word is refused at the byte that shows it."""
+        if not REQUEST.startswith(magic):
+            raise WireError("no-frame", "a frame must begin with its magic word")
+        self.need = size if len(magic) == 4 else len(magic) + 1
+
     def _judge(self, magic: bytes, size: int) -> None:
         if magic != REQUEST:
             raise WireError("no-frame", "a frame must begin with its magic word")
@@ -130,9 +136,7 @@ class CrcFrames(Frames):
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         have = len(data) - start
         if have < 12:
-            if not REQUEST.startswith(data[start : start + 4]):
-                raise WireError("no-frame", "a frame must begin with its magic word")
-            self.need = 12
+            self._await_head(data[start : start + 4], 12)
             return None
         magic, size, crc = _CRC_HEAD.unpack_from(data, start)
         if magic != REQUEST or size > self._size_max:
@@ -170,13 +174,17 @@ class PlainFrames(Frames):
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         have = len(data) - start
         if have < 8:
-            if not REQUEST.startswith(data[start : start + 4]):
-                raise WireError("no-frame", "a frame must begin with its magic word")
-            self.need = 8
+            self._await_head(data[start : start + 4], 8)
             return None
         magic, size = _PLAIN_HEAD.unpack_from(data, start)
         size &= _SIZE_MASK
         head = 8
+        if magic != REQUEST:
+            self._judge(magic, size)
+        if have == 8 and size & 0xFE == 0xC2:
+            # The next byte tells whether this one is part of a size written as text.
+            self.need = 9
+            return None
         if size >= 0x80 and _MANGLED.match(data, start + 4):
             mangled = _read_mangled(data[start + 4 : start + 4 + _MANGLED_LOOK])
             if mangled is None:
@@ -184,7 +192,8 @@ class PlainFrames(Frames):
                 return None
             if mangled[1]:
                 head, size = 4 + mangled[0], mangled[1]
-        self._judge(magic, size)
+        if size > self._size_max:
+            self._judge(magic, size)
         if have < head + size:
             self.need = head + size
             return None
