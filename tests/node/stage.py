@@ -1,7 +1,8 @@
 """A node without sockets or disks: peers whose words a test says, a store that waits to be told.
 
 The protocol has one word per line: `push X` and `take` need the disk, `same` says that it does
-though nothing changed, `ping` needs nothing, `bulk X` is answered in several pieces, `end` hangs up.
+though nothing changed, `ping` needs nothing, `brief X` is a job that needs no disk, `bulk X` is
+answered in several pieces, `end` hangs up.
 """
 
 from __future__ import annotations
@@ -102,6 +103,10 @@ class Talk(Conversation):
 
     def _ping(self, _: str, now: Millis) -> None:
         self.link.write(b"pong;")
+
+    def _brief(self, body: str, now: Millis) -> None:
+        self.broker.submit(NewJob("brief", "k", body.encode(), Policy(durable=False)), now)
+        self.link.write(f"took {body};".encode())
 
     def _bulk(self, body: str, now: Millis) -> None:
         self.link.write_bulk(b"bulk ", body.encode(), b";")

@@ -34,6 +34,11 @@ SLOW_S = 0.010
 times as long: a disk that is slow for a moment is soon trusted again, one that is slow is not."""
 SLOW_TIMES = 20
 URGENT_MS = 1_000
+"""For so long after the last job that needs no disk, the next one is expected."""
+REST_S = 0.001
+SMALL_GROUP = 8
+"""While such jobs are expected, a group of more than so many answers is followed by a rest, so that
+groups are few and large: each takes time that others then do not have to wait for."""
 COMMIT = "commit"
 TIDY = "tidy"
 INSTANT_EVERY_MS = 20
@@ -74,6 +79,8 @@ class Node:
         self._on_failure = on_failure
         self.turn_set = False
         self.busy = False
+        self.hurried = False
+        self._gathered: list[tuple[Connection, bytes]] = []
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
         self._tell_at: Millis = 0
@@ -108,23 +115,26 @@ class Node:
     def later(self) -> None:
         """Ask for a turn when the disk is done, and soon in any case."""
         if self._later is None:
-            self._later = self._loop.call_later(PATIENCE_S, self._turn)
+            self._later = self._loop.call_later(PATIENCE_S, self._lose_patience)
 
     def _turn(self) -> None:
         self.turn_set = False
-        if self._later is not None:
+        if self._later is not None and not self._gathered:
             self._later.cancel()
             self._later = None
         if self._failed:
             return
         now = self.clock.now()
         engine = self.engine
-        engine.turn(now)
-        # The group begins before the replies are looked at: the disk is already at work.
-        if not self.busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
-            self._begin_group(now)
-        if engine.speaking:
-            self._speak()
+        if self.hurried:
+            self._hurried_turn(now)
+        else:
+            engine.turn(now)
+            # The group begins before the replies are looked at: the disk is already at work.
+            if not self.busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
+                self._begin_group(now)
+            if engine.speaking:
+                self._speak()
         if engine.has_input():
             self._pause_floods()
             self.soon()
@@ -134,6 +144,44 @@ class Node:
             self._resume_quiet()
         if self._gulped:
             self._read_on()
+
+    def _hurried_turn(self, now: Millis) -> None:
+        """A turn while somebody waits for jobs that need no disk: these come first.
+
+        Those who wait for the disk anyway are heard when it is free, and the next group begins in
+        the pass after that: what is urgent may pass between any two of these steps.
+        """
+        engine = self.engine
+        engine.turn(now)
+        if engine.speaking:
+            self._speak()
+        if self.busy:
+            return
+        if self._gathered:
+            self.take_gathered()
+            engine.turn(now)
+            if engine.speaking:
+                self._speak()
+            self.soon()
+        else:
+            self._begin_group(now)
+
+    def gather(self, connection: Connection, data: bytes) -> None:
+        """Keep what a patient peer says until the disk is free."""
+        self._gathered.append((connection, data))
+
+    def take_gathered(self) -> None:
+        """Act in the next turn on what patient peers have said."""
+        inputs = self.engine.inputs
+        for connection, data in self._gathered:
+            connection.gathers = False
+            inputs.append((connection.link, data))
+        self._gathered.clear()
+
+    def _lose_patience(self) -> None:
+        self._later = None
+        self.take_gathered()
+        self._turn()
 
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
@@ -238,11 +286,8 @@ class Node:
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
-        return (
-            not self.store.quick
-            or now < self._hand_over_until
-            or now - self.engine.broker.fleeting_at < URGENT_MS
-        )
+        self.hurried = now - self.engine.broker.fleeting_at < URGENT_MS
+        return self.hurried or not self.store.quick or now < self._hand_over_until
 
     def _commit_here(self, now: Millis) -> bool:
         """Wait for the disk on this thread; False if the store is not free again after it.
@@ -320,8 +365,17 @@ class Node:
         if error is not None:
             self._fail(error)
             return
+        if not self.hurried:
+            self.busy = False
+            self._turn()
+        elif len(self._in_flight.said) > SMALL_GROUP:
+            self._loop.call_later(REST_S, self._rested)
+        else:
+            self._rested()
+
+    def _rested(self) -> None:
         self.busy = False
-        self._turn()
+        self.soon()
 
     def _fail(self, error: BaseException) -> None:
         """The store failed: say nothing more to anybody."""
