@@ -283,20 +283,7 @@ class Ledger:
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
-            self._know(
-                Known(
-                    job.id,
-                    job.queue,
-                    job.kind,
-                    job.digest,
-                    job.run_at,
-                    job.state,
-                    job.name,
-                    job.key,
-                    job.attempts,
-                    job.failures,
-                )
-            )
+            self._know(known_of(job))
 
     def _know(self, known: Known) -> None:
         if known.key:
@@ -415,3 +402,24 @@ class Ledger:
             waiting.supplying = True
             limits = self.limits
             self.wants.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
+
+
+def is_known(job: Job) -> bool:
+    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
+    return job.state <= READY and bool(job.key or (job.name and not job.attempts))
+
+
+def known_of(job: Job) -> Known:
+    """What is remembered of a job in the tail."""
+    return Known(
+        job.id,
+        job.queue,
+        job.kind,
+        job.digest,
+        job.run_at,
+        job.state,
+        job.name,
+        job.key,
+        job.attempts,
+        job.failures,
+    )

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.ledger import (
+    Recall,
+    Snapshot,
+    SupplyReady,
+    SupplyWaiting,
+    Want,
+    is_known,
+    known_of,
+)
 from franca.core.model import (
     Job,
     JobId,
@@ -20,7 +28,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
-from franca.store.port import Store, StoreError, fits, is_known, known_of
+from franca.store.port import Store, StoreError, fits
 
 HELD = Shelf.HELD
 

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from franca.core.changes import Changes
-from franca.core.ledger import Known, Snapshot, Want
-from franca.core.model import Job, JobQuery, QueueCount, State
+from franca.core.ledger import Snapshot, Want
+from franca.core.model import Job, JobQuery, QueueCount
 
 
 class StoreError(Exception):
@@ -84,25 +84,4 @@ def fits(job: Job, query: JobQuery) -> bool:
         and (not query.kind or job.kind == query.kind)
         and (not query.names or job.name in query.names)
         and (not query.ids or job.id in query.ids)
-    )
-
-
-def is_known(job: Job) -> bool:
-    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
-    return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
-
-
-def known_of(job: Job) -> Known:
-    """What is remembered of a job in the tail."""
-    return Known(
-        job.id,
-        job.queue,
-        job.kind,
-        job.digest,
-        job.run_at,
-        job.state,
-        job.name,
-        job.key,
-        job.attempts,
-        job.failures,
     )
