@@ -205,15 +205,23 @@ class _Judge:
     # -- I4, I5, I8 ------------------------------------------------------------------------
 
     def _redeliveries(self, story: JobStory, again: set[int]) -> None:
-        runs = [run for place, run in enumerate(story.deliveries) if place not in again]
-        free = story.copies - 1  # each further push with this jid may have made a job of its own
-        for before, run in pairwise(runs):
-            if self._may_follow(story, before, run):
-                continue
-            if free > 0:
-                free -= 1
-                continue
-            self.verdict.note(*self._why_not(story, before, run))
+        """Each run is the first of a job, or follows one that can have ended.
+
+        Each further push with this jid may have made a job of its own: then there are several
+        rows of runs, and a run need not follow the one right before it.
+        """
+        rows: list[Event] = []  # the last run of each
+        before: Event | None = None
+        for run in (r for place, r in enumerate(story.deliveries) if place not in again):
+            place = next((i for i, e in enumerate(rows) if self._may_follow(story, e, run)), None)
+            if place is not None:
+                rows[place] = run
+            elif before is None or len(rows) < story.copies:
+                rows.append(run)
+            else:
+                self.verdict.note(*self._why_not(story, before, run))
+                rows[next(i for i, e in enumerate(rows) if e is before)] = run
+            before = run
 
     def _may_follow(self, story: JobStory, before: Event, run: Event) -> bool:
         if self.index.lease_over(story, before) <= run.t1:
