@@ -27,7 +27,8 @@ def test_a_default_port_that_is_taken_keeps_its_protocol_silent_and_no_other(
             other.listen()
         except OSError:
             pass  # somebody else has it already, which is as good
-        with Server(tmp_path / "data", by_default=("gearman",)) as server:
+        # MemoDB's listener comes after Gearman's: when it listens, the other has been tried.
+        with Server(tmp_path / "data", speaks=("memodb",), by_default=("gearman",)) as server:
             assert "cannot listen for gearman" in server.log_tail()
             assert "--gearman ADDR listens elsewhere" in server.log_tail()
 

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.protocols.gearman.service import LATE_MS, GearmanSettings
 from franca.protocols.gearman.wire import Packet
@@ -252,7 +253,7 @@ def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it() -> None:
 def test_learning_many_functions_in_its_sleep_costs_no_search_for_each() -> None:
     world = World()
     worker = world.sleeper("f")
-    with patch.object(world.broker, "demand", wraps=world.broker.demand) as demand:
+    with patch.object(Broker, "demand", autospec=True, side_effect=Broker.demand) as demand:
         worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
     assert demand.call_count == 10
 
