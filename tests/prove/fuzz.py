@@ -44,6 +44,8 @@ _SHARED = replace(_LIMITS, turn_messages=3)
 _TURNS_MAX = 5_000
 """Turns without an end, beside one for each byte that came: a flood of tiny messages takes many."""
 _HANGS_AFTER_S = 5
+_PER_BYTE_S = 50e-6
+"""Processor time after which it is called a hang: some words are dear, and may come a thousand times."""
 _FORGOTTEN_MS = 120_000
 """After which nothing is remembered of those who left."""
 _CORPUS_MAX = 2_000
@@ -184,7 +186,7 @@ def run(options: Options) -> bool:
     seconds = options.number("seconds", 60, short=4)
     began = time.monotonic()
     tally = Tally()
-    signal.signal(signal.SIGALRM, _alarm)
+    signal.signal(signal.SIGPROF, _alarm)
     names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
     if options.mutant:
         # A bug is named after its protocol: all the time there is goes to that one.
@@ -227,7 +229,8 @@ def _try(
     protocol: str, seeds: Seeds, exchange: Exchange, rng: Random, tally: Tally
 ) -> tuple[bytes, ...] | None:
     """Play it twice; what the answers look like, or None if something was wrong."""
-    signal.alarm(_HANGS_AFTER_S)
+    size = sum(len(part) for step in exchange for message in step.messages for part in message)
+    signal.setitimer(signal.ITIMER_PROF, _HANGS_AFTER_S + size * _PER_BYTE_S)
     try:
         whole, cut = Stage(protocol, seeds), Stage(protocol, seeds)
         heard, heard_cut = whole.play(exchange), cut.play(exchange, Random(rng.random()))
@@ -261,7 +264,7 @@ def _try(
             return None
         return tuple(answer[:14] for answers in said.values() for answer in answers[:20])
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
@@ -295,4 +298,4 @@ def _keep(place: Path | None, protocol: str, exchange: Exchange) -> None:
 
 
 def _alarm(number: int, frame: FrameType | None) -> None:
-    raise Hang(f"longer than {_HANGS_AFTER_S} s")
+    raise Hang("more processor time than it may need")
