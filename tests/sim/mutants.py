@@ -14,7 +14,6 @@ from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
 from franca.core.waiting import Waiting
-from franca.protocols.faktory import conversation
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.clients import Clients
 from franca.protocols.memodb.crew import Crew
@@ -206,14 +205,6 @@ def a_background_job_stays_fleeting(join: Any) -> Any:
 # -- of the conversation ------------------------------------------------------------------------
 
 
-@MUTANTS.of(conversation, "held_by")
-def no_fence(held_by: Any) -> Any:
-    def anybody(broker: Broker, holder: str, jid: str) -> Job | None:
-        return next((job for job in broker.named(jid) if job.state is State.LEASED), None)
-
-    return anybody
-
-
 @MUTANTS.of(GearmanConversation, "_tell_lost")
 def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
@@ -249,6 +240,11 @@ def answers_are_given_to_the_wrong_request(on_finished: Any) -> Any:
         on_finished(self, event, now)
 
     return mix_up
+
+
+@MUTANTS.of(Clients, "drop_unserved")
+def who_asks_for_what_nobody_offers_waits_for_ever(_: Any) -> Any:
+    return lambda self, now: None
 
 
 @MUTANTS.of(Asking, "take_in")

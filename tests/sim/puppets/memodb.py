@@ -40,6 +40,8 @@ from tests.support.memodb import (
 
 OF_MEMODB = b"of memodb: "
 FOREVER_MS = 2**32 - 1
+HOPE_MS = 20_000
+"""By then a client that waits alone for what nobody offers was hung up on."""
 _HEAD = struct.Struct(">QI")
 _LENGTH = 8
 
@@ -243,6 +245,46 @@ class Asker(Socket):
             self.end(self.begin(Event("result", jid=push.jid)))
 
 
+class Hopeful(Socket):
+    """Asks for a service that nobody offers: never answered, and hung up on when it waits alone.
+
+    NNG asks again on the next connection, and so does this; at last it asks for something else.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.contexts.append(Context())
+        self.contexts[0].wake_at = world.now + self.rng.randrange(30_000)
+        self._said: dict[int, Millis] = {}
+
+    def connected(self) -> None:
+        """Nothing has been asked on this connection."""
+        super().connected()
+        self._said.clear()
+
+    def on_said(self, context: Context) -> None:
+        """Note when it was first asked here."""
+        self._said.setdefault(context.request, self.world.now)
+
+    def on_wake(self, context: Context, now: Millis) -> None:
+        """One more. The one before is given up, of which the server hears nothing."""
+        asked = list(self._said.values())
+        assert len(asked) != 1 or self.wire is None or now - asked[0] < HOPE_MS, "it still waits"
+        if self.retiring:
+            self._asking.clear()
+            context.message = b""
+            if self.wire is not None:
+                self.world.hang_up(self.wire)
+            return
+        timeout_ms = self.rng.choice((1_000, 30_000, 150_000))
+        self.ask(context, job("nowhere", b"%d" % now, timeout_ms))
+        context.wake_at = now + self.rng.randrange(5_000, 90_000)
+
+    def on_reply(self, context: Context, reply: Message) -> None:
+        """Nobody can have done it."""
+        raise AssertionError(f"{reply} to what nobody offers")
+
+
 class _Hand(Context):
     """A worker: what it was given, and what it has asked and reported with its last request."""
 
@@ -366,4 +408,5 @@ def populate(world: World, *, exact_times: bool) -> None:
     world.puppets += [
         *(Asker(world, f"m-ask{n}") for n in range(rng.randrange(1, 4))),
         *(Worker(world, f"m-work{n}") for n in range(rng.randrange(1, 4))),
+        Hopeful(world, "m-hope"),
     ]
