@@ -118,7 +118,7 @@ class BrokerMachine(RuleBasedStateMachine):
             )
             if taken:
                 self._replace(taken, entry)
-            entry.guest = not new.policy.durable
+            entry.guest = entry.guest or not new.policy.durable
             model.jobs[job.id] = entry
         entry = model.jobs[job.id]
         if watcher is not None:
