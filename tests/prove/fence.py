@@ -84,6 +84,8 @@ class Play:
                     self.tally.examples.append(f"{part.script.name}: {who} found no job")
 
     def say(self, stage: str) -> None:
+        for worker in self.workers.values():
+            worker.stir()  # the other protocols' turns took their time
         for part in self.parts.values():
             for word in getattr(part.script, stage):
                 self._say_word(part, stage, word)
@@ -119,7 +121,7 @@ class Play:
         if effect != wanted:
             tally.stale_effects += wanted == "nothing"
             tally.unheeded += wanted != "nothing"
-            scene = f"{part.script.name}, {stage}"
+            scene = f"{part.name} {part.variant}: {part.script.name}, {stage}"
             tally.examples.append(f"{scene}: {who} said {verb}, heard {heard}: {effect}")
 
     def _settle(self) -> None:

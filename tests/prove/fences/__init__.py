@@ -57,6 +57,9 @@ class Worker(ABC):
     def beat(self) -> None:
         """Be alive, where the protocol has a word for it."""
 
+    def stir(self) -> None:
+        """Say anything, where those who are silent for a while lose what they have."""
+
     @abstractmethod
     def leave(self) -> None:
         """Hang up."""

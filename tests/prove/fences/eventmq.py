@@ -55,6 +55,10 @@ class Worker(Party):
         client.ask("STATUS")
         return "nothing"
 
+    def stir(self) -> None:
+        if self._client is not None:
+            self._connected()
+
     def beat(self) -> None:
         if self._gone:
             self.leave()
