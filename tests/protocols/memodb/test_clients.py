@@ -483,6 +483,25 @@ def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered(
     assert other.given().payload == b"slow"
 
 
+@pytest.mark.parametrize("asks_again", [False, True])
+def test_who_was_left_unanswered_is_dropped_when_the_others_are_done(asks_again: bool) -> None:
+    world = World()
+    client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
+    asked = client.job(b"slow", timeout_ms=1_000)
+    client.job(b"quick", "t", 60_000)
+    slow.given()
+    world.pass_time(3 * SECOND)
+    assert not client.is_hung_up
+    if asks_again:
+        client.job(b"slow", timeout_ms=60_000, request=asked)
+        other = worker_on(world)
+        other.result(other.given(), b"s")
+        assert client.answer().payload == b"s"
+    quick.result(quick.given(), b"r")
+    assert client.answer().payload == b"r"
+    assert client.is_hung_up is not asks_again
+
+
 def test_a_timeout_of_nothing_is_over_at_once() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)

@@ -106,6 +106,7 @@ class Clients:
         self._body_max = service.limits.body_bytes_max
         self._session: Session | None = None
         self._bytes = 0
+        self._owed: set[bytes] = set()
         self._admitted: Parts | None = None
 
     # -- asking -----------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ class Clients:
         try:
             job = self._broker.submit(self._kinds.make(kind, payload), now, session)
         except Refused:
-            self._drop_if_alone()
+            self._owe(data[start:at])
             return
         request = self._by_key[key] = Request(key, job, body, b"", now)
         self._note(job, request, data[start:at])
@@ -201,6 +202,8 @@ class Clients:
 
     def _note(self, job: Job, request: Request, stack: bytes) -> None:
         self.asked[job.id] = (request, stack)
+        if self._owed:
+            self._owed.discard(stack)
         size = len(job.body)
         self._bytes += size
         self._room.take(size)
@@ -219,18 +222,26 @@ class Clients:
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)
-            self._drop_if_alone()
+            self._owe(stack)
+        if self._owed and not self.asked:
+            self._hang_up_if_alone()
         size = len(job.body)
         self._bytes -= size
         self._room.free(size)
         if self.held is not None:
             self.look_again()
 
-    def _drop_if_alone(self) -> None:
-        """Hang up, so that NNG asks again at once; not where others share the connection.
+    def _owe(self, stack: bytes) -> None:
+        """A request cannot be answered: hang up, so that NNG asks again at once.
 
-        There the request stays unanswered, until NNG's patience ends.
+        Not while others wait on the connection too, or work there: then it stays unanswered,
+        until those who wait are done or NNG's patience ends.
         """
+        if len(self._owed) < self._jobs_max:
+            self._owed.add(stack)
+        self._hang_up_if_alone()
+
+    def _hang_up_if_alone(self) -> None:
         if not self.asked and not self._conversation.crew.here:
             self._conversation.link.close()
 
