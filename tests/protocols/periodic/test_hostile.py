@@ -184,3 +184,17 @@ def test_a_frame_that_is_never_finished_is_not_waited_for() -> None:
     peer.send(b"\0REQ\0\1")
     world.pass_time(40_000, step=500)
     assert peer.is_hung_up
+
+
+@pytest.mark.parametrize(("functions", "is_old"), [(900, False), (1_100, True)])
+def test_a_long_list_may_be_a_second_old_and_no_older(functions: int, is_old: bool) -> None:
+    world = World()
+    client = world.client()
+    for number in range(functions):
+        world.broker.queue(f"f{number:05}")
+    world.now += 5_000
+    assert client.status()["f00000"][1] == 0
+    client.submit("f00000", "n")
+    assert client.status()["f00000"][1] == (0 if is_old else 1)
+    world.now += 1_000
+    assert client.status()["f00000"][1] == 1

@@ -17,6 +17,9 @@ def columns(status: FuncStatus, count: int) -> bytes:
 
     With five, the time stands in the fifth: locks were not known yet.
     """
+    if count == 6 and not (status.jobs or status.workers):
+        # There may be very many of these.
+        return b"%b,0,0,0,0,%d" % (_written(status.func), status.sched_at)
     numbers = [status.workers, status.jobs, status.running, status.locked, status.sched_at]
     if count == 5:
         del numbers[3]
