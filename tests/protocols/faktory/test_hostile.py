@@ -171,3 +171,18 @@ def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(th
     assert reply.kind == "-"
     assert b"too short to be jobs" in (reply.body or b"")
     assert client.ask(b"PUSHB [{}]\r\n").kind == "$"
+
+
+@pytest.mark.parametrize(("queues", "is_old"), [(900, False), (1_100, True)])
+def test_info_about_very_many_queues_may_be_a_second_old_and_no_older(
+    queues: int, is_old: bool
+) -> None:
+    world = World()
+    client = world.client()
+    for number in range(queues):
+        world.broker.queue(f"q{number}")
+    assert client.info()["faktory"]["total_enqueued"] == 0
+    client.push(jid="job-00001", queue="q1")
+    assert client.info()["faktory"]["total_enqueued"] == (0 if is_old else 1)
+    world.now += 1_000
+    assert client.info()["faktory"]["total_enqueued"] == 1

@@ -21,6 +21,8 @@ from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 
 REAP_MS: Final = 1_000
+MANY_QUEUES: Final = 1_000
+INFO_MS: Final = 1_000
 
 
 class FaktorySettings(Struct, frozen=True):
@@ -57,6 +59,8 @@ class FaktoryService(Service):
         self.stopping = False
         self._facts = facts
         self._reap_at: Millis = NEVER
+        self._info = b""
+        self._info_at: Millis = NEVER
 
     def open(self, link: Link, now: Millis) -> FaktoryConversation:
         """Begin the dialogue on a new link; the greeting is written at once."""
@@ -99,6 +103,15 @@ class FaktoryService(Service):
         return self.registry.consumers()
 
     def info(self, now: Millis) -> bytes:
-        """The server in one JSON object, as INFO and the original's `/stats` show it."""
+        """The server in one JSON object, as INFO and the original's `/stats` show it.
+
+        Where there are very many queues it may be a second old: it costs everybody time, however
+        often it is asked for.
+        """
+        if len(self.broker.queues) > MANY_QUEUES and now - self._info_at < INFO_MS:
+            return self._info
         stamp = Stamps().text(self.broker.wall(now))
-        return info(self.broker, self.registry, self._facts(now), self.settings.version, stamp)
+        facts = self._facts(now)
+        self._info_at = now
+        self._info = info(self.broker, self.registry, facts, self.settings.version, stamp)
+        return self._info
