@@ -23,6 +23,7 @@ from franca.node.config import LISTENERS, flag_of
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 PRODUCT: tuple[str, ...] = ("-m", "franca")
+READY = b" is ready"
 
 _POLL_S = 0.005
 _TAIL_CHARS = 4_000
@@ -87,10 +88,18 @@ class Server:
     # -- life ------------------------------------------------------------------------------
 
     def start(self, timeout: float = 10.0) -> Self:
-        """Start the process and return once it greets; `ServerFailed` with its last words if not."""
+        """Start the process and return once it greets and says that it is ready.
+
+        `ServerFailed` with its last words if it does not.
+        """
+        before = self.log_path.stat().st_size if self.log_path.exists() else 0
         self.launch()
         deadline = time.monotonic() + timeout
-        while not (self._greets() and all(map(_listens, self.ports.values()))):
+        while not (
+            self._greets()
+            and all(map(_listens, self.ports.values()))
+            and READY in self.log_path.read_bytes()[before:]
+        ):
             code = self.process.poll()
             if code is not None:
                 raise ServerFailed(f"the server ended with {code}\n{self.log_tail()}")
