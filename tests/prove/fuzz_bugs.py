@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from franca.core.events import Granted
+from franca.engine.engine import Engine
 from franca.protocols.buffer import ByteBuffer
+from franca.protocols.conversation import Link
 from franca.protocols.gearman import workers as gearman_workers
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.working import Working
 from tests.sim.planting import Mutants
 
@@ -50,9 +51,20 @@ def periodic_gives_back_what_it_has_no_more(say_granted: Any) -> Any:
     return give_back
 
 
-@PLANTED.of(Talk, "_tell_on")
-def periodic_reads_on_before_anybody_is_told(tell_on: Any) -> Any:
-    def read_on(self: Talk, told: int, now: int) -> int:
-        return len(self.broker.events)
+@PLANTED.of(Engine, "open_link")
+def periodic_reads_on_before_anybody_is_told(open_link: Any) -> Any:
+    return _told_too_late(open_link)
 
-    return read_on
+
+@PLANTED.of(Engine, "open_link")
+def eventmq_reads_on_before_anybody_is_told(open_link: Any) -> Any:
+    return _told_too_late(open_link)
+
+
+def _told_too_late(open_link: Any) -> Any:
+    def open_deaf(self: Engine, *arguments: Any) -> Link:
+        link: Link = open_link(self, *arguments)
+        link.deliver = lambda now: None
+        return link
+
+    return open_deaf

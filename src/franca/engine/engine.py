@@ -43,7 +43,7 @@ class Engine:
 
     def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
         """A peer has connected; its greeting may already be written."""
-        link = Link(link_id, peer, self.speaking, self._wanting, now)
+        link = Link(link_id, peer, self.speaking, self._wanting, self.deliver, now)
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:

@@ -10,7 +10,7 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -36,7 +36,9 @@ class Link:
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
     for the disk. While the peer does not take what was said to it the link is `full`: what can
-    wait should. `carrier` is whatever moves the bytes; nobody here looks at it.
+    wait should. `deliver` lets everybody hear what has happened so far, as the end of a turn's
+    share does: between two messages, where it would matter otherwise how they were cut.
+    `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
     conversation: Conversation
@@ -49,6 +51,7 @@ class Link:
         "closed",
         "closing",
         "conversation",
+        "deliver",
         "full",
         "id",
         "known",
@@ -60,9 +63,16 @@ class Link:
     )
 
     def __init__(
-        self, link_id: str, peer: Peer, speaking: list[Link], wanting: list[Link], now: Millis
+        self,
+        link_id: str,
+        peer: Peer,
+        speaking: list[Link],
+        wanting: list[Link],
+        deliver: Callable[[Millis], None],
+        now: Millis,
     ) -> None:
         self.id = link_id
+        self.deliver = deliver
         self.peer = peer
         self.speaking = speaking
         self._wanting = wanting

@@ -173,6 +173,20 @@ def test_an_empty_queue_name_is_default() -> None:
     assert world.worker(slots=1).take().queue == b""
 
 
+def test_jobs_go_out_as_they_came_even_in_one_piece() -> None:
+    """A worker that is given a job asks for the next: it must hear of one before the next is read."""
+    world = World()
+    worker, client = world.worker((10, "q"), (5, "default"), slots=2), world.peer()
+    requests = [(b"m1", b"q"), (b"m2", b"default"), (b"m3", b"q")]
+    client.send(
+        b"".join(
+            zmtp.message([b"", VERSION, b"REQUEST", msgid, queue, b"", b"x"])
+            for msgid, queue in requests
+        )
+    )
+    assert [given.msgid for given in worker.given()] == [b"m1", b"m2"]
+
+
 # -- envelopes --------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,10 @@ EXCHANGES: tuple[Exchange, ...] = (
         Step("w", (_HANDSHAKE, _say(b"INFORM", b"i1", _QUEUES, b"worker"), _say(b"READY", b"r1"))),
         Step("w", (_say(b"REQUEST", b"m1", b"q", b"reply-requested", _CALL), _say(b"REPLY", b"x1", b"{}", b"m1"))),
     ),
+    (
+        Step("w", (_HANDSHAKE, _say(b"INFORM", b"i1", _QUEUES, b"worker"), _say(b"READY", b"r1"), _say(b"READY", b"r2"))),
+        Step("c", (_HANDSHAKE, _say(b"REQUEST", b"m1", b"q", b"", _CALL), _say(b"REQUEST", b"m2", b"default", b"", _CALL), _say(b"REQUEST", b"m3", b"q", b"", _CALL))),
+    ),
 )  # fmt: skip
 
 

@@ -77,6 +77,10 @@ class ZmtpConversation(Conversation):
             if not link.known:
                 raise WireError("no-ready", "a message before READY")
             act(message, now)
+            if frames.is_behind:
+                # A worker that is given a job asks for the next: told only behind all that
+                # follows, it would be given another.
+                link.deliver(now)
             if self.holding or link.closing:
                 return False
             if self.has_had_its_share:

@@ -127,15 +127,16 @@ class Talk(Conversation):
         link = self.link
         has_more = False
         events = self.broker.events
-        told = 0
         try:
             if self._frames is None:
                 start = self._register(data, now)
             while start < size and left > 0 and not self.holding and not link.closing:
                 frames = self._frames
                 assert frames is not None
-                if len(events) > told:
-                    told = self._tell_on(told, now)
+                if events:
+                    # One that is given a job asks for more: told only behind what follows, a
+                    # SUBMIT_JOB's job would go to a GRAB_JOB behind it.
+                    link.deliver(now)
                 message = frames.cut(data, start)
                 if message is None:
                     self._need = frames.need
@@ -171,26 +172,6 @@ class Talk(Conversation):
         except Refused:
             self.service.refused += 1
             self.say(self.speech.word(msgid, UNKNOWN))
-
-    def _tell_on(self, told: int, now: Millis) -> int:
-        """Have this protocol's connections hear what a message led to, before the next is read.
-
-        They act on what they hear: one that is given a job asks for more. If that came after all
-        that lies behind the message, it would matter how the bytes were cut: a SUBMIT_JOB's job
-        would go to a GRAB_JOB behind it. Returns how many events are left for the engine.
-        """
-        events = self.broker.events
-        while len(events) > told:
-            new = events[told:]
-            del events[told:]
-            for session, event in new:
-                conversation: Conversation = session.owner  # type: ignore[assignment]
-                if type(conversation) is type(self):
-                    conversation.tell(session, event, now)
-                else:
-                    events.insert(told, (session, event))
-                    told += 1
-        return told
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
