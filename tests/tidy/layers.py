@@ -18,7 +18,12 @@ MAY: dict[str, tuple[str, ...]] = {
     "cli": ("core", "control", "node"),
 }
 # What every protocol may share with the others; beside this, each knows its own folder only.
-COMMON = ("protocols.conversation", "protocols.buffer", "protocols.bodies")
+COMMON = (
+    "protocols.conversation",
+    "protocols.buffer",
+    "protocols.bodies",
+    "protocols.overview",
+)
 
 # The pure layers may compute, and nothing else: every module of others' that they may import.
 PURE = ("core", "engine", "protocols")

@@ -93,7 +93,7 @@ class Lines(Ledger):
             self._to_tail(job)
         else:
             self._hold(job)
-            if job.policy.durable:
+            if job.policy.durable:  # as `_touch`, without a call: every job comes here
                 self._dirty[job.id] = job
             queue.add(job)
             limits = self.limits
@@ -331,7 +331,7 @@ class Lines(Ledger):
         queue.leased += 1
         if job.id not in self.jobs:
             self._hold(job)
-        if policy.durable:
+        if policy.durable:  # as `_touch`, without a call: every job comes here
             self._dirty[job.id] = job
         if self._awaited and job.id in self._awaited:
             awaiting = self._awaited.pop(job.id)

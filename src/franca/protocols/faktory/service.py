@@ -19,10 +19,9 @@ from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
+from franca.protocols.overview import Overview
 
 REAP_MS: Final = 1_000
-MANY_QUEUES: Final = 1_000
-INFO_MS: Final = 1_000
 
 
 class FaktorySettings(Struct, frozen=True):
@@ -59,8 +58,7 @@ class FaktoryService(Service):
         self.stopping = False
         self._facts = facts
         self._reap_at: Millis = NEVER
-        self._info = b""
-        self._info_at: Millis = NEVER
+        self._overview = Overview(self._info)
 
     def open(self, link: Link, now: Millis) -> FaktoryConversation:
         """Begin the dialogue on a new link; the greeting is written at once."""
@@ -105,13 +103,11 @@ class FaktoryService(Service):
     def info(self, now: Millis) -> bytes:
         """The server in one JSON object, as INFO and the original's `/stats` show it.
 
-        Where there are very many queues it may be a second old: it costs everybody time, however
-        often it is asked for.
+        The newest there is, or one that is a second old where there are very many queues.
         """
-        if len(self.broker.queues) > MANY_QUEUES and now - self._info_at < INFO_MS:
-            return self._info
+        return self._overview.seen(len(self.broker.queues), now)
+
+    def _info(self, now: Millis) -> bytes:
         stamp = Stamps().text(self.broker.wall(now))
         facts = self._facts(now)
-        self._info_at = now
-        self._info = info(self.broker, self.registry, facts, self.settings.version, stamp)
-        return self._info
+        return info(self.broker, self.registry, facts, self.settings.version, stamp)

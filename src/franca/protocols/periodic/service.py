@@ -12,6 +12,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.overview import Overview
 from franca.protocols.periodic.asking import Asking, Name
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.config import Config
@@ -25,8 +26,6 @@ ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
-LONG_LIST: Final = 1_000
-LIST_MS: Final = 1_000
 
 
 class PeriodicSettings(Struct, frozen=True):
@@ -70,8 +69,7 @@ class PeriodicService(Service):
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
         self.funcs: dict[str, None] = {}
-        self._list: list[FuncStatus] = []
-        self._list_at: Millis = 0
+        self._overview = Overview(self._status)
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = 0
@@ -145,13 +143,10 @@ class PeriodicService(Service):
                 worker.overhear(job)
 
     def status(self, now: Millis) -> list[FuncStatus]:
-        """Every function with its counts, in order of their names.
+        """Every function with its counts, by name. A long list may be a second old."""
+        return self._overview.seen(len(self.funcs) + len(self.broker.queues), now)
 
-        A long list may be a second old: it costs everybody time, however often it is asked for.
-        """
-        if len(self._list) > LONG_LIST and now - self._list_at < LIST_MS:
-            return self._list
-        self._list_at = now
+    def _status(self, now: Millis) -> list[FuncStatus]:
         wall_s = self.broker.wall(now) // 1000
         locked: dict[str, int] = {}
         for job_id in self.broker.locks.waits_for:
@@ -174,8 +169,7 @@ class PeriodicService(Service):
                     status.sched_at = (first.run_at or self.broker.wall(first.ready_at)) // 1000
                 elif func in next_at:
                     status.sched_at = next_at[func] // 1000
-        self._list = [found[func] for func in sorted(found)]
-        return self._list
+        return [found[func] for func in sorted(found)]
 
     # -- streams ----------------------------------------------------------------------------------
 

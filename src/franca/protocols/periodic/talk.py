@@ -7,6 +7,7 @@ workers may say is built on this, in `asking.py` and `working.py`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -250,9 +251,9 @@ class Talk(Conversation):
         self._verbs = self._verbs_of(speech)
         self._frames = speech.frames(self.service.limits.frame_bytes_max)
 
+    @abstractmethod
     def _verbs_of(self, speech: Speech) -> Verbs:
         """What may be said in a dialect."""
-        raise NotImplementedError
 
     @property
     def binary(self) -> CrcSpeech:

@@ -8,6 +8,7 @@ judged before any of it is gathered. Nothing is kept here but how many bytes are
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from struct import Struct as Layout
 from typing import Final
 from zlib import crc32
@@ -101,7 +102,7 @@ def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
     return payload[9:start], payload[start + 8 :]
 
 
-class Frames:
+class Frames(ABC):
     """Cuts messages off. `need` is how many bytes the next one takes, as far as is known."""
 
     __slots__ = ("_size_max", "need")
@@ -110,9 +111,9 @@ class Frames:
         self._size_max = size_max
         self.need = 1
 
+    @abstractmethod
     def cut(self, data: bytes, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
-        raise NotImplementedError
 
     def _await_head(self, magic: bytes, size: int) -> None:
         """Need the rest of a head. What is no magic word is refused at the byte that shows it."""
@@ -200,9 +201,9 @@ class PlainFrames(Frames):
         end = start + head + size
         return (*self.split(data[start + head : end]), end)
 
+    @abstractmethod
     def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
         """An id, a command and its arguments."""
-        raise NotImplementedError
 
 
 class TextFrames(PlainFrames):
