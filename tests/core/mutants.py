@@ -9,11 +9,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from franca.core.broker import Broker
 from franca.core.changes import Changes
-from franca.core.ledger import Ledger, Snapshot
+from franca.core.ledger import Ledger
 from franca.core.life import Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Job, Millis, NewJob, OnConflict, Session, State
 from franca.core.ready import Queue
+from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from tests.core.machine import BrokerMachine
 from tests.sim.planting import Mutants
@@ -32,9 +33,9 @@ def no_fence(finish: Any) -> Any:
     return lambda self, job, holder, result, now: finish(self, job, job.holder, result, now)
 
 
-@mutant(Lines, "_shrink_tail")
+@mutant(Tail, "_shrink_tail")
 def tail_not_counted_down(shrink: Any) -> Any:
-    def keep(self: Lines, queue: Queue) -> None:
+    def keep(self: Tail, queue: Queue) -> None:
         queue.tail += 1
         shrink(self, queue)
 
@@ -140,18 +141,18 @@ def bound_leases_survive_a_restart(restore_at: Any) -> Any:
     return keep
 
 
-@mutant(Ledger, "restore")
+@mutant(Tail, "restore")
 def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
-    def forget(self: Ledger, snapshot: Snapshot) -> None:
+    def forget(self: Tail, snapshot: Snapshot) -> None:
         snapshot.tail = []
         restore(self, snapshot)
 
     return forget
 
 
-@mutant(Ledger, "restore")
+@mutant(Tail, "restore")
 def the_mark_hides_the_first_of_the_tail(restore: Any) -> Any:
-    def hide(self: Ledger, snapshot: Snapshot) -> None:
+    def hide(self: Tail, snapshot: Snapshot) -> None:
         for count in snapshot.tail:
             if count.first is not None:
                 count.first = (count.first[0], count.first[1] + 1)

@@ -10,7 +10,6 @@ import pytest
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted, Unmet
-from franca.core.ledger import Recall, SupplyReady
 from franca.core.limits import Limits
 from franca.core.model import (
     Demand,
@@ -23,6 +22,7 @@ from franca.core.model import (
     Session,
     State,
 )
+from franca.core.tail import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS, Engine
 from franca.protocols.conversation import Conversation, Link, Peer, Service
 from tests.sim.disk import Disk

@@ -28,7 +28,6 @@ from msgspec.structs import asdict
 
 from franca.core.broker import Broker
 from franca.core.events import Granted
-from franca.core.ledger import SupplyReady, SupplyWaiting
 from franca.core.limits import Limits
 from franca.core.model import (
     Demand,
@@ -41,6 +40,7 @@ from franca.core.model import (
     Schedule,
     State,
 )
+from franca.core.tail import SupplyReady, SupplyWaiting
 from franca.store.port import Store, StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove import mutants

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from franca.core.broker import Broker
-from franca.core.ledger import Known
+from franca.core.known import Known
 from franca.core.model import NEVER, Millis, State
 from franca.engine.engine import Engine
 from tests.sim.disk import Disk

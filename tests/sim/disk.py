@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import Known, Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.known import Known
 from franca.core.model import NEVER, Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD

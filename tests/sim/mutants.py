@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Finished
-from franca.core.ledger import Known, Ledger, Snapshot
+from franca.core.known import Known
 from franca.core.life import EXPIRED, Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
+from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.clients import Clients
@@ -61,9 +62,9 @@ def leases_are_not_restored(restore_at: Any) -> Any:
     return forget
 
 
-@MUTANTS.of(Ledger, "restore")
+@MUTANTS.of(Tail, "restore")
 def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
-    def forget(self: Ledger, snapshot: Snapshot) -> None:
+    def forget(self: Tail, snapshot: Snapshot) -> None:
         snapshot.tail = []
         restore(self, snapshot)
 
@@ -181,9 +182,9 @@ def only_the_first_hears_the_end(tell_end: Any) -> Any:
     return tell
 
 
-@MUTANTS.of(Life, "unwatch")
+@MUTANTS.of(Broker, "unwatch")
 def who_waited_takes_the_job_along(unwatch: Any) -> Any:
-    def take(self: Life, job_id: JobId, session: Session, now: Millis) -> None:
+    def take(self: Broker, job_id: JobId, session: Session, now: Millis) -> None:
         job = self.jobs.get(job_id)
         if job is not None and not job.policy.dies_unwatched:
             job.policy = replace(job.policy, dies_unwatched=True)

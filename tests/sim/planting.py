@@ -23,6 +23,7 @@ class Mutants:
 
     def of(self, owner: object, method: str) -> Callable[[Mutation], Mutation]:
         """The decorated function is a bug in this method; its name is the bug's."""
+        assert method in vars(owner), f"{owner} has no {method} of its own"
 
         def plant(change: Mutation) -> Mutation:
             self._plants[change.__name__.replace("_", "-")] = (owner, method, change)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.ledger import Known, Recall, SupplyReady, SupplyWaiting
+from franca.core.known import Known
 from franca.core.model import (
     JobQuery,
     NewJob,
@@ -20,6 +20,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
+from franca.core.tail import Recall, SupplyReady, SupplyWaiting
 from franca.store.ended import Ended
 from tests.store.kit import (
     BEGIN,

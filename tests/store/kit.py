@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from franca.core.changes import Changes, Totals
-from franca.core.ledger import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State
+from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
 from franca.store.sqlite import SqliteStore
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Granted
-from franca.core.ledger import SupplyReady
 from franca.core.limits import Limits
 from franca.core.model import Demand, NewJob, OnHangUp, Policy
+from franca.core.tail import SupplyReady
 from franca.store.sqlite import SqliteStore
 
 SMALL = replace(Limits(), window_jobs=2, supply_jobs=4, supply_bytes=5_000)

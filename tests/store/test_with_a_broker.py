@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.errors import NotUnique
-from franca.core.ledger import Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.core.limits import Limits
 from franca.core.model import (
     Demand,
@@ -40,6 +39,7 @@ from franca.core.model import (
     Session,
     State,
 )
+from franca.core.tail import Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.memory import MemoryStore
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore

@@ -7,34 +7,31 @@ are appended to `events` and to the ledger, and the engine takes them from there
 `now` never goes backwards and measures spans: leases, demands. Moments that people name (a job's
 `run_at`, schedules) are compared with the wall clock, which may jump: `wall(now)`.
 
-It is built up in four steps, one file each: `ledger.py` (which jobs are where, what the store is
-told), `lines.py` (jobs and demands meet), `life.py` (what a holder may say), and here: who there
-is, what is submitted, what operators may do, and what time brings.
+It is built up in steps, one file each: `ledger.py` (which jobs there are, what the store is told),
+`tail.py` (those that only the store has), `lines.py` (jobs and demands meet), `life.py` (what a
+holder may say), `steering.py` (what operators may do), and here: who there is, what is submitted,
+and what time brings.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from msgspec.structs import replace
-
-from franca.core.changes import QueueSetting, Totals
-from franca.core.errors import NotFound, NotUnique, Refused, StoreFull, TooMuch
+from franca.core.changes import Totals
+from franca.core.errors import NotUnique, Refused, StoreFull, TooMuch
 from franca.core.events import LeaseLost, Unmet
-from franca.core.ledger import LEASED, READY, WAITING, Known, Snapshot
+from franca.core.known import Known
+from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.life import (
     CANCELLED,
     DEAD,
-    DONE,
     EXPIRED,
     FLEETING_JOB_BYTES,
     LOST,
     REPLACED,
-    Life,
 )
 from franca.core.limits import Limits
-from franca.core.lines import KEEP, unseen
-from franca.core.locks import Locks
+from franca.core.lines import KEEP
 from franca.core.model import (
     NEVER,
     Failure,
@@ -45,33 +42,29 @@ from franca.core.model import (
     NewJob,
     OnConflict,
     OnHangUp,
-    Policy,
-    Schedule,
     Session,
-    Shelf,
 )
-from franca.core.schedules import Schedules
+from franca.core.steering import Steering
+from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
 
 
-class Broker(Life):
-    """Sessions, submits, steering and time, on top of the life of jobs."""
+class Broker(Steering):
+    """Sessions, watches, submits and time, on top of all that may happen to a job."""
 
     __slots__ = (
         "_prune_at",
         "_sessions",
         "fleeting_at",
         "refusing_new",
-        "schedules",
     )
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals | None = None) -> None:
         super().__init__(limits, rng, totals or Totals())
         self.refusing_new = False
         self.fleeting_at: Millis = NEVER
-        self.schedules = Schedules()
         self._sessions = 0
         self._prune_at: Millis = 0
 
@@ -168,6 +161,32 @@ class Broker(Life):
         """Whether any session can run jobs of this queue."""
         queue = self.queues.get(queue_name)
         return queue is not None and queue.servers > 0
+
+    # -- watches --------------------------------------------------------------------------
+
+    def watch(self, job_id: JobId, session: Session) -> None:
+        """Tell `session` what becomes of the job; watching twice is hearing it twice."""
+        watchers = self._watchers.setdefault(job_id, {})
+        watchers[session] = watchers.get(session, 0) + 1
+        session.watches[job_id] = None
+
+    def unwatch(self, job_id: JobId, session: Session, now: Millis) -> None:
+        """Tell `session` no more; a job that lives for its watchers ends with the last."""
+        watchers = self._watchers.get(job_id)
+        if watchers is None or watchers.pop(session, None) is None:
+            return
+        session.watches.pop(job_id, None)
+        if watchers:
+            return
+        del self._watchers[job_id]
+        job = self.jobs.get(job_id)
+        if job is not None and job.policy.dies_unwatched and job.state is not LEASED:
+            self._take_out(job, now)
+            self._end(job, CANCELLED, b"", Failure("Unwatched", "nobody waits for it"), now)
+
+    def watchers_of(self, job_id: JobId) -> int:
+        """How many watches there are on a job."""
+        return sum(self._watchers.get(job_id, {}).values())
 
     # -- submit ---------------------------------------------------------------------------
 
@@ -268,173 +287,7 @@ class Broker(Life):
             self._take_out(taken, now)
             self._end(taken, CANCELLED, b"", REPLACED, now)
 
-    # -- schedules ------------------------------------------------------------------------
-
-    def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
-        """Make jobs by this rule from now on, in place of one with the same id."""
-        self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
-        self._schedules_changed[schedule.id] = schedule
-
-    def amend_schedule(self, schedule: Schedule) -> None:
-        """Something of a rule that is in force was changed, but not when it fires."""
-        assert self.schedules.by_id.get(schedule.id) is schedule, "not in force"
-        self._schedules_changed[schedule.id] = schedule
-
-    def drop_schedule(self, schedule_id: str) -> bool:
-        """Make no more jobs by this rule; False if there was none."""
-        if not self.schedules.drop(schedule_id):
-            return False
-        self._schedules_changed[schedule_id] = None
-        return True
-
-    # -- steering: what operators may do ----------------------------------------------------
-
-    def cancel(self, job: Job, now: Millis) -> None:
-        """End a live or dead job without a run; its watchers hear that it was cancelled."""
-        self._check_there(job)
-        self._take_out(job, now)
-        self._end(job, CANCELLED, b"", Failure("Cancelled", "cancelled by an operator"), now)
-
-    def remove(self, queue_name: str, key: str, now: Millis) -> bool:
-        """End the job that has this key, wherever it lies, and what waits behind it, if any."""
-        taken = self._by_key.get((queue_name, key))
-        if taken is None:
-            return False
-        failure = Failure("Cancelled", "removed by a client")
-        if isinstance(taken, Known):
-            self._leave_tail(taken)
-            self._tell_end(unseen(taken), failure)
-            return True
-        heir = self._heirs.get(taken.id)
-        for job in (heir, taken):
-            if job is not None:
-                self._take_out(job, now)
-                self._end(job, CANCELLED, b"", failure, now)
-        return True
-
-    def kill(self, job: Job, now: Millis) -> None:
-        """Give a live job up, into the dead set; a dead one starts its time there anew."""
-        self._check_there(job)
-        self._take_out(job, now)
-        if not job.policy.bury:
-            job.policy = _burying(job.policy)
-        self._bury(job, Failure("Killed", "killed by an operator"), now)
-
-    def retry(self, job: Job, now: Millis) -> None:
-        """Make a waiting or dead job ready now, behind all others of its queue.
-
-        Refused with `NotUnique` where another job has taken a dead one's key.
-        """
-        self._check_there(job)
-        taken = self._by_key.get((job.queue, job.key)) if job.key else None
-        if taken is not None and taken.id != job.id:
-            raise NotUnique(f"another live job of queue {job.queue!r} has this key")
-        self._take_out(job, now)
-        if self._heirs and self._gives_way(job, now):
-            return
-        job.ended_at = 0
-        self._enqueue(job, self.queue(job.queue), now)
-
-    def _check_there(self, job: Job) -> None:
-        kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable
-        if job.state >= DONE and not kept_dead:
-            raise NotFound(f"job {job.id} has ended")
-
-    def pause(self, queue_name: str) -> None:
-        """Give out no more jobs of this queue until it is resumed."""
-        self._set_paused(queue_name, True)
-
-    def resume(self, queue_name: str, now: Millis) -> None:
-        """Give out jobs of this queue again."""
-        self._set_paused(queue_name, False)
-        queue = self.queues.get(queue_name)
-        if queue is not None:
-            self._match(queue, now)
-
-    def _set_paused(self, queue_name: str, paused: bool) -> None:
-        queue = self.queues.get(queue_name)
-        if queue is not None and queue.listed and queue.paused is not paused:
-            queue.paused = paused
-            self._settings[queue_name] = QueueSetting(queue_name, paused)
-
-    def purge(self, queue_name: str, now: Millis) -> int:
-        """Cancel every ready job of a queue, the tail unseen; returns how many there were."""
-        queue = self.queues.get(queue_name)
-        if queue is None:
-            return 0
-        count, tail = queue.ready, queue.tail
-        failure = Failure("Cancelled", "its queue was purged")
-        for job in queue.take_all():
-            self._end(job, CANCELLED, b"", failure, now)
-        if tail:
-            self._empty_tail(queue_name, failure)
-        return count
-
-    def _empty_tail(self, queue_name: str, failure: Failure) -> None:
-        """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
-        self._emptied.append(queue_name)
-        for job in self._dirty.values():
-            if job.queue == queue_name:
-                if job.state is READY and job.id not in self.jobs:
-                    job.state = CANCELLED
-                if job.shelf is Shelf.TAIL:
-                    self._spared.append(job.id)
-        knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
-        for known in [*self._recent.values(), *knowns]:
-            if known.queue == queue_name and known.state is READY:
-                self._unknow(known)
-                self._tell_end(unseen(known), failure)
-
-    def remove_queue(self, queue_name: str, now: Millis) -> None:
-        """Purge a queue and forget it; a later job makes it anew."""
-        self.purge(queue_name, now)
-        queue = self.queues.get(queue_name)
-        if queue is None:
-            return
-        queue.paused = False
-        if queue.leased or queue.scheduled or queue.retrying or queue.dead:
-            self._settings[queue_name] = QueueSetting(queue_name, False)
-            return
-        queue.listed = False
-        self._settings[queue_name] = None
-        self._drop_if_unused(queue)
-
-    def flush(self, now: Millis) -> None:
-        """Forget every job, queue, schedule and count; those who wait go on waiting."""
-        failure = Failure("Cancelled", "everything was flushed")
-        self._heirs.clear()
-        self._ahead.clear()
-        self.locks = Locks()
-        for job in list(self.jobs.values()):
-            if job.state is LEASED:
-                self._unlease(job, now)
-            self._end(job, CANCELLED, b"", failure, now)
-        for known in self._by_key.values():
-            if isinstance(known, Known):
-                self._tell_end(unseen(known), failure)
-        self._dirty.clear()
-        self._ended.clear()
-        self._emptied.clear()
-        self._spared.clear()
-        self._settings.clear()
-        self._schedules_changed.clear()
-        self._recent.clear()
-        self._by_key.clear()
-        self.waiting.clear()
-        self.schedules = Schedules()
-        self._lease_ends.clear()
-        self._new_leases.clear()
-        self._start_ends.clear()
-        for job_id in list(self._awaited):
-            self._await_no_more(job_id)
-        self._flushed = True
-        totals = self.totals
-        totals.pushed = totals.processed = totals.failures = 0
-        for queue in list(self.queues.values()):
-            queue.take_all()
-            queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
-            queue.listed = queue.paused = False
-            self._drop_if_unused(queue)
+    # -- time -----------------------------------------------------------------------------
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
         """Let the oldest dead jobs go: too many, or too old."""
@@ -450,8 +303,6 @@ class Broker(Life):
             # All that came had to go: there may be more.
             if jobs:
                 self._prune_at = now
-
-    # -- time -----------------------------------------------------------------------------
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come."""
@@ -523,7 +374,3 @@ def _heirs_among(held: list[Job]) -> dict[JobId, Job]:
                 older, newer = (other, job) if other.id < job.id else (job, other)
                 heirs[older.id] = newer
     return heirs
-
-
-def _burying(policy: Policy) -> Policy:
-    return replace(policy, bury=True)

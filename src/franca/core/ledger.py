@@ -1,4 +1,4 @@
-"""The ledger: which jobs are in memory, which in the tail, and what the store must be told.
+"""The ledger: which jobs are in memory, what each is called, and what the store must be told.
 
 It keeps one promise: what `drain` hands over, applied to a store in order, makes the store say
 what memory says. It decides nothing about jobs; the broker, built on it, does. (A base class
@@ -8,16 +8,15 @@ and not a part of the broker, because every verb touches it several times.)
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
-
-from msgspec import Struct
 
 from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.known import Known
 from franca.core.limits import Limits
 from franca.core.model import (
+    Attempt,
+    Failure,
     Job,
     JobId,
-    JobQuery,
     Millis,
     NewJob,
     QueueCount,
@@ -25,7 +24,6 @@ from franca.core.model import (
     Session,
     Shelf,
     State,
-    TailCount,
 )
 from franca.core.ready import Queue
 from franca.core.waiting import Waiting
@@ -37,73 +35,6 @@ DEAD = State.DEAD
 HELD = Shelf.HELD
 TAIL = Shelf.TAIL
 NOWHERE = Shelf.NOWHERE
-
-
-NO_LIMIT = 1 << 60
-
-
-class SupplyReady(Struct, frozen=True):
-    """More ready jobs of this queue, those right behind `mark`, are wanted in memory.
-
-    At most `limit`, and no further one once their bodies have `bytes_max` bytes.
-    """
-
-    queue: str
-    mark: tuple[int, int]
-    limit: int
-    bytes_max: int = NO_LIMIT
-
-
-class SupplyWaiting(Struct, frozen=True):
-    """More waiting jobs, those right behind `mark`, are wanted in memory."""
-
-    mark: tuple[Millis, int]
-    limit: int
-    bytes_max: int = NO_LIMIT
-
-
-class Recaller(Protocol):
-    """Whoever asks for jobs that may not be in memory."""
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Here they are; those in the tail are only visiting, to be changed now or let go."""
-
-
-class Recall(Struct, frozen=True):
-    """These jobs are wanted by `by`, wherever they lie."""
-
-    query: JobQuery
-    by: Recaller
-
-
-Want = SupplyReady | SupplyWaiting | Recall
-
-
-class Known(Struct, gc=False):
-    """What is remembered of a job in the tail that a submit may name again."""
-
-    id: JobId
-    queue: str
-    kind: str
-    digest: int
-    run_at: Millis
-    state: State
-    name: str
-    key: str
-    attempts: int = 0
-    failures: int = 0
-
-
-class Snapshot(Struct):
-    """What a broker must remember at birth: everything held, and counts of the tail."""
-
-    totals: Totals
-    held: list[Job]
-    tail: list[TailCount]
-    first_waiting: tuple[Millis, int] | None
-    queues: list[QueueSetting]
-    schedules: list[Schedule]
-    known: list[Known]
 
 
 class Ledger:
@@ -127,7 +58,6 @@ class Ledger:
         "queues",
         "totals",
         "waiting",
-        "wants",
     )
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
@@ -136,7 +66,6 @@ class Ledger:
         self.jobs: dict[JobId, Job] = {}
         self.queues: dict[str, Queue] = {}
         self.waiting = Waiting()
-        self.wants: list[Want] = []
         self.pending_bytes = 0
         self._by_name: dict[str, Job | list[Job]] = {}
         self._by_key: dict[tuple[str, str], Job | Known] = {}
@@ -149,29 +78,6 @@ class Ledger:
         self._spared: list[JobId] = []
         self._settings: dict[str, QueueSetting | None] = {}
         self._schedules_changed: dict[str, Schedule | None] = {}
-
-    # -- birth ----------------------------------------------------------------------------
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Take over what the store remembers. Only for a ledger that has seen nothing yet."""
-        self.totals = snapshot.totals
-        for setting in snapshot.queues:
-            self.queue(setting.queue).paused = setting.paused
-        self._settings.clear()  # the store knows them: it just told us
-        for count in snapshot.tail:
-            queue = self.queue(count.queue)
-            queue.tail = count.ready
-            queue.mark = (count.first[0], count.first[1] - 1) if count.first else None
-            queue.scheduled += count.scheduled
-            queue.retrying += count.retrying
-            queue.dead += count.dead
-            self.waiting.tail += count.scheduled + count.retrying
-        if snapshot.first_waiting is not None:
-            self.waiting.mark = (snapshot.first_waiting[0], snapshot.first_waiting[1] - 1)
-            self._want_waiting()
-        for known in snapshot.known:
-            if known.state <= READY:
-                self._know(known)
 
     # -- lookups --------------------------------------------------------------------------
 
@@ -270,40 +176,19 @@ class Ledger:
         if job.policy.durable:
             self._dirty[job.id] = job
 
-    def _may_leave(self, job: Job) -> bool:
-        """Whether a job may live in the store alone: not if it is not there, or is watched."""
-        return job.policy.durable and job.id not in self._watchers
+    def _note_attempt(self, job: Job, how: str, failure: Failure, now: Millis) -> None:
+        """A run is over: the last few are remembered with the job, the newest with its trace."""
+        story = job.story
+        if story is None:
+            story = job.story = []
+        elif story:
+            story[-1].trace = []
+            del story[: max(0, len(story) - self.limits.story_attempts + 1)]
+        story.append(
+            Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
+        )
 
-    def _to_tail(self, job: Job) -> None:
-        """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
-        self._forget(job)
-        if job.shelf is not TAIL:
-            self._touch(job)
-        self._remember(job)
-
-    def _remember(self, job: Job) -> None:
-        if job.key or (job.name and not job.attempts):
-            self._know(known_of(job))
-
-    def _know(self, known: Known) -> None:
-        if known.key:
-            self._by_key[(known.queue, known.key)] = known
-        if known.name and not known.attempts:
-            self._recent[known.name] = known
-            if len(self._recent) > self.limits.recent_names:
-                self._recent.popitem(last=False)
-
-    def _unknow(self, job: Job | Known) -> None:
-        """A job has left the tail: what was remembered in its place is dropped."""
-        known = self._recent.get(job.name)
-        if known is not None and known.id == job.id:
-            del self._recent[job.name]
-        if job.key:
-            taken = self._by_key.get((job.queue, job.key))
-            if taken is not None and taken.id == job.id:
-                del self._by_key[(job.queue, job.key)]
-
-    # -- what the store is told, and what it is asked ---------------------------------------
+    # -- what the store is told -------------------------------------------------------------
 
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""
@@ -367,59 +252,3 @@ class Ledger:
         self._schedules_changed = {}
         self.pending_bytes = 0
         return changes
-
-    def take_wants(self) -> list[Want]:
-        """What memory would like from the store, to be read behind the writes of this drain.
-
-        The answers must be handed in before anything else happens to memory. At most one
-        recall at a time: what is done with its jobs must be written before the next one reads.
-        """
-        recalls = [want for want in self.wants if isinstance(want, Recall)]
-        wants = [want for want in self.wants if not isinstance(want, Recall)]
-        self.wants = list(recalls[1:])
-        return wants + recalls[:1]
-
-    def recall(self, query: JobQuery, by: Recaller) -> None:
-        """Ask the store for jobs; `by` is handed them in a later turn."""
-        self.wants.append(Recall(query, by))
-
-    def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
-        """Jobs that the store found, those in memory in place of their rows if still fitting."""
-        jobs = [self.jobs.get(job.id) or self._dirty.get(job.id, job) for job in found]
-        return [job for job in jobs if not query.states or job.state in query.states]
-
-    def _want_ready(self, queue: Queue) -> None:
-        if queue.tail and not queue.supplying and queue.mark is not None:
-            queue.supplying = True
-            limits = self.limits
-            self.wants.append(
-                SupplyReady(queue.name, queue.mark, limits.supply_jobs, limits.supply_bytes)
-            )
-
-    def _want_waiting(self) -> None:
-        waiting = self.waiting
-        if waiting.tail and not waiting.supplying and waiting.mark is not None:
-            waiting.supplying = True
-            limits = self.limits
-            self.wants.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
-
-
-def is_known(job: Job) -> bool:
-    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
-    return job.state <= READY and bool(job.key or (job.name and not job.attempts))
-
-
-def known_of(job: Job) -> Known:
-    """What is remembered of a job in the tail."""
-    return Known(
-        job.id,
-        job.queue,
-        job.kind,
-        job.digest,
-        job.run_at,
-        job.state,
-        job.name,
-        job.key,
-        job.attempts,
-        job.failures,
-    )

@@ -17,7 +17,6 @@ from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS, Lines
 from franca.core.locks import Locks
 from franca.core.model import (
     NEVER,
-    Attempt,
     Failure,
     Job,
     JobId,
@@ -273,17 +272,6 @@ class Life(Lines):
         job.until = NEVER
         job.progress = b""
 
-    def _note_attempt(self, job: Job, how: str, failure: Failure, now: Millis) -> None:
-        story = job.story
-        if story is None:
-            story = job.story = []
-        elif story:
-            story[-1].trace = []
-            del story[: max(0, len(story) - self.limits.story_attempts + 1)]
-        story.append(
-            Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
-        )
-
     # -- ends -----------------------------------------------------------------------------
 
     def _bury(self, job: Job, failure: Failure, now: Millis) -> None:
@@ -374,32 +362,6 @@ class Life(Lines):
                 mine[session] = mine.get(session, 0) + times
                 session.watches.pop(old_id, None)
                 session.watches[new_id] = None
-
-    # -- watches --------------------------------------------------------------------------
-
-    def watch(self, job_id: JobId, session: Session) -> None:
-        """Tell `session` what becomes of the job; watching twice is hearing it twice."""
-        watchers = self._watchers.setdefault(job_id, {})
-        watchers[session] = watchers.get(session, 0) + 1
-        session.watches[job_id] = None
-
-    def unwatch(self, job_id: JobId, session: Session, now: Millis) -> None:
-        """Tell `session` no more; a job that lives for its watchers ends with the last."""
-        watchers = self._watchers.get(job_id)
-        if watchers is None or watchers.pop(session, None) is None:
-            return
-        session.watches.pop(job_id, None)
-        if watchers:
-            return
-        del self._watchers[job_id]
-        job = self.jobs.get(job_id)
-        if job is not None and job.policy.dies_unwatched and job.state is not LEASED:
-            self._take_out(job, now)
-            self._end(job, CANCELLED, b"", Failure("Unwatched", "nobody waits for it"), now)
-
-    def watchers_of(self, job_id: JobId) -> int:
-        """How many watches there are on a job."""
-        return sum(self._watchers.get(job_id, {}).values())
 
     # -- taking a job out of wherever it is -------------------------------------------------
 

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from franca.core.changes import Totals
 from franca.core.events import Begun, Event, Granted, Unmet, Woken
-from franca.core.ledger import (
-    LEASED,
-    READY,
-    WAITING,
-    Known,
-    Ledger,
-    SupplyReady,
-    SupplyWaiting,
-)
+from franca.core.ledger import LEASED, READY
 from franca.core.limits import Limits
 from franca.core.model import (
     NEVER,
@@ -26,22 +18,19 @@ from franca.core.model import (
     JobId,
     Millis,
     OnHangUp,
-    Policy,
     Session,
-    Shelf,
-    State,
 )
 from franca.core.ready import Queue
+from franca.core.tail import SupplyReady, SupplyWaiting, Tail
 from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
 LISTED = Choice.LISTED
 LEASE_TICK_MS = 1_000
 DEMAND_TICK_MS = 50
-_TAIL_POLICY = Policy()
 
 
-class Lines(Ledger):
+class Lines(Tail):
     """Queues, demands, and the leases that come of their meeting."""
 
     __slots__ = (
@@ -105,57 +94,6 @@ class Lines(Ledger):
                 self._cut_window(queue)
         if queue.sleepers and not queue.paused:
             self._wake_enough(queue)
-
-    def _cut_window(self, queue: Queue) -> None:
-        if queue.size <= queue.crowd:
-            return
-        limits = self.limits
-        keep = limits.window_jobs
-        if len(self.jobs) > limits.held_jobs:
-            keep = min(keep, 3 * limits.supply_jobs)
-        if queue.mark is not None:
-            # Some room is made at once: one by one would be a move for each job that comes.
-            keep -= min(limits.supply_jobs, keep // 2)
-        for job in queue.cut(keep, limits.window_bytes):
-            if self._may_leave(job):
-                queue.tail += 1
-                self._to_tail(job)
-            else:
-                queue.add(job)
-                self._touch(job)
-        queue.crowd = _next_crowd(queue.size, keep)
-        if not queue.tail:
-            queue.mark = None
-
-    def _park(self, job: Job, queue: Queue) -> None:
-        """Keep a job until its `run_at`."""
-        job.state = WAITING
-        self._count_waiting(queue, job, +1)
-        waiting = self.waiting
-        self._touch(job)
-        if waiting.belongs_to_tail(job) and self._may_leave(job):
-            waiting.tail += 1
-            self._to_tail(job)
-            return
-        self._hold(job)
-        waiting.add(job)
-        if waiting.size > max(2 * self.limits.window_jobs, waiting.crowd):
-            for late in waiting.cut(self.limits.window_jobs):
-                if self._may_leave(late):
-                    waiting.tail += 1
-                    self._to_tail(late)
-                else:
-                    waiting.add(late)
-                    self._touch(late)
-            waiting.crowd = _next_crowd(waiting.size, self.limits.window_jobs)
-            if not waiting.tail:
-                waiting.mark = None
-
-    def _count_waiting(self, queue: Queue, job: Job | Known, step: int) -> None:
-        if job.failures:
-            queue.retrying += step
-        else:
-            queue.scheduled += step
 
     # -- demand ---------------------------------------------------------------------------
 
@@ -409,47 +347,3 @@ class Lines(Ledger):
         waiting.tail -= len(jobs)
         assert waiting.tail == 0 or jobs, "the waiting jobs lost their tail"
         waiting.mark = (jobs[-1].run_at, jobs[-1].id) if jobs and waiting.tail else None
-
-    def _back_in_memory(self, job: Job) -> None:
-        self._unknow(job)
-        self._hold(job)
-
-    def _leave_tail(self, known: Known) -> None:
-        """A job that only the store has is taken out of it unseen."""
-        queue = self.queue(known.queue)
-        if known.state is READY:
-            self._shrink_tail(queue)
-        elif known.state is WAITING:
-            self._count_waiting(queue, known, -1)
-            self._shrink_waiting()
-        self._unknow(known)
-        unwritten = self._dirty.get(known.id)
-        if unwritten is not None:
-            unwritten.state = State.CANCELLED
-            return
-        gone = unseen(known)
-        gone.shelf = Shelf.TAIL
-        self._dirty[gone.id] = gone
-
-    def _shrink_tail(self, queue: Queue) -> None:
-        queue.tail -= 1
-        if not queue.tail:
-            queue.mark = None
-
-    def _shrink_waiting(self) -> None:
-        self.waiting.tail -= 1
-        if not self.waiting.tail:
-            self.waiting.mark = None
-
-
-def _next_crowd(size: int, wished: int) -> int:
-    """The size up to which a cut would be in vain, as the last one left more than was wished."""
-    return size + size // 4 if size > wished else 0
-
-
-def unseen(known: Known) -> Job:
-    """What can be said of a job in the tail that ends without being looked at."""
-    names = (known.queue, known.kind, known.name, known.key)
-    job = Job(known.id, *names, b"", "", "", _TAIL_POLICY, 0, NEVER)
-    job.state = State.CANCELLED
-    return job

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from franca.core.broker import Broker
-from franca.core.ledger import Recall, SupplyReady, SupplyWaiting, Want
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis
+from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
 from franca.protocols.conversation import Conversation, Link, Peer, Service
 
 TICK_MS = 50

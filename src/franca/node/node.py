@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from franca.core.ledger import Recall
 from franca.core.model import Job, JobQuery, Millis
+from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.gauges import Gauges

@@ -8,15 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.ledger import (
-    Recall,
-    Snapshot,
-    SupplyReady,
-    SupplyWaiting,
-    Want,
-    is_known,
-    known_of,
-)
+from franca.core.known import is_known, known_of
 from franca.core.model import (
     Job,
     JobId,
@@ -28,6 +20,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
+from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, fits
 
 HELD = Shelf.HELD

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from franca.core.changes import Changes
-from franca.core.ledger import Snapshot, Want
 from franca.core.model import Job, JobQuery, QueueCount
+from franca.core.tail import Snapshot, Want
 
 
 class StoreError(Exception):

@@ -12,8 +12,9 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.ledger import Known, Snapshot, is_known, known_of
+from franca.core.known import Known, is_known, known_of
 from franca.core.model import JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.tail import Snapshot
 from franca.store import search
 from franca.store.group import GroupWriter
 from franca.store.rows import COLUMNS, Row, bodiless, job_of, seal

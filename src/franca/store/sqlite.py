@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from franca.core.changes import Changes
-from franca.core.ledger import Recall, Snapshot, SupplyReady, Want
 from franca.core.model import Job, JobQuery, Policy, QueueCount, Shelf, State
+from franca.core.tail import Recall, Snapshot, SupplyReady, Want
 from franca.store import ended, search
 from franca.store.files import connect, copy_into, create_if_missing
 from franca.store.group import Batch, GroupWriter

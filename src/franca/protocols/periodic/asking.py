@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from franca.core.errors import Refused, TooMuch
 from franca.core.events import Finished, Progressed
-from franca.core.ledger import Known
+from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.chores import Chore, Drop, Dump, Load

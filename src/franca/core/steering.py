@@ -1,0 +1,201 @@
+"""Steering: what operators and clients may do to jobs that they do not hold, queues and rules."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from franca.core.changes import QueueSetting, Totals
+from franca.core.errors import NotFound, NotUnique
+from franca.core.known import Known, unseen
+from franca.core.ledger import LEASED, READY
+from franca.core.life import CANCELLED, DEAD, DONE, Life
+from franca.core.limits import Limits
+from franca.core.locks import Locks
+from franca.core.model import Failure, Job, Millis, Policy, Schedule, Shelf
+from franca.core.schedules import Schedules
+
+
+class Steering(Life):
+    """Schedules, and the verbs that need no lease: cancel, kill, retry, pause, purge, flush."""
+
+    __slots__ = ("schedules",)
+
+    def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
+        super().__init__(limits, rng, totals)
+        self.schedules = Schedules()
+
+    # -- schedules ------------------------------------------------------------------------
+
+    def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
+        """Make jobs by this rule from now on, in place of one with the same id."""
+        self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
+        self._schedules_changed[schedule.id] = schedule
+
+    def amend_schedule(self, schedule: Schedule) -> None:
+        """Something of a rule that is in force was changed, but not when it fires."""
+        assert self.schedules.by_id.get(schedule.id) is schedule, "not in force"
+        self._schedules_changed[schedule.id] = schedule
+
+    def drop_schedule(self, schedule_id: str) -> bool:
+        """Make no more jobs by this rule; False if there was none."""
+        if not self.schedules.drop(schedule_id):
+            return False
+        self._schedules_changed[schedule_id] = None
+        return True
+
+    # -- jobs -----------------------------------------------------------------------------
+
+    def cancel(self, job: Job, now: Millis) -> None:
+        """End a live or dead job without a run; its watchers hear that it was cancelled."""
+        self._check_there(job)
+        self._take_out(job, now)
+        self._end(job, CANCELLED, b"", Failure("Cancelled", "cancelled by an operator"), now)
+
+    def remove(self, queue_name: str, key: str, now: Millis) -> bool:
+        """End the job that has this key, wherever it lies, and what waits behind it, if any."""
+        taken = self._by_key.get((queue_name, key))
+        if taken is None:
+            return False
+        failure = Failure("Cancelled", "removed by a client")
+        if isinstance(taken, Known):
+            self._leave_tail(taken)
+            self._tell_end(unseen(taken), failure)
+            return True
+        heir = self._heirs.get(taken.id)
+        for job in (heir, taken):
+            if job is not None:
+                self._take_out(job, now)
+                self._end(job, CANCELLED, b"", failure, now)
+        return True
+
+    def kill(self, job: Job, now: Millis) -> None:
+        """Give a live job up, into the dead set; a dead one starts its time there anew."""
+        self._check_there(job)
+        self._take_out(job, now)
+        if not job.policy.bury:
+            job.policy = _burying(job.policy)
+        self._bury(job, Failure("Killed", "killed by an operator"), now)
+
+    def retry(self, job: Job, now: Millis) -> None:
+        """Make a waiting or dead job ready now, behind all others of its queue.
+
+        Refused with `NotUnique` where another job has taken a dead one's key.
+        """
+        self._check_there(job)
+        taken = self._by_key.get((job.queue, job.key)) if job.key else None
+        if taken is not None and taken.id != job.id:
+            raise NotUnique(f"another live job of queue {job.queue!r} has this key")
+        self._take_out(job, now)
+        if self._heirs and self._gives_way(job, now):
+            return
+        job.ended_at = 0
+        self._enqueue(job, self.queue(job.queue), now)
+
+    def _check_there(self, job: Job) -> None:
+        kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable
+        if job.state >= DONE and not kept_dead:
+            raise NotFound(f"job {job.id} has ended")
+
+    # -- queues ---------------------------------------------------------------------------
+
+    def pause(self, queue_name: str) -> None:
+        """Give out no more jobs of this queue until it is resumed."""
+        self._set_paused(queue_name, True)
+
+    def resume(self, queue_name: str, now: Millis) -> None:
+        """Give out jobs of this queue again."""
+        self._set_paused(queue_name, False)
+        queue = self.queues.get(queue_name)
+        if queue is not None:
+            self._match(queue, now)
+
+    def _set_paused(self, queue_name: str, paused: bool) -> None:
+        queue = self.queues.get(queue_name)
+        if queue is not None and queue.listed and queue.paused is not paused:
+            queue.paused = paused
+            self._settings[queue_name] = QueueSetting(queue_name, paused)
+
+    def purge(self, queue_name: str, now: Millis) -> int:
+        """Cancel every ready job of a queue, the tail unseen; returns how many there were."""
+        queue = self.queues.get(queue_name)
+        if queue is None:
+            return 0
+        count, tail = queue.ready, queue.tail
+        failure = Failure("Cancelled", "its queue was purged")
+        for job in queue.take_all():
+            self._end(job, CANCELLED, b"", failure, now)
+        if tail:
+            self._empty_tail(queue_name, failure)
+        return count
+
+    def _empty_tail(self, queue_name: str, failure: Failure) -> None:
+        """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
+        self._emptied.append(queue_name)
+        for job in self._dirty.values():
+            if job.queue == queue_name:
+                if job.state is READY and job.id not in self.jobs:
+                    job.state = CANCELLED
+                if job.shelf is Shelf.TAIL:
+                    self._spared.append(job.id)
+        knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
+        for known in [*self._recent.values(), *knowns]:
+            if known.queue == queue_name and known.state is READY:
+                self._unknow(known)
+                self._tell_end(unseen(known), failure)
+
+    def remove_queue(self, queue_name: str, now: Millis) -> None:
+        """Purge a queue and forget it; a later job makes it anew."""
+        self.purge(queue_name, now)
+        queue = self.queues.get(queue_name)
+        if queue is None:
+            return
+        queue.paused = False
+        if queue.leased or queue.scheduled or queue.retrying or queue.dead:
+            self._settings[queue_name] = QueueSetting(queue_name, False)
+            return
+        queue.listed = False
+        self._settings[queue_name] = None
+        self._drop_if_unused(queue)
+
+    def flush(self, now: Millis) -> None:
+        """Forget every job, queue, schedule and count; those who wait go on waiting."""
+        failure = Failure("Cancelled", "everything was flushed")
+        self._heirs.clear()
+        self._ahead.clear()
+        self.locks = Locks()
+        for job in list(self.jobs.values()):
+            if job.state is LEASED:
+                self._unlease(job, now)
+            self._end(job, CANCELLED, b"", failure, now)
+        for known in self._by_key.values():
+            if isinstance(known, Known):
+                self._tell_end(unseen(known), failure)
+        self._dirty.clear()
+        self._ended.clear()
+        self._emptied.clear()
+        self._spared.clear()
+        self._settings.clear()
+        self._schedules_changed.clear()
+        self._recent.clear()
+        self._by_key.clear()
+        self.waiting.clear()
+        self.schedules = Schedules()
+        self._lease_ends.clear()
+        self._new_leases.clear()
+        self._start_ends.clear()
+        for job_id in list(self._awaited):
+            self._await_no_more(job_id)
+        self._flushed = True
+        totals = self.totals
+        totals.pushed = totals.processed = totals.failures = 0
+        for queue in list(self.queues.values()):
+            queue.take_all()
+            queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
+            queue.listed = queue.paused = False
+            self._drop_if_unused(queue)
+
+
+def _burying(policy: Policy) -> Policy:
+    return replace(policy, bury=True)
