@@ -100,14 +100,14 @@ class Connection(asyncio.Protocol):
         if len(data) >= LARGE_PIECE:
             self._gulped += len(data)
             if self._gulped > GULP_BYTES:
-                node.let_others_speak(self)
+                node.pressure.let_others_speak(self)
         if not node.turn_set:
             if self.gathers or (node.busy and self.patient):
                 node.later()
             else:
                 node.soon()
         if link.conversation.holding:
-            node.pause_if_flooded(link)
+            node.pressure.pause_if_flooded(link)
 
     def eof_received(self) -> bool:
         """A peer that says no more wants no more: hang up."""
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         """The peer reads again."""
         self._full = self.link.full = False
         if not self._closed:
-            self._node.go_on(self)
+            self._node.pressure.go_on(self)
             self._read_or_not()
 
     @property

@@ -8,8 +8,6 @@ ends the process; what was not committed was never said.
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -19,12 +17,14 @@ from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.gauges import Gauges
+from franca.node.group import Group
 from franca.node.listener import Connection
-from franca.protocols.conversation import Link
+from franca.node.pressure import Pressure
+from franca.node.recaller import OperatorRecaller
+from franca.node.writer import Writer
 from franca.store.port import Store
 
 T = TypeVar("T")
-Waiter = Callable[[BaseException | None], None]
 
 TICK_S = 0.05
 SAMPLE_S = 0.01
@@ -39,22 +39,8 @@ REST_S = 0.001
 SMALL_GROUP = 8
 """While such jobs are expected, a group of more than so many answers is followed by a rest, so that
 groups are few and large: each takes time that others then do not have to wait for."""
-COMMIT = "commit"
-TIDY = "tidy"
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
-
-
-class Group:
-    """What is said when one commit has made it true."""
-
-    __slots__ = ("number", "released", "said", "waiters")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.released = False
-        self.said: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []
-        self.waiters: list[Waiter] = []
 
 
 class Node:
@@ -87,15 +73,9 @@ class Node:
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
-        self._paused: dict[Connection, None] = {}
-        self._stuck: dict[Connection, None] = {}
-        self._gulped: list[Connection] = []
-        self._pending_bytes_max = engine.limits.pending_bytes
+        self.pressure = Pressure(engine, self.soon)
         self._hand_over_until: Millis = 0
-        self._commits: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write_forever, name="writer", daemon=True)
-        if not store.instant:
-            self._writer.start()
+        self._writer = None if store.instant else Writer(store, self, self._loop)
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
 
@@ -135,15 +115,7 @@ class Node:
                 self._begin_group(now)
             if engine.speaking:
                 self._speak()
-        if engine.has_input():
-            self._pause_floods()
-            self.soon()
-        if engine.broker.pending_bytes > self._pending_bytes_max:
-            self._pause_producers()
-        if self._paused:
-            self._resume_quiet()
-        if self._gulped:
-            self._read_on()
+        self.pressure.after_turn()
 
     def _hurried_turn(self, now: Millis) -> None:
         """A turn while somebody waits for jobs that need no disk: these come first.
@@ -256,8 +228,7 @@ class Node:
                 connection.hang_up()
         for waiter in group.waiters:
             waiter(None)
-        if self._stuck:
-            self._free_stuck()
+        self.pressure.after_commit()
 
     # -- committing -----------------------------------------------------------------------------
 
@@ -278,8 +249,8 @@ class Node:
             except Exception as error:
                 self._fail(error)
                 return
-            if not self._instant and self._hands_over(now):
-                self._commits.put(COMMIT)
+            if self._writer is not None and self._hands_over(now):
+                self._writer.commit()
                 return
             if not self._commit_here(now):
                 return
@@ -305,8 +276,8 @@ class Node:
         self._judge(time.monotonic() - began)
         self.gauges.commits += 1
         self._release(self._in_flight)
-        if self.store.wants_tidying():
-            self._commits.put(TIDY)
+        if self._writer is not None and self.store.wants_tidying():
+            self._writer.tidy()
             return False
         self.busy = False
         return True
@@ -325,33 +296,8 @@ class Node:
         if self.engine.speaking:
             self._speak()
 
-    def _write_forever(self) -> None:
-        """The writer thread: waits for the disk so that nobody else has to."""
-        while task := self._commits.get():
-            error: BaseException | None = None
-            tidy = task == TIDY
-            if task == COMMIT:
-                began = time.monotonic()
-                try:
-                    self.store.commit()
-                    tidy = self.store.wants_tidying()
-                except BaseException as failure:
-                    error = failure
-                self._call(self._committed, error, tidy, time.monotonic() - began)
-            if tidy:
-                try:
-                    self.store.tidy()
-                except BaseException as failure:
-                    error = failure
-                self._call(self._tidied, error)
-
-    def _call(self, act: Callable[..., None], *arguments: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(act, *arguments)
-        except RuntimeError:
-            return  # the loop is closed: nobody is left to be told
-
-    def _committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
+    def committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
+        """The writer is done with a group."""
         if error is not None:
             self._fail(error)
             return
@@ -359,9 +305,10 @@ class Node:
         self.gauges.commits += 1
         self._release(self._in_flight)
         if not tidying:
-            self._tidied(None)
+            self.tidied(None)
 
-    def _tidied(self, error: BaseException | None) -> None:
+    def tidied(self, error: BaseException | None) -> None:
+        """The store is free for the next group."""
         if error is not None:
             self._fail(error)
             return
@@ -387,7 +334,7 @@ class Node:
                 for waiter in group.waiters:
                     waiter(error)
             for want in self.engine.broker.wants:
-                if isinstance(want, Recall) and isinstance(want.by, _Recaller):
+                if isinstance(want, Recall) and isinstance(want.by, OperatorRecaller):
                     want.by.fail(error)
             self._on_failure(error)
 
@@ -410,7 +357,7 @@ class Node:
         def settle(jobs: list[Job], now: Millis) -> None:
             self._settle(future, act(jobs, now))
 
-        self.engine.broker.recall(query, _Recaller(settle, future.set_exception))
+        self.engine.broker.recall(query, OperatorRecaller(settle, future.set_exception))
         self.soon()
         return await future
 
@@ -432,79 +379,6 @@ class Node:
             self._begin_group(self.clock.now())
         return await self._loop.run_in_executor(None, self.store.find, query)
 
-    # -- back-pressure ----------------------------------------------------------------------------
-
-    def _pause_floods(self) -> None:
-        """Stop reading from those who send faster than their share of turns.
-
-        Nor is more of it acted on while the disk keeps too many of their answers waiting.
-        """
-        most = self.engine.limits.output_soft_bytes
-        for link in self.engine.unfinished():
-            self.pause_if_flooded(link)
-            connection = cast(Connection, link.carrier)
-            if connection.piled_bytes > most and connection.waits_for:
-                self._stuck[connection] = None
-                self._pause(connection)
-                self.engine.hold_back(link)
-
-    def _free_stuck(self) -> None:
-        """Act again on what those sent whose answers have left."""
-        for connection in list(self._stuck):
-            if connection.link.closed or not connection.waits_for:
-                del self._stuck[connection]
-                self.go_on(connection)
-
-    def go_on(self, connection: Connection) -> None:
-        """A peer may be acted on again, unless it is held back for the other reason too."""
-        if not connection.full and connection not in self._stuck:
-            self.engine.go_on(connection.link)
-            self.soon()
-
-    def _pause_producers(self) -> None:
-        """Too much waits for the disk: read nothing more from those whose words do.
-
-        The others may speak: a heartbeat needs no disk.
-        """
-        for link in self.engine.links:
-            connection = cast(Connection, link.carrier)
-            if connection.waits_for and connection not in self._paused:
-                self._pause(connection)
-
-    def let_others_speak(self, connection: Connection) -> None:
-        """Read no more from a peer before everybody else has been heard."""
-        self._gulped.append(connection)
-        connection.pause_reading()
-
-    def _read_on(self) -> None:
-        gulped, self._gulped = self._gulped, []
-        for connection in gulped:
-            connection.breathe()
-            if connection not in self._paused:
-                connection.resume_reading()
-
-    def pause_if_flooded(self, link: Link) -> None:
-        """Stop reading from a peer that has more unread than it may."""
-        conversation = link.conversation
-        if conversation.unread() > self.engine.limits.link_input_bytes:
-            self._pause(cast(Connection, link.carrier))
-
-    def _pause(self, connection: Connection) -> None:
-        self._paused[connection] = None
-        connection.pause_reading()
-
-    def _resume_quiet(self) -> None:
-        limits = self.engine.limits
-        if self.engine.broker.pending_bytes > limits.pending_bytes:
-            return
-        for connection in list(self._paused):
-            link = connection.link
-            quiet = link.conversation.unread() <= limits.link_input_bytes // 2
-            # The rest of a message that has only begun must be read, however long it is.
-            if link.closed or quiet or not self.engine.waits_to_act(link):
-                del self._paused[connection]
-                connection.resume_reading()
-
     # -- the end ----------------------------------------------------------------------------------
 
     async def settle(self) -> None:
@@ -516,23 +390,5 @@ class Node:
         self._ticker.cancel()
         self._sampler.cancel()
         self._failed = True
-        if self._writer.is_alive():
-            self._commits.put("")
-            self._writer.join(timeout=30)
-
-
-class _Recaller:
-    """Takes recalled jobs for an operator."""
-
-    def __init__(
-        self, act: Callable[[list[Job], Millis], None], fail: Callable[[BaseException], None]
-    ) -> None:
-        self._act = act
-        self.fail = fail
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Act on the jobs; a mistake in the asking reaches whoever asked."""
-        try:
-            self._act(jobs, now)
-        except Exception as error:
-            self.fail(error)
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,116 @@
+"""Back-pressure: who is read from and acted on, and who must wait.
+
+Nobody sends more than its share of turns, lets more answers pile up than may wait for the disk, or
+keeps others from being heard; and what waits for the disk stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from franca.engine.engine import Engine
+from franca.node.listener import Connection
+from franca.protocols.conversation import Link
+
+
+class Pressure:
+    """Those that are held back, and why. `soon` asks for a turn."""
+
+    __slots__ = ("_engine", "_gulped", "_paused", "_pending_bytes_max", "_soon", "_stuck")
+
+    def __init__(self, engine: Engine, soon: Callable[[], None]) -> None:
+        self._engine = engine
+        self._soon = soon
+        self._pending_bytes_max = engine.limits.pending_bytes
+        self._paused: dict[Connection, None] = {}
+        self._stuck: dict[Connection, None] = {}
+        self._gulped: list[Connection] = []
+
+    def after_turn(self) -> None:
+        """Hold back those who have said too much for now; let go on who may."""
+        engine = self._engine
+        if engine.has_input():
+            self._pause_floods()
+            self._soon()
+        if engine.broker.pending_bytes > self._pending_bytes_max:
+            self._pause_producers()
+        if self._paused:
+            self._resume_quiet()
+        if self._gulped:
+            self._read_on()
+
+    def after_commit(self) -> None:
+        """Act again on what those sent whose answers have left."""
+        if self._stuck:
+            for connection in list(self._stuck):
+                if connection.link.closed or not connection.waits_for:
+                    del self._stuck[connection]
+                    self.go_on(connection)
+
+    def go_on(self, connection: Connection) -> None:
+        """A peer may be acted on again, unless it is held back for the other reason too."""
+        if not connection.full and connection not in self._stuck:
+            self._engine.go_on(connection.link)
+            self._soon()
+
+    def let_others_speak(self, connection: Connection) -> None:
+        """Read no more from a peer before everybody else has been heard."""
+        self._gulped.append(connection)
+        connection.pause_reading()
+
+    def pause_if_flooded(self, link: Link) -> None:
+        """Stop reading from a peer that has more unread than it may."""
+        if link.conversation.unread() > self._engine.limits.link_input_bytes:
+            self._pause(cast(Connection, link.carrier))
+
+    # -- holding back ---------------------------------------------------------------------------
+
+    def _pause(self, connection: Connection) -> None:
+        self._paused[connection] = None
+        connection.pause_reading()
+
+    def _pause_floods(self) -> None:
+        """Stop reading from those who send faster than their share of turns.
+
+        Nor is more of it acted on while the disk keeps too many of their answers waiting.
+        """
+        most = self._engine.limits.output_soft_bytes
+        for link in self._engine.unfinished():
+            self.pause_if_flooded(link)
+            connection = cast(Connection, link.carrier)
+            if connection.piled_bytes > most and connection.waits_for:
+                self._stuck[connection] = None
+                self._pause(connection)
+                self._engine.hold_back(link)
+
+    def _pause_producers(self) -> None:
+        """Too much waits for the disk: read nothing more from those whose words do.
+
+        The others may speak: a heartbeat needs no disk.
+        """
+        for link in self._engine.links:
+            connection = cast(Connection, link.carrier)
+            if connection.waits_for and connection not in self._paused:
+                self._pause(connection)
+
+    # -- letting go on --------------------------------------------------------------------------
+
+    def _read_on(self) -> None:
+        gulped, self._gulped = self._gulped, []
+        for connection in gulped:
+            connection.breathe()
+            if connection not in self._paused:
+                connection.resume_reading()
+
+    def _resume_quiet(self) -> None:
+        engine = self._engine
+        if engine.broker.pending_bytes > self._pending_bytes_max:
+            return
+        for connection in list(self._paused):
+            link = connection.link
+            quiet = link.conversation.unread() <= engine.limits.link_input_bytes // 2
+            # The rest of a message that has only begun must be read, however long it is.
+            if link.closed or quiet or not engine.waits_to_act(link):
+                del self._paused[connection]
+                connection.resume_reading()

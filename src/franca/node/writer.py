@@ -1,0 +1,77 @@
+"""The thread that waits for the disk, so that nobody else has to."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from franca.store.port import Store
+
+COMMIT = "commit"
+TIDY = "tidy"
+END = ""
+END_S = 30
+
+
+class OnCommit(Protocol):
+    """Whoever has the disk waited for; is called on the event loop's thread."""
+
+    def committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
+        """What was written is durable, or is not; the store may still be tidying."""
+
+    def tidied(self, error: BaseException | None) -> None:
+        """The store is free again."""
+
+
+class Writer:
+    """Commits and tidies a store, one task at a time, each told to `on_commit` when it is done."""
+
+    def __init__(self, store: Store, on_commit: OnCommit, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._on_commit = on_commit
+        self._loop = loop
+        self._tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread.start()
+
+    def commit(self) -> None:
+        """Make durable what was written; then tidy, if the store wants it."""
+        self._tasks.put(COMMIT)
+
+    def tidy(self) -> None:
+        """Let the store tidy."""
+        self._tasks.put(TIDY)
+
+    def close(self) -> None:
+        """Finish what is under way, and nothing more."""
+        self._tasks.put(END)
+        self._thread.join(timeout=END_S)
+
+    def _work(self) -> None:
+        while task := self._tasks.get():
+            error: BaseException | None = None
+            tidy = task == TIDY
+            if task == COMMIT:
+                began = time.monotonic()
+                try:
+                    self._store.commit()
+                    tidy = self._store.wants_tidying()
+                except BaseException as failure:
+                    error = failure
+                self._call(self._on_commit.committed, error, tidy, time.monotonic() - began)
+            if tidy:
+                try:
+                    self._store.tidy()
+                except BaseException as failure:
+                    error = failure
+                self._call(self._on_commit.tidied, error)
+
+    def _call(self, act: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act, *arguments)
+        except RuntimeError:
+            return  # the loop is closed: nobody is left to be told
