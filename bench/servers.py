@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.build import BUILD, ROOT
-from franca.node.config import LISTENERS, flag_of
+from franca.node.settings import LISTENERS, flag_of
 
 START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005

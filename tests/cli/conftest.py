@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from franca.cli.main import cli
-from franca.node.config import LISTENERS, variable_of
+from franca.node.config import variable_of
+from franca.node.settings import LISTENERS
 from tests.control.kit import FakeNode
 from tests.control.served import served
 

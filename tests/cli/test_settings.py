@@ -14,8 +14,9 @@ import pytest
 from franca.cli import exits
 from franca.cli.banner import banner
 from franca.node import run as node_run
-from franca.node.config import LISTENERS, Settings, flag_of, load
+from franca.node.config import load
 from franca.node.datadir import DataDir
+from franca.node.settings import LISTENERS, Settings, flag_of
 from franca.store.sqlite import SqliteStore
 from tests.cli.conftest import Shell
 from tests.control.kit import FakeNode

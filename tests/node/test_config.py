@@ -15,17 +15,14 @@ from franca.control.values import (
     read_size,
     read_switch,
 )
-from franca.node.config import (
+from franca.node.config import data_directory, keys, load, variable_of
+from franca.node.settings import (
     ConfigError,
     GearmanOptions,
     Settings,
     check_binds,
-    data_directory,
     default_listeners,
-    keys,
-    load,
     open_binds,
-    variable_of,
 )
 
 HOME = {"HOME": "/home/anna"}

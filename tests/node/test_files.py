@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from franca.node import files
-from franca.node.config import ConfigError
 from franca.node.files import FileWatches
+from franca.node.settings import ConfigError
 from franca.protocols.conversation import Conversation, Link, Service
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from franca.control.values import Address, read_address
-from franca.node.config import ConfigError, PeriodicOptions, check_binds, load, open_binds
+from franca.node.config import load
+from franca.node.settings import ConfigError, PeriodicOptions, check_binds, open_binds
 
 HOME = {"HOME": "/home/anna"}
 

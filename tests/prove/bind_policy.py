@@ -24,7 +24,7 @@ from pathlib import Path
 
 import trustme
 
-from franca.node.config import LISTENERS, flag_of
+from franca.node.settings import LISTENERS, flag_of
 from tests.prove.options import Options
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import HOST, ROOT, free_port

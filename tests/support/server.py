@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from franca.node.config import LISTENERS, flag_of
+from franca.node.settings import LISTENERS, flag_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"

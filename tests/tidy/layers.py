@@ -13,7 +13,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "engine": ("core", "protocols.conversation"),
     "store": ("core",),
     "protocols": ("core",),
-    "control": ("core", "engine", "node.config", "protocols.conversation"),
+    "control": ("core", "engine", "protocols.conversation"),
     "node": ("core", "engine", "store", "protocols", "control"),
     "cli": ("core", "control", "node"),
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from franca import __version__
 from franca.control.values import Address, read_address
-from franca.node.config import Settings, open_binds
+from franca.node.settings import Settings, open_binds
 
 _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from franca.control import client
 from franca.control.values import Address
-from franca.node.config import ConfigError, Settings, check_binds
 from franca.node.datadir import LOCK, STORE, SUSPECT
+from franca.node.settings import ConfigError, Settings, check_binds
 
 MIB = 1 << 20
 LOW_DISK_BYTES = 1024 * MIB

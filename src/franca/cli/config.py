@@ -8,7 +8,7 @@ import msgspec
 from franca.cli.group import Group
 from franca.cli.output import printable
 from franca.cli.settings import settings_flags
-from franca.node.config import Settings
+from franca.node.settings import Settings
 
 
 @click.group(cls=Group)

@@ -9,7 +9,7 @@ from franca.cli import exits
 from franca.cli.checks import examine
 from franca.cli.output import printable
 from franca.cli.settings import settings_flags
-from franca.node.config import Settings
+from franca.node.settings import Settings
 
 _SIGNS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 

@@ -50,7 +50,8 @@ class Remote:
     @property
     def directory(self) -> str:
         """The data directory of the server."""
-        from franca.node.config import ConfigError, data_directory
+        from franca.node.config import data_directory
+        from franca.node.settings import ConfigError
 
         try:
             return data_directory(self._data, os.environ, self._config)

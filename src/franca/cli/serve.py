@@ -9,7 +9,7 @@ import click
 from franca.cli import exits
 from franca.cli.remote import Failed
 from franca.cli.settings import settings_flags
-from franca.node.config import ConfigError, Settings, check_binds
+from franca.node.settings import ConfigError, Settings, check_binds
 
 
 @click.command()

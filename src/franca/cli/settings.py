@@ -11,10 +11,11 @@ import click
 
 from franca.cli import exits
 from franca.cli.remote import Failed
-from franca.node.config import LISTENERS, ConfigError, keys, load
+from franca.node.config import keys, load
+from franca.node.settings import LISTENERS, ConfigError
 
 if TYPE_CHECKING:
-    from franca.node.config import Settings
+    from franca.node.settings import Settings
 
 _HELP = {
     "data": "The data directory.",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 from franca.node import log
-from franca.node.config import ConfigError
+from franca.node.settings import ConfigError
 from franca.protocols.conversation import Service
 
 LOOK_EVERY_S = 1.0

@@ -30,7 +30,6 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 from franca.node import log
 from franca.node.clock import SystemClock
-from franca.node.config import ConfigError, Settings, check_binds, flag_of, open_binds
 from franca.node.datadir import DataDir
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
@@ -38,6 +37,7 @@ from franca.node.listener import Connection
 from franca.node.node import Node, T
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
+from franca.node.settings import ConfigError, Settings, check_binds, flag_of, open_binds
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.model import Millis
 from franca.node import log
-from franca.node.config import Settings
+from franca.node.settings import Settings
 from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
 from franca.protocols.eventmq.service import EventmqService, EventmqSettings
