@@ -21,7 +21,7 @@ from franca.core.limits import Limits
 from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
-from franca.node.listener import Connection
+from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.protocols.conversation import Conversation, Link, Service
 from franca.store.memory import MemoryStore

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from franca.control.values import Address
-from franca.node.run import shown_address
+from franca.node.listeners import shown_address
 from tests.support.server import HOST, Server, ServerFailed
 
 GEARMAN_PORT = 4730

@@ -152,7 +152,7 @@ def unredacted() -> None:
 
 def no_drain() -> None:
     """Nobody minds a peer that does not read."""
-    swap("franca.node.listener:Connection", "pause_writing", lambda _: _doing_nothing)
+    swap("franca.node.connection:Connection", "pause_writing", lambda _: _doing_nothing)
 
 
 def _with_limits(**changed: int) -> None:

@@ -114,7 +114,7 @@ def kill_point() -> None:
         return sending
 
     swap("franca.node.run", "SqliteStore", lambda made: partial(made, step=step))
-    swap("franca.node.listener:Connection", "send", noticed)
+    swap("franca.node.connection:Connection", "send", noticed)
 
 
 TWEAKS: dict[str, Patch] = {"kill-point": kill_point}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from franca.node.listener import Connection
+from franca.node.connection import Connection
 
 Waiter = Callable[[BaseException | None], None]
 

@@ -16,9 +16,9 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
+from franca.node.connection import Connection
 from franca.node.gauges import Gauges
 from franca.node.group import Group
-from franca.node.listener import Connection
 from franca.node.pressure import Pressure
 from franca.node.recaller import OperatorRecaller
 from franca.node.writer import Writer

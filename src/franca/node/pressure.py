@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 from franca.engine.engine import Engine
-from franca.node.listener import Connection
+from franca.node.connection import Connection
 from franca.protocols.conversation import Link
 
 

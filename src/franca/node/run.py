@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import errno
 import faulthandler
 import gc
 import os
 import resource
 import secrets
 import signal
-import socket
-import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random, SystemRandom
 
 from msgspec.structs import replace
 
 from franca import __version__
-from franca.control.path import reachable
 from franca.control.server import ControlServer
-from franca.control.values import Address
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Job, JobQuery, Millis
@@ -33,11 +28,11 @@ from franca.node.clock import SystemClock
 from franca.node.datadir import DataDir
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
-from franca.node.listener import Connection
+from franca.node.listeners import Listeners
 from franca.node.node import Node, T
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
-from franca.node.settings import ConfigError, Settings, check_binds, flag_of, open_binds
+from franca.node.settings import ConfigError, Settings, check_binds, open_binds
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
@@ -48,8 +43,6 @@ EXIT_DISK = 74
 EXIT_BUSY = 75
 EXIT_CONFIG = 78
 ROOM_EVERY_S = 1.0
-TLS_HELLO_S = 5.0
-BACKLOG = 1_024
 FILES_OF_OUR_OWN = 64
 NO_LIMIT = 1 << 60
 
@@ -128,6 +121,7 @@ class Server:
 
     node: Node
     engine: Engine
+    listeners: Listeners
 
     def __init__(
         self,
@@ -143,9 +137,6 @@ class Server:
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._failure: BaseException | None = None
-        self._servers: list[asyncio.Server] = []
-        self._addresses: list[tuple[str, str]] = []
-        self._tls: ssl.SSLContext | None = None
 
     async def serve(self) -> int:
         """Start, wait for the end, stop."""
@@ -176,6 +167,7 @@ class Server:
         self.store = store
         boot = secrets.token_hex(4)
         self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
+        self.listeners = Listeners(self.node, self.settings)
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -184,7 +176,7 @@ class Server:
         reading = FileWatches(service for service in services.values() if service.file)
         try:
             reading.start()
-            await self._listen(services)
+            await self.listeners.open(services)
             await control.open()
             self._catch_signals()
             self._announce_ready()
@@ -195,8 +187,7 @@ class Server:
             watch.cancel()
             reading.stop()
             await control.close()
-            for server in self._servers:
-                server.close()
+            self.listeners.close()
             self.node.close()
             if self._failure is None:
                 store.close()
@@ -209,108 +200,18 @@ class Server:
         log.event("info", "stopped", "stopped")
         return EXIT_STOPPED
 
-    # -- listening ----------------------------------------------------------------------------
-
-    async def _listen(self, services: Mapping[str, object]) -> None:
-        """Open every door that was asked for, and those of the defaults that are free.
-
-        Some of the originals' ports are also given to outgoing connections, or to other programs:
-        a newcomer must not fail because of a protocol that he does not use. Where none is free,
-        another server runs here already.
-        """
-        by_default = {row.key for row in self.settings.shown if row.source == "default"}
-        taken: list[OSError] = []
-        for name in services:
-            for address in self.settings.listeners.get(name, ()):
-                try:
-                    await self._listen_on(name, address)
-                except OSError as error:
-                    if f"{name}.listen" not in by_default:
-                        raise
-                    taken.append(error)
-                    log.event("warning", "not-listening", str(error), protocol=name)
-        if taken and not any(not shown.startswith("unix:") for _name, shown in self._addresses):
-            raise taken[0]
-
-    async def _listen_on(self, name: str, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-
-        def connect() -> Connection:
-            return Connection(self.node, name, str(address))
-
-        tls = self._tls_context() if self._wants_tls(address) else None
-        hello_s = TLS_HELLO_S if tls else None
-        try:
-            if address.path:
-                server = await loop.create_unix_server(
-                    connect,
-                    sock=_bound(address.path),
-                    ssl=tls,
-                    backlog=BACKLOG,
-                    ssl_handshake_timeout=hello_s,
-                )
-                shown = f"unix:{address.path}"
-            else:
-                server = await loop.create_server(
-                    connect,
-                    address.host or None,
-                    address.port,
-                    ssl=tls,
-                    backlog=BACKLOG,
-                    ssl_handshake_timeout=hello_s,
-                )
-                shown = shown_address(address, server)
-        except OSError as error:
-            flag = flag_of(name)
-            text = f"cannot listen for {name} on {address}: {error.strerror or error}"
-            remedy = f"{flag} ADDR listens elsewhere, {flag} off nowhere"
-            raise OSError(f"{text} ({remedy})") from error
-        self._servers.append(server)
-        self._addresses.append((name, shown))
-        log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
-
-    def _wants_tls(self, address: Address) -> bool:
-        """Where a certificate is given, every TCP listener speaks TLS, as the original does."""
-        return not address.path and (address.tls or bool(self.settings.tls.certificate))
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            tls = self.settings.tls
-            if not tls.certificate:
-                raise ConfigError("tls:// needs tls.certificate and tls.key")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            if tls.client_ca:
-                context.load_verify_locations(tls.client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
-            context.load_cert_chain(tls.certificate, tls.key or None)
-            self._tls = context
-        return self._tls
-
-    def _reload(self) -> None:
-        """SIGHUP: new connections get the certificate that is in the files now."""
-        if self._tls is None:
-            return
-        tls = self.settings.tls
-        try:
-            self._tls.load_cert_chain(tls.certificate, tls.key or None)
-        except (OSError, ssl.SSLError) as error:
-            log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
-        else:
-            log.event("info", "tls-reloaded", "certificates read again")
+    # -- from ready to the end -----------------------------------------------------------------
 
     def _announce_ready(self) -> None:
         log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
         if self._announce is not None:
-            self._announce(self._addresses)
-
-    # -- the end ------------------------------------------------------------------------------
+            self._announce(self.listeners.addresses)
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self.listeners.reload)
         faulthandler.register(signal.SIGTTIN, file=sys.stderr, all_threads=True)
 
     def _on_stop_signal(self) -> None:
@@ -333,8 +234,7 @@ class Server:
     async def _leave(self) -> None:
         """Accept no more, ask workers to leave, wait for them within the grace."""
         log.event("info", "stopping", "stopping: no new connections, workers asked to leave")
-        for server in self._servers:
-            server.close()
+        self.listeners.close()
         self.engine.stop(self._clock.now())
         self.node.soon()
         deadline = self._clock.now() + self.settings.stop_grace_ms
@@ -401,7 +301,7 @@ class Server:
             "uptime_s": self.uptime_s(),
             "data": self.settings.data,
             "store": self.settings.store,
-            "listeners": [{"protocol": name, "address": a} for name, a in self._addresses],
+            "listeners": [{"protocol": name, "address": a} for name, a in self.listeners.addresses],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
             "commits": self.node.gauges.commits,
@@ -417,46 +317,6 @@ def _operation_failed(error: Exception) -> None:
 def without_tails(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
     return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT, held_jobs=NO_LIMIT)
-
-
-def shown_address(address: Address, server: asyncio.Server) -> str:
-    """The address with the port that was really taken.
-
-    Two servers that begin at once may both be given a port; to the one that comes to listen last,
-    uvloop does not say that it failed. It has no socket then.
-    """
-    taken: socket.socket | None = next(iter(server.sockets), None)
-    if taken is None:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-    port = taken.getsockname()[1]
-    host = address.host or "0.0.0.0"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _bound(path: str) -> socket.socket:
-    """A unix socket that nobody but the server's own user can reach, from its first moment on."""
-    _clear_socket(path)
-    directory, name = os.path.split(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        with reachable(directory or ".", name) as short:
-            listening.bind(short)
-    except BaseException:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    return listening
-
-
-def _clear_socket(path: str) -> None:
-    """Remove a socket that a killed server left behind, and nothing else."""
-    try:
-        if Path(path).is_socket():
-            os.unlink(path)
-    except OSError:
-        pass
 
 
 def _within_file_limit(limits: Limits) -> Limits:

@@ -1,0 +1,165 @@
+"""The doors of a server: which addresses it listens on, with which certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Iterable
+from pathlib import Path
+
+from franca.control.path import reachable
+from franca.control.values import Address
+from franca.node import log
+from franca.node.connection import Connection
+from franca.node.node import Node
+from franca.node.settings import ConfigError, Settings, flag_of
+
+TLS_HELLO_S = 5.0
+BACKLOG = 1_024
+
+
+class Listeners:
+    """All sockets on which a node listens. `addresses` are those that were really taken."""
+
+    def __init__(self, node: Node, settings: Settings) -> None:
+        self.addresses: list[tuple[str, str]] = []
+        self._node = node
+        self._settings = settings
+        self._servers: list[asyncio.Server] = []
+        self._tls: ssl.SSLContext | None = None
+
+    async def open(self, names: Iterable[str]) -> None:
+        """Open every door that was asked for, and those of the defaults that are free.
+
+        Some of the originals' ports are also given to outgoing connections, or to other programs:
+        a newcomer must not fail because of a protocol that he does not use. Where none is free,
+        another server runs here already.
+        """
+        by_default = {row.key for row in self._settings.shown if row.source == "default"}
+        taken: list[OSError] = []
+        for name in names:
+            for address in self._settings.listeners.get(name, ()):
+                try:
+                    await self._open_one(name, address)
+                except OSError as error:
+                    if f"{name}.listen" not in by_default:
+                        raise
+                    taken.append(error)
+                    log.event("warning", "not-listening", str(error), protocol=name)
+        if taken and not any(not shown.startswith("unix:") for _name, shown in self.addresses):
+            raise taken[0]
+
+    async def _open_one(self, name: str, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+
+        def connect() -> Connection:
+            return Connection(self._node, name, str(address))
+
+        tls = self._tls_context() if self._wants_tls(address) else None
+        hello_s = TLS_HELLO_S if tls else None
+        try:
+            if address.path:
+                server = await loop.create_unix_server(
+                    connect,
+                    sock=_bound(address.path),
+                    ssl=tls,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=hello_s,
+                )
+                shown = f"unix:{address.path}"
+            else:
+                server = await loop.create_server(
+                    connect,
+                    address.host or None,
+                    address.port,
+                    ssl=tls,
+                    backlog=BACKLOG,
+                    ssl_handshake_timeout=hello_s,
+                )
+                shown = shown_address(address, server)
+        except OSError as error:
+            flag = flag_of(name)
+            text = f"cannot listen for {name} on {address}: {error.strerror or error}"
+            remedy = f"{flag} ADDR listens elsewhere, {flag} off nowhere"
+            raise OSError(f"{text} ({remedy})") from error
+        self._servers.append(server)
+        self.addresses.append((name, shown))
+        log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
+
+    def _wants_tls(self, address: Address) -> bool:
+        """Where a certificate is given, every TCP listener speaks TLS, as the original does."""
+        return not address.path and (address.tls or bool(self._settings.tls.certificate))
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            tls = self._settings.tls
+            if not tls.certificate:
+                raise ConfigError("tls:// needs tls.certificate and tls.key")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if tls.client_ca:
+                context.load_verify_locations(tls.client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+            context.load_cert_chain(tls.certificate, tls.key or None)
+            self._tls = context
+        return self._tls
+
+    def reload(self) -> None:
+        """SIGHUP: new connections get the certificate that is in the files now."""
+        if self._tls is None:
+            return
+        tls = self._settings.tls
+        try:
+            self._tls.load_cert_chain(tls.certificate, tls.key or None)
+        except (OSError, ssl.SSLError) as error:
+            log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
+        else:
+            log.event("info", "tls-reloaded", "certificates read again")
+
+    def close(self) -> None:
+        """Accept no more connections; those that are there stay."""
+        for server in self._servers:
+            server.close()
+
+
+def shown_address(address: Address, server: asyncio.Server) -> str:
+    """The address with the port that was really taken.
+
+    Two servers that begin at once may both be given a port; to the one that comes to listen last,
+    uvloop does not say that it failed. It has no socket then.
+    """
+    taken: socket.socket | None = next(iter(server.sockets), None)
+    if taken is None:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    port = taken.getsockname()[1]
+    host = address.host or "0.0.0.0"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _bound(path: str) -> socket.socket:
+    """A unix socket that nobody but the server's own user can reach, from its first moment on."""
+    _clear_socket(path)
+    directory, name = os.path.split(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with reachable(directory or ".", name) as short:
+            listening.bind(short)
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
+
+
+def _clear_socket(path: str) -> None:
+    """Remove a socket that a killed server left behind, and nothing else."""
+    try:
+        if Path(path).is_socket():
+            os.unlink(path)
+    except OSError:
+        pass
