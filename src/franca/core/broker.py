@@ -213,11 +213,7 @@ class Broker(Steering):
                 )
             self.pending_bytes += len(new.body)
         else:
-            room = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
-            if room > self.limits.fleeting_bytes:
-                raise TooMuch("too many jobs are waited for; try again when some are done")
-            self.fleeting_at = now
-            self.fleeting_bytes = room
+            self._take_room(new, now)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -241,6 +237,14 @@ class Broker(Steering):
         else:
             self._enqueue(job, queue, now)
         return job
+
+    def _take_room(self, new: NewJob, now: Millis) -> None:
+        """A job that only memory has needs its share of it."""
+        size = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
+        if size > self.limits.fleeting_bytes:
+            raise TooMuch("too many jobs are waited for; try again when some are done")
+        self.fleeting_at = now
+        self.fleeting_bytes = size
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""

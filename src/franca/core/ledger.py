@@ -233,6 +233,18 @@ class Ledger:
                 changes.gone_held.append(job)
             else:
                 changes.gone_tail.append(job)
+        if self._settings or self._schedules_changed:
+            self._drain_rules(changes)
+        self._dirty = {}
+        self._ended = []
+        self._flushed = False
+        self._emptied = []
+        self._spared = []
+        self.pending_bytes = 0
+        return changes
+
+    def _drain_rules(self, changes: Changes) -> None:
+        """Queues and schedules, which seldom change."""
         for name, setting in self._settings.items():
             if setting is None:
                 changes.queues_gone.append(name)
@@ -243,12 +255,5 @@ class Ledger:
                 changes.schedules_gone.append(schedule_id)
             else:
                 changes.schedules_saved.append(schedule)
-        self._dirty = {}
-        self._ended = []
-        self._flushed = False
-        self._emptied = []
-        self._spared = []
         self._settings = {}
         self._schedules_changed = {}
-        self.pending_bytes = 0
-        return changes

@@ -24,8 +24,8 @@ from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
 from franca.protocols.faktory.reports import (
     failure_in,
     read_ack,
-    read_beat,
     read_fail,
+    read_queues,
     read_usual_ack,
 )
 from franca.protocols.faktory.wire import EMPTY_MAP, NULL, OK, bulk, error
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
-FETCH_QUEUES_MAX: Final = 1_024
 
 _LF: Final = b"\n"
 _CR: Final = ord("\r")
@@ -332,20 +331,10 @@ class FaktoryConversation(Conversation):
 
         As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again.
         """
-        if rest.count(b" ") > 2 * FETCH_QUEUES_MAX:
-            self.say(error(f"cannot fetch from more than {FETCH_QUEUES_MAX} queues"))
-            return False
         try:
-            names = tuple(dict.fromkeys(name for name in rest.decode().split(" ") if name))
-        except UnicodeDecodeError:
-            self.say(error("queue names must be UTF-8"))
-            return False
-        most = self.service.limits.name_bytes_max
-        if len(names) > FETCH_QUEUES_MAX:
-            self.say(error(f"cannot fetch from more than {FETCH_QUEUES_MAX} queues"))
-            return False
-        if any(len(name.encode()) > most for name in names):
-            self.say(error(f"queue names cannot be longer than {most} bytes"))
+            names = read_queues(rest, self.service.limits)
+        except Refused as refusal:
+            self.say(error(refusal.text))
             return False
         self._queues = self._wanted = names or ("default",)
         worker = self.worker
@@ -403,30 +392,6 @@ class FaktoryConversation(Conversation):
             return
         self.broker.fail(job, job.holder, failure_in(fail, self.service.limits), now)
         self.say_after_commit(OK)
-
-    def on_beat(self, rest: bytes, now: Millis) -> None:
-        """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
-        try:
-            beat = read_beat(rest)
-        except Unreadable:
-            self.say(error(f"invalid BEAT {rest.decode('utf-8', 'replace')}"))
-            return
-        wid = beat.wid or ""
-        workers = self.service.registry
-        worker = workers.beat(wid, beat.current_state or "", beat.rss_kb or 0, now)
-        if worker is None:
-            self.say(error(f"unknown worker {wid}"))
-        elif worker.state is WorkerState.RUNNING:
-            self.say(OK)
-        else:
-            self.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
-
-    def on_end(self, rest: bytes, now: Millis) -> None:
-        """END: no answer, the connection is closed."""
-        if rest:
-            self.say(error("END takes no arguments"))
-        else:
-            self.drop(now)
 
 
 Verb = Callable[[FaktoryConversation, bytes, Millis], None]

@@ -142,9 +142,8 @@ class Intake:
         args = bytes(job.args)
         jid = job.jid
         kind = job.jobtype
-        extra = b""
-        if job.custom is not UNSET or job.failure is not UNSET:
-            extra = self._set_apart(job)
+        is_plain = job.custom is UNSET and job.failure is UNSET
+        extra = b"" if is_plain else self._set_apart(job)
         most = self._name_chars
         if (
             args[0] != _BRACKET
@@ -160,9 +159,7 @@ class Intake:
             policy = self._usual
         else:
             policy = self._policy_of(job)
-        run_at = NEVER
-        if job.at is not None:
-            run_at = _run_at(job)
+        run_at = NEVER if job.at is None else _run_at(job)
         queue = job.queue
         if not queue:
             queue = job.queue = "default"
@@ -175,10 +172,7 @@ class Intake:
             args = _compact(args)
             job.args = Raw(args)
         if not job.created_at:
-            if now != self._now:
-                self._now = now
-                self._now_text = self._stamps.text(self._broker.wall(now))
-            job.created_at = self._now_text
+            job.created_at = self._now_text if now == self._now else self._stamp(now)
         job.enqueued_at = None
         if not job.backtrace:
             job.backtrace = None
@@ -194,6 +188,11 @@ class Intake:
         if run_at:
             new.run_at = run_at
         self._broker.submit(new, now)
+
+    def _stamp(self, now: Millis) -> str:
+        self._now = now
+        self._now_text = self._stamps.text(self._broker.wall(now))
+        return self._now_text
 
     # -- checks, in the original's order ------------------------------------------------------
 

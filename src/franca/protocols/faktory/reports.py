@@ -1,4 +1,4 @@
-"""What consumers report: ACK, FAIL and BEAT, read from their JSON and trimmed."""
+"""What consumers say: FETCH, ACK, FAIL and BEAT, read and trimmed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,35 @@ import msgspec
 
 from franca.core.limits import Limits
 from franca.core.model import Failure
+from franca.protocols.faktory.job import Unfit
 from franca.protocols.faktory.lenient import BAD_JSON, Reader
 from franca.protocols.faktory.messages import Ack, Beat, Fail
 
 ERROR_KIND_BYTES: Final = 100
+FETCH_QUEUES_MAX: Final = 1_024
 
 read_usual_ack: Final = msgspec.json.Decoder(Ack).decode
 """For ACKs with a jid and nothing else, which are nearly all."""
 read_fail: Final = Reader(Fail).read
 read_beat: Final = Reader(Beat).read
 _read_strings: Final = msgspec.json.Decoder(dict[str, str | None]).decode
+
+
+def read_queues(rest: bytes, limits: Limits) -> tuple[str, ...]:
+    """The queues that a FETCH names, each once; `Refused` if one of them cannot be a queue."""
+    # Counted first: a line of blanks may be megabytes long.
+    if rest.count(b" ") > 2 * FETCH_QUEUES_MAX:
+        raise Unfit(f"cannot fetch from more than {FETCH_QUEUES_MAX} queues")
+    try:
+        names = tuple(dict.fromkeys(name for name in rest.decode().split(" ") if name))
+    except UnicodeDecodeError:
+        raise Unfit("queue names must be UTF-8") from None
+    if len(names) > FETCH_QUEUES_MAX:
+        raise Unfit(f"cannot fetch from more than {FETCH_QUEUES_MAX} queues")
+    most = limits.name_bytes_max
+    if any(len(name.encode()) > most for name in names):
+        raise Unfit(f"queue names cannot be longer than {most} bytes")
+    return names
 
 
 def read_ack(rest: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""Commands about the server as a whole: INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
+"""Commands about no one job: BEAT, END, INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
 
 from __future__ import annotations
 
@@ -12,11 +12,39 @@ from franca.core.model import Millis
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
+from franca.protocols.faktory.reports import read_beat
 from franca.protocols.faktory.wire import OK, bulk, error
+from franca.protocols.faktory.workers import WorkerState
 
 QUEUE_NAMES_MAX: Final = 10_000
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
+    try:
+        beat = read_beat(rest)
+    except Unreadable:
+        conversation.say(error(f"invalid BEAT {rest.decode('utf-8', 'replace')}"))
+        return
+    wid = beat.wid or ""
+    workers = conversation.service.registry
+    worker = workers.beat(wid, beat.current_state or "", beat.rss_kb or 0, now)
+    if worker is None:
+        conversation.say(error(f"unknown worker {wid}"))
+    elif worker.state is WorkerState.RUNNING:
+        conversation.say(OK)
+    else:
+        conversation.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
+
+
+def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """END: no answer, the connection is closed."""
+    if rest:
+        conversation.say(error("END takes no arguments"))
+    else:
+        conversation.drop(now)
 
 
 def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

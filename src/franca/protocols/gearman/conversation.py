@@ -109,8 +109,7 @@ class GearmanConversation(Conversation):
         If it stops because a message is not all there, `_needed` says how many bytes would do.
         """
         size = len(data)
-        link = self.link
-        service = self.service
+        link, service = self.link, self.service
         packets = self._packets
         left = self._share
         # Whoever can do thousands of functions has them all looked at with each search.

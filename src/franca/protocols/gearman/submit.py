@@ -127,27 +127,16 @@ class Submission:
         policy = service.background if background else service.foreground
         broker = conversation.broker
         name = service.prefix + str(broker.next_id())
-        new = NewJob(
-            queue,
-            queue,
-            workload,
-            policy,
-            name,
-            BYTES,
-            ORIGIN,
-            key,
-            priority=priority,
-            run_at=run_at,
-            extra=reducer,
-        )
+        new = NewJob(queue, queue, workload, policy, name, BYTES, ORIGIN, key, priority=priority)
+        if run_at:
+            new.run_at = run_at
+        if reducer:
+            new.extra = reducer
         try:
             job = broker.submit(new, now, None if background else conversation.session)
         except Refused as refusal:
             link.write(error("QUEUE_ERROR", refusal.text))
             return
         handle = job.name.encode()
-        reply = _pack(RES, _CREATED, len(handle)) + handle
-        if background:
-            link.write_after_commit(reply)
-        else:
-            link.write(reply)
+        say = link.write_after_commit if background else link.write
+        say(_pack(RES, _CREATED, len(handle)) + handle)
