@@ -317,7 +317,7 @@ class Worker(Socket):
             return
         held, context.held = context.held, None
         words = ("done", "done, and leaving", "leaving", "vanish")
-        word = "done" if self.retiring else self.rng.choices(words, (80, 6, 6, 8))[0]
+        word = self.last_word(words, (80, 6, 6, 8))
         if word == "vanish" and self.wire is not None:
             # All that this process held is lost, and it begins anew.
             for other in self.contexts:
@@ -380,13 +380,9 @@ class Worker(Socket):
         self.ask(context, ready(*names))
 
     def _plan(self) -> int:
-        """How long a run takes; now and then longer than it may."""
-        if self.retiring:
-            return 1
         spans = ((1, 800), (1_000, 4_000), (5_000, 50_000), (150_000, 200_000))
         weights = (20, 30, 40, 10) if self._is_sleepy else (70, 20, 9, 1)
-        least, most = self.rng.choices(spans, weights)[0]
-        return self.rng.randrange(least, most)
+        return self.run_time(spans, weights)
 
     def cut_off(self, now: Millis) -> None:
         """What was asked on this connection was asked; it is asked again on the next."""
