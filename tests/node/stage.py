@@ -258,6 +258,18 @@ class Stage:
         )
         assert found == what
 
+    async def writer(self, *words: str) -> Guest:
+        """A guest that said this; the store is in the middle of the commit that it needs."""
+        guest = self.guest()
+        guest.says(*words)
+        await self.reaches("commit")
+        return guest
+
+    async def commits(self) -> None:
+        """Let the store begin a commit, and end it well."""
+        await self.reaches("commit")
+        await self.ends()
+
     async def ends(self, error: Exception | None = None) -> None:
         """Let what the store is in the middle of end, and the node hear of it."""
         assert isinstance(self.store, SlowStore)
