@@ -25,9 +25,11 @@ from franca.node.listener import Connection
 from franca.node.node import Node
 from franca.protocols.conversation import Conversation, Link, Service
 from franca.store.memory import MemoryStore
+from franca.store.port import StoreError
 
 P = ParamSpec("P")
 PATIENCE_S = 5.0
+BROKEN = StoreError("SQLITE_IOERR_FSYNC")
 
 
 def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

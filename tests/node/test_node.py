@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
-from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.model import State
 from franca.store.memory import MemoryStore
-from franca.store.port import StoreError
-from tests.node.stage import SlowStore, asynchronous, stage
-
-BROKEN = StoreError("SQLITE_IOERR_FSYNC")
-
+from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
 
 # -- what waits and what does not ---------------------------------------------------------------------
 
@@ -355,139 +347,6 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
         await guest.hears("pong;")
         guest.connection.resume_writing()
         assert guest.connection.link.full is False
-
-
-# -- failure ------------------------------------------------------------------------------------------------
-
-
-@asynchronous
-async def test_after_a_commit_that_failed_nothing_is_said_to_anybody() -> None:
-    with stage() as s:
-        first, second, third = await s.writer("push a", "ping"), s.guest(), s.guest()
-        second.says("push b")
-        await s.turns()
-        await s.ends(BROKEN)
-        third.says("ping")
-        await s.turns()
-        assert [guest.heard for guest in (first, second, third)] == ["", "", ""]
-        assert {guest.wire.closed for guest in (first, second, third)} == {"aborted"}
-        assert s.failures == [BROKEN]
-
-
-@asynchronous
-async def test_after_a_write_that_failed_nothing_is_said_to_anybody() -> None:
-    with stage() as s:
-        assert isinstance(s.store, SlowStore)
-        s.store.write_error = BROKEN
-        guest, other = s.guest(), s.guest()
-        guest.says("push a")
-        await s.until(lambda: bool(s.failures))
-        other.says("ping")
-        await s.turns()
-        assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
-
-
-@asynchronous
-async def test_tidying_up_that_failed_ends_it_too() -> None:
-    with stage() as s:
-        assert isinstance(s.store, SlowStore)
-        s.store.untidy = True
-        guest, other = await s.writer("push a"), s.guest()
-        await s.ends()
-        await guest.hears("pushed a;")
-        await s.reaches("tidy")
-        other.says("push b")
-        await s.turns()
-        await s.ends(BROKEN)
-        await s.turns()
-        assert (other.heard, s.failures) == ("", [BROKEN])
-
-
-@pytest.mark.parametrize("asked", ["ask", "recall"])
-def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage() as s:
-            await s.writer("push a")
-            if asked == "ask":
-                answer = asyncio.create_task(s.node.ask(lambda engine, now: 7))
-            else:
-                answer = asyncio.create_task(s.node.recall(JobQuery(), lambda jobs, now: 7))
-            await s.turns()
-            await s.ends(BROKEN)
-            done, _ = await asyncio.wait([answer], timeout=1)
-            assert done
-            assert answer.exception() is not None
-
-    play()
-
-
-# -- operators -----------------------------------------------------------------------------------------------
-
-
-@asynchronous
-async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> None:
-    with stage() as s:
-        guest = await s.writer("push a")
-        await s.ends()
-        await guest.hears("pushed a;")
-        answer = asyncio.create_task(s.node.ask(lambda engine, now: engine.broker.pause("q")))
-        await s.reaches("commit")
-        assert not answer.done()
-        await s.ends()
-        await answer
-        assert s.store.queues["q"].paused is True
-
-
-@asynchronous
-async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_durable() -> None:
-    with stage() as s:
-        guest = await s.writer("push a")
-        await s.ends()
-        await guest.hears("pushed a;")
-        broker = s.broker
-
-        def kill(jobs: list[Job], now: Millis) -> int:
-            for job in jobs:
-                broker.kill(job, now)
-            return len(jobs)
-
-        answer = asyncio.create_task(s.node.recall(JobQuery(states=(State.READY,)), kill))
-        await s.commits()
-        await s.reaches("commit")
-        assert not answer.done()
-        await s.ends()
-        assert await answer == 1
-        assert [job.state for job in s.store.tail.values()] == [State.DEAD]
-
-
-@asynchronous
-async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -> None:
-    with stage() as s:
-        guest = s.guest()
-
-        def wrong(jobs: list[Job], now: Millis) -> None:
-            raise KeyError("mistake")
-
-        answer = asyncio.create_task(s.node.recall(JobQuery(), wrong))
-        await s.commits()
-        with pytest.raises(KeyError, match="mistake"):
-            await answer
-        guest.says("ping")
-        await guest.hears("pong;")
-        assert s.failures == []
-
-
-@asynchronous
-async def test_the_node_is_settled_when_everything_said_so_far_is_durable() -> None:
-    with stage() as s:
-        guest = await s.writer("push a")
-        settled = asyncio.create_task(s.node.settle())
-        await s.turns()
-        assert not settled.done()
-        await s.ends()
-        await settled
-        assert guest.heard == "pushed a;"
 
 
 @asynchronous
