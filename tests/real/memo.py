@@ -7,12 +7,12 @@ import hashlib
 import io
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import cbor2
 import pynng
 
+from tests.support.scoped import Scoped
 from tests.support.server import HOST, Server
 
 VERSION = "memo01"
@@ -40,7 +40,7 @@ def run(peer: Any, service: str, payload: bytes = b"", timeout_ms: int = 5_000) 
     return found
 
 
-class Worker:
+class Worker(Scoped):
     """A worker on a thread of its own: on its own socket, or on a context of somebody's."""
 
     def __init__(
@@ -69,17 +69,6 @@ class Worker:
         """Be gone without a word."""
         self._peer.close()
         self._thread.join(10)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _serve(self) -> None:
         try:

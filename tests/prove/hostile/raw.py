@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from tests.prove.hostile import CLOSED, EITHER, SILENT_S, Case, Heavy
+from tests.support.scoped import Scoped
 
 PATIENCE_S = 60.0
 AT_ONCE_S = 1.0
@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 _LOOKED_AT = 1 << 17  # more than is read at once
 
 
-class Raw:
+class Raw(Scoped):
     """All that was heard is kept."""
 
     def __init__(self, port: int, timeout: float = PATIENCE_S) -> None:
@@ -45,17 +45,6 @@ class Raw:
 
     def close(self) -> None:
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def shuffled(rng: Random, *tables: Iterable[Case]) -> list[Case]:
