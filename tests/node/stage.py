@@ -25,9 +25,11 @@ from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.protocols.conversation import Conversation, Link, Service
 from franca.store.memory import MemoryStore
+from franca.store.port import StoreError
 
 P = ParamSpec("P")
 PATIENCE_S = 5.0
+BROKEN = StoreError("SQLITE_IOERR_FSYNC")
 
 
 def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -257,6 +259,18 @@ class Stage:
             None, entered.get, True, PATIENCE_S
         )
         assert found == what
+
+    async def writer(self, *words: str) -> Guest:
+        """A guest that said this; the store is in the middle of the commit that it needs."""
+        guest = self.guest()
+        guest.says(*words)
+        await self.reaches("commit")
+        return guest
+
+    async def commits(self) -> None:
+        """Let the store begin a commit, and end it well."""
+        await self.reaches("commit")
+        await self.ends()
 
     async def ends(self, error: Exception | None = None) -> None:
         """Let what the store is in the middle of end, and the node hear of it."""

@@ -63,8 +63,7 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
         await s.turns()
         assert s.broker.totals.pushed == 2
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await writer.hears("pushed a;pushed b;pong;")
 
 
@@ -94,8 +93,7 @@ def test_the_disk_rests_after_a_large_group_and_only_then(
                 guest.says(f"push {number}")
             await s.turns()
             await s.ends()
-            await s.reaches("commit")
-            await s.ends()
+            await s.commits()
             for number, guest in enumerate(many):
                 await guest.hears(f"pushed {number};")
             writer.says("push z")

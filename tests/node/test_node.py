@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
-from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.model import State
 from franca.store.memory import MemoryStore
-from franca.store.port import StoreError
-from tests.node.stage import SlowStore, asynchronous, stage
-
-BROKEN = StoreError("SQLITE_IOERR_FSYNC")
-
+from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
 
 # -- what waits and what does not ---------------------------------------------------------------------
 
@@ -20,9 +12,7 @@ BROKEN = StoreError("SQLITE_IOERR_FSYNC")
 @asynchronous
 async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
+        guest = await s.writer("push a")
         await s.turns()
         assert guest.heard == ""
         await s.ends()
@@ -32,9 +22,7 @@ async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
 @asynchronous
 async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -> None:
     with stage() as s:
-        writer, other = s.guest(), s.guest()
-        writer.says("push a")
-        await s.reaches("commit")
+        writer, other = await s.writer("push a"), s.guest()
         other.says("ping")
         await other.hears("pong;")
         assert writer.heard == ""
@@ -43,9 +31,7 @@ async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -
 @asynchronous
 async def test_answers_to_one_peer_keep_their_order() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("ping", "push a", "ping")
-        await s.reaches("commit")
+        guest = await s.writer("ping", "push a", "ping")
         guest.says("ping")
         await s.turns()
         guest.says("push b")
@@ -75,9 +61,7 @@ async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None
 @asynchronous
 async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("bulk x", "push a")
-        await s.reaches("commit")
+        guest = await s.writer("bulk x", "push a")
         guest.says("bulk y")
         await s.turns()
         assert guest.heard == ""
@@ -100,9 +84,7 @@ async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> No
 @asynchronous
 async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> None:
     with stage() as s:
-        first, second = s.guest(), s.guest()
-        first.says("push a")
-        await s.reaches("commit")
+        first, second = await s.writer("push a"), s.guest()
         second.says("push b")
         await s.turns()
         await s.ends()
@@ -119,9 +101,8 @@ async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> N
 async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_nothing() -> None:
     """A repeated push is answered when the first one is durable, not before."""
     with stage() as s:
-        first, second = s.guest(), s.guest()
-        first.says("push a")
-        await s.reaches("commit")
+        await s.writer("push a")
+        second = s.guest()
         second.says("same")
         await s.turns()
         assert second.heard == ""
@@ -142,9 +123,7 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
     with stage() as s:
         assert isinstance(s.store, SlowStore)
         s.store.untidy = True
-        first, second, third = s.guest(), s.guest(), s.guest()
-        first.says("push a")
-        await s.reaches("commit")
+        first, second, third = await s.writer("push a"), s.guest(), s.guest()
         await s.ends()
         await first.hears("pushed a;")
         await s.reaches("tidy")
@@ -157,8 +136,7 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
         assert third.heard == ""
         s.store.untidy = False
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await third.hears("pushed b;")
 
 
@@ -226,9 +204,7 @@ async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
 @asynchronous
 async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("push a", "end")
-        await s.reaches("commit")
+        guest = await s.writer("push a", "end")
         await s.turns()
         assert (guest.heard, guest.wire.closed) == ("", "")
         await s.ends()
@@ -239,9 +215,7 @@ async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
 @asynchronous
 async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
+        guest = await s.writer("push a")
         guest.says("end")
         await s.until(lambda: guest.connection.link.closing)
         await s.turns()
@@ -254,9 +228,8 @@ async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() 
 @asynchronous
 async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
     with stage() as s:
-        other, guest = s.guest(), s.guest()
-        other.says("push a")
-        await s.reaches("commit")
+        await s.writer("push a")
+        guest = s.guest()
         guest.says("ping", "end")
         await s.until(lambda: bool(guest.wire.closed))
         assert (guest.heard, guest.wire.closed) == ("pong;", "closed")
@@ -278,9 +251,7 @@ async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() ->
 @asynchronous
 async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
     with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
+        guest = await s.writer("push a")
         await s.ends()
         await guest.hears("pushed a;")
         guest.vanishes()
@@ -291,9 +262,7 @@ async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
 async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer() -> None:
     """Its words are acted on when it is gone, and what they brought it never left."""
     with stage() as s:
-        producer, worker = s.guest(), s.guest()
-        producer.says("push a")
-        await s.reaches("commit")
+        producer, worker = await s.writer("push a"), s.guest()
         await s.ends()
         await producer.hears("pushed a;")
         worker.says("take")
@@ -378,153 +347,6 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
         await guest.hears("pong;")
         guest.connection.resume_writing()
         assert guest.connection.link.full is False
-
-
-# -- failure ------------------------------------------------------------------------------------------------
-
-
-@asynchronous
-async def test_after_a_commit_that_failed_nothing_is_said_to_anybody() -> None:
-    with stage() as s:
-        first, second, third = s.guest(), s.guest(), s.guest()
-        first.says("push a", "ping")
-        await s.reaches("commit")
-        second.says("push b")
-        await s.turns()
-        await s.ends(BROKEN)
-        third.says("ping")
-        await s.turns()
-        assert [guest.heard for guest in (first, second, third)] == ["", "", ""]
-        assert {guest.wire.closed for guest in (first, second, third)} == {"aborted"}
-        assert s.failures == [BROKEN]
-
-
-@asynchronous
-async def test_after_a_write_that_failed_nothing_is_said_to_anybody() -> None:
-    with stage() as s:
-        assert isinstance(s.store, SlowStore)
-        s.store.write_error = BROKEN
-        guest, other = s.guest(), s.guest()
-        guest.says("push a")
-        await s.until(lambda: bool(s.failures))
-        other.says("ping")
-        await s.turns()
-        assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
-
-
-@asynchronous
-async def test_tidying_up_that_failed_ends_it_too() -> None:
-    with stage() as s:
-        assert isinstance(s.store, SlowStore)
-        s.store.untidy = True
-        guest, other = s.guest(), s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
-        await s.ends()
-        await guest.hears("pushed a;")
-        await s.reaches("tidy")
-        other.says("push b")
-        await s.turns()
-        await s.ends(BROKEN)
-        await s.turns()
-        assert (other.heard, s.failures) == ("", [BROKEN])
-
-
-@pytest.mark.parametrize("asked", ["ask", "recall"])
-def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage() as s:
-            guest = s.guest()
-            guest.says("push a")
-            await s.reaches("commit")
-            if asked == "ask":
-                answer = asyncio.create_task(s.node.ask(lambda engine, now: 7))
-            else:
-                answer = asyncio.create_task(s.node.recall(JobQuery(), lambda jobs, now: 7))
-            await s.turns()
-            await s.ends(BROKEN)
-            done, _ = await asyncio.wait([answer], timeout=1)
-            assert done
-            assert answer.exception() is not None
-
-    play()
-
-
-# -- operators -----------------------------------------------------------------------------------------------
-
-
-@asynchronous
-async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> None:
-    with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
-        await s.ends()
-        await guest.hears("pushed a;")
-        answer = asyncio.create_task(s.node.ask(lambda engine, now: engine.broker.pause("q")))
-        await s.reaches("commit")
-        assert not answer.done()
-        await s.ends()
-        await answer
-        assert s.store.queues["q"].paused is True
-
-
-@asynchronous
-async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_durable() -> None:
-    with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
-        await s.ends()
-        await guest.hears("pushed a;")
-        broker = s.broker
-
-        def kill(jobs: list[Job], now: Millis) -> int:
-            for job in jobs:
-                broker.kill(job, now)
-            return len(jobs)
-
-        answer = asyncio.create_task(s.node.recall(JobQuery(states=(State.READY,)), kill))
-        await s.reaches("commit")
-        await s.ends()
-        await s.reaches("commit")
-        assert not answer.done()
-        await s.ends()
-        assert await answer == 1
-        assert [job.state for job in s.store.tail.values()] == [State.DEAD]
-
-
-@asynchronous
-async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -> None:
-    with stage() as s:
-        guest = s.guest()
-
-        def wrong(jobs: list[Job], now: Millis) -> None:
-            raise KeyError("mistake")
-
-        answer = asyncio.create_task(s.node.recall(JobQuery(), wrong))
-        await s.reaches("commit")
-        await s.ends()
-        with pytest.raises(KeyError, match="mistake"):
-            await answer
-        guest.says("ping")
-        await guest.hears("pong;")
-        assert s.failures == []
-
-
-@asynchronous
-async def test_the_node_is_settled_when_everything_said_so_far_is_durable() -> None:
-    with stage() as s:
-        guest = s.guest()
-        guest.says("push a")
-        await s.reaches("commit")
-        settled = asyncio.create_task(s.node.settle())
-        await s.turns()
-        assert not settled.done()
-        await s.ends()
-        await settled
-        assert guest.heard == "pushed a;"
 
 
 @asynchronous

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from franca.control.client import call
+from tests.support.scoped import Scoped
 from tests.support.server import Server
 
 MIB_KIB = 1_024
@@ -27,7 +27,7 @@ def show(server: Server, jid: str) -> dict[str, Any]:
     return job
 
 
-class Memory:
+class Memory(Scoped):
     """Watches how much more memory the server takes than at the beginning, in MiB."""
 
     def __init__(self, server: Server) -> None:
@@ -50,14 +50,6 @@ class Memory:
                 return  # it ended in this moment
             time.sleep(_EVERY_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._stopping.set()
         self._thread.join()

@@ -16,14 +16,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from tests.prove import peers
 from tests.prove.events import Event
 from tests.prove.load import Load, Plan
+from tests.support.scoped import Scoped
 from tests.support.server import ROOT
 
 _POLL_S = 0.001
@@ -93,7 +92,7 @@ class Child:
             yield Event("close", self.protocol, last, t0=self.killed[0], t1=self.killed[1])
 
 
-class Nursery:
+class Nursery(Scoped):
     """The harness's end of the process."""
 
     def __init__(self, plan: Plan, home: Path) -> None:
@@ -121,15 +120,7 @@ class Nursery:
         self._process.stdin.flush()
         return Child(int(self._process.stdout.readline()), protocol, diary)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._process.kill()
         self._process.wait()
 

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from tests.support.faktory import Faktory, FaktoryError, job
+from tests.support.scoped import Scoped
 from tests.support.server import ROOT
 
 _PAUSE_S = 0.002
@@ -50,7 +50,7 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else _FOR_EVER
 
 
-class Witness:
+class Witness(Scoped):
     """The harness's end of the process."""
 
     def __init__(self, port: int, queue: str = "witness") -> None:
@@ -74,15 +74,7 @@ class Witness:
         time.sleep(seconds)
         return self.figures()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._process.kill()
         self._process.wait()
 

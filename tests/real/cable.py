@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from types import TracebackType
-from typing import Self
+
+from tests.support.scoped import Scoped
 
 HOST = "127.0.0.1"
 _READ_SIZE = 1 << 18
 
 
-class Cable:
+class Cable(Scoped):
     """Passes every connection on to the server's port, until it is cut. `cuts` ends them all."""
 
     def __init__(self, server_port: int) -> None:
@@ -39,15 +39,7 @@ class Cable:
         self.cut()
         self._deaf = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         _close(self._listener)
         self.cut()
 

@@ -20,13 +20,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import trustme
 
 from tests.support.faktory import Faktory, JobDict
+from tests.support.scoped import Scoped
 from tests.support.server import HOST, ROOT, Server
 
 DEADLINE_S = 30.0
@@ -97,7 +97,7 @@ class CallRefused(Exception):
     """A client library threw; the text is that of its error."""
 
 
-class Program:
+class Program(Scoped):
     """A process that tells what it does. Its children end with it."""
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
@@ -189,17 +189,6 @@ class Program:
                 pipe.close()
             except BrokenPipeError:
                 pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _next(self, deadline: float, wanted: str) -> dict[str, Any]:
         try:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import io
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import cbor2
 import pynng
+
+from tests.support.scoped import Scoped
+from tests.support.server import HOST, Server
 
 VERSION = "memo01"
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
@@ -36,7 +40,7 @@ def run(peer: Any, service: str, payload: bytes = b"", timeout_ms: int = 5_000) 
     return found
 
 
-class Worker:
+class Worker(Scoped):
     """A worker on a thread of its own: on its own socket, or on a context of somebody's."""
 
     def __init__(
@@ -66,17 +70,6 @@ class Worker:
         self._peer.close()
         self._thread.join(10)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _serve(self) -> None:
         try:
             self._peer.send(encode(READY, b"", self._services))
@@ -100,3 +93,88 @@ class Worker:
             assert op == DISCONNECT
             self.disconnects += 1
             self._peer.send(encode(READY, b"", self._services))
+
+
+def address(server: Server) -> str:
+    return f"tcp://{HOST}:{server.ports['memodb']}"
+
+
+def client_of(where: str, **options: Any) -> pynng.Req0:
+    return pynng.Req0(dial=where, recv_timeout=PATIENCE_MS, **options)
+
+
+def payload_of(number: int, size: int) -> bytes:
+    return hashlib.shake_128(b"%d" % number).digest(size)
+
+
+def backwards(body: bytes) -> bytes:
+    return body[::-1]
+
+
+class Gate:
+    """Work that waits until it is let through; `entered` says that it has begun."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, body: bytes) -> bytes:
+        self.entered.set()
+        assert self.open.wait(PATIENCE_MS / 1000)
+        return backwards(body)
+
+    def hold(self, client: Any, payload: bytes) -> None:
+        """Ask for a job of service `s`, and wait until its worker has begun it."""
+        client.send(encode(JOB, b"", "s", 20_000, payload=payload))
+        assert self.entered.wait(10)
+
+
+# -- many at once ---------------------------------------------------------------------------------
+
+
+async def work(context: Any, services: list[str], ran: list[bytes]) -> None:
+    """A worker, until it is cancelled."""
+    await context.asend(encode(READY, b"", services))
+    while True:
+        header, payload = decode(await context.arecv())
+        if header[1] == JOB:
+            ran.append(payload)
+            await context.asend(encode(RESULT, header[2], payload=backwards(payload)))
+        elif header[1] == HEARTBEAT:
+            await context.asend(encode(HEARTBEAT, header[2]))
+        else:
+            await context.asend(encode(READY, b"", services))
+
+
+async def stop(serving: list[asyncio.Task[None]]) -> None:
+    """End workers. pynng forgets a cancellation that meets a message: then it is said again."""
+    pending = set(serving)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=1)
+
+
+async def ask(context: Any, service: str, payload: bytes, timeout_ms: int = 60_000) -> bytes:
+    await context.asend(encode(JOB, b"", service, timeout_ms, payload=payload))
+    header, found = decode(await context.arecv())
+    assert header == [VERSION, RESULT, b""]
+    return found
+
+
+async def through(
+    workers: list[Any], clients: list[Any], sizes: Callable[[int], int], rounds: int
+) -> list[bytes]:
+    """Every client has its jobs done, one after the other; what the workers ran."""
+    ran: list[bytes] = []
+    serving = [asyncio.create_task(work(context, ["s"], ran)) for context in workers]
+
+    async def use(number: int, client: Any) -> None:
+        for n in range(rounds):
+            payload = payload_of(number * rounds + n, sizes(number * rounds + n))
+            assert await ask(client, "s", payload) == backwards(payload)
+
+    async with asyncio.timeout(PATIENCE_MS / 1000 * 3):
+        await asyncio.gather(*(use(n, client) for n, client in enumerate(clients)))
+    await stop(serving)
+    return ran

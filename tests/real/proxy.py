@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
+
+from tests.support.scoped import Scoped
 
 HOST = "127.0.0.1"
 CLIENT: Literal["C"] = "C"
@@ -45,7 +46,7 @@ class Tape:
             return b"".join(data for who, data in self.pieces if who == side)
 
 
-class Proxy:
+class Proxy(Scoped):
     """Listens on a port of its own and passes every connection on to the server's."""
 
     def __init__(self, server_port: int) -> None:
@@ -67,17 +68,6 @@ class Proxy:
         self._acceptor.join()
         for number, tape in enumerate(self.tapes, 1):
             assert tape.over.wait(_CLOSE_S), f"connection {number} was never closed"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _accept(self) -> None:
         while True:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pynng
 import pytest
@@ -19,16 +16,24 @@ from tests.real.cable import Cable
 from tests.real.kit import Stage, TlsServer, eventually
 from tests.real.memo import (
     DISCONNECT,
-    HEARTBEAT,
     JOB,
     PATIENCE_MS,
     READY,
     RESULT,
     VERSION,
+    Gate,
     Worker,
+    address,
+    ask,
+    backwards,
+    client_of,
     decode,
     encode,
+    payload_of,
     run,
+    stop,
+    through,
+    work,
 )
 from tests.support.memodb import MemoDB
 from tests.support.server import HOST, Server
@@ -46,35 +51,6 @@ def server(tmp_path: Path) -> Server:
 def quick(tmp_path: Path) -> Server:
     """A server that is soon out of patience."""
     return Server(tmp_path / "data", speaks=("memodb",), env=QUICK)
-
-
-def address(server: Server) -> str:
-    return f"tcp://{HOST}:{server.ports['memodb']}"
-
-
-def client_of(where: str, **options: Any) -> pynng.Req0:
-    return pynng.Req0(dial=where, recv_timeout=PATIENCE_MS, **options)
-
-
-def payload_of(number: int, size: int) -> bytes:
-    return hashlib.shake_128(b"%d" % number).digest(size)
-
-
-def backwards(body: bytes) -> bytes:
-    return body[::-1]
-
-
-class Gate:
-    """Work that waits until it is let through; `entered` says that it has begun."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.open = threading.Event()
-
-    def __call__(self, body: bytes) -> bytes:
-        self.entered.set()
-        assert self.open.wait(PATIENCE_MS / 1000)
-        return backwards(body)
 
 
 # -- what is served -----------------------------------------------------------------------------
@@ -158,54 +134,6 @@ def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) ->
 
 
 # -- many ------------------------------------------------------------------------------------------
-
-
-async def work(context: Any, services: list[str], ran: list[bytes]) -> None:
-    """A worker, until it is cancelled."""
-    await context.asend(encode(READY, b"", services))
-    while True:
-        header, payload = decode(await context.arecv())
-        if header[1] == JOB:
-            ran.append(payload)
-            await context.asend(encode(RESULT, header[2], payload=backwards(payload)))
-        elif header[1] == HEARTBEAT:
-            await context.asend(encode(HEARTBEAT, header[2]))
-        else:
-            await context.asend(encode(READY, b"", services))
-
-
-async def stop(serving: list[asyncio.Task[None]]) -> None:
-    """End workers. pynng forgets a cancellation that meets a message: then it is said again."""
-    pending = set(serving)
-    while pending:
-        for task in pending:
-            task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=1)
-
-
-async def ask(context: Any, service: str, payload: bytes, timeout_ms: int = 60_000) -> bytes:
-    await context.asend(encode(JOB, b"", service, timeout_ms, payload=payload))
-    header, found = decode(await context.arecv())
-    assert header == [VERSION, RESULT, b""]
-    return found
-
-
-async def through(
-    workers: list[Any], clients: list[Any], sizes: Callable[[int], int], rounds: int
-) -> list[bytes]:
-    """Every client has its jobs done, one after the other; what the workers ran."""
-    ran: list[bytes] = []
-    serving = [asyncio.create_task(work(context, ["s"], ran)) for context in workers]
-
-    async def use(number: int, client: Any) -> None:
-        for n in range(rounds):
-            payload = payload_of(number * rounds + n, sizes(number * rounds + n))
-            assert await ask(client, "s", payload) == backwards(payload)
-
-    async with asyncio.timeout(PATIENCE_MS / 1000 * 3):
-        await asyncio.gather(*(use(n, client) for n, client in enumerate(clients)))
-    await stop(serving)
-    return ran
 
 
 def test_three_hundred_contexts_wait_on_one_socket_and_each_gets_its_own_answer(
@@ -301,8 +229,7 @@ def test_a_request_that_comes_again_over_a_new_connection_joins_its_job(server: 
         Worker(address(server), ["s"], gate) as worker,
         client_of(f"tcp://{HOST}:{cable.port}") as client,
     ):
-        client.send(encode(JOB, b"", "s", 20_000, payload=b"once"))
-        assert gate.entered.wait(10)
+        gate.hold(client, b"once")
         for _ in range(3):
             cable.cut()
             time.sleep(0.4)
@@ -339,8 +266,7 @@ def test_a_job_whose_worker_is_lost_goes_to_another_at_once(server: Server) -> N
         Cable(server.ports["memodb"]) as cable,
         Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate),
     ):
-        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
-        assert gate.entered.wait(10)
+        gate.hold(client, b"work")
         with Worker(address(server), ["s"], backwards) as other:
             cable.cut()
             began = time.monotonic()
@@ -358,8 +284,7 @@ def test_a_worker_whose_connection_broke_goes_on_with_its_id(server: Server) -> 
         Cable(server.ports["memodb"]) as cable,
         Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate) as worker,
     ):
-        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
-        assert gate.entered.wait(10)
+        gate.hold(client, b"work")
         cable.cut()
         gate.open.set()
         # Nobody else has the job: the result counts, and is not asked for twice.
@@ -448,8 +373,7 @@ def test_workers_and_a_waiting_client_find_the_server_again_after_kill_9(server:
         client_of(address(server)) as client,
         client_of(address(server)) as second,
     ):
-        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
-        assert gate.entered.wait(10)
+        gate.hold(client, b"work")
         assert run(second, "t", b"before") == b"erofeb"
         server.restart()
         # The idle worker's last request was a RESULT of another run of the server.
@@ -468,8 +392,7 @@ def test_a_server_that_is_told_to_stop_lets_running_jobs_end(server: Server) -> 
         Worker(address(server), ["s"], gate),
         client_of(address(server)) as client,
     ):
-        client.send(encode(JOB, b"", "s", 20_000, payload=b"work"))
-        assert gate.entered.wait(10)
+        gate.hold(client, b"work")
         stopping = threading.Thread(target=server.terminate)
         stopping.start()
         time.sleep(0.3)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from franca.core.changes import Changes, QueueSetting
-from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, Shelf, State
-from franca.store import files, migrate, sqlite
+from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, State
+from franca.store import files, migrate
 from franca.store.port import StoreDamaged, StoreError
 from franca.store.rows import LIFE, life_values
 from franca.store.sqlite import SqliteStore
@@ -40,18 +39,6 @@ def kill_at(wanted: str) -> Callable[[str], None]:
             raise Killed
 
     return step
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store.db")
-
-
-@pytest.fixture
-def desk(path: str) -> Iterator[Desk]:
-    desk = Desk(SqliteStore(path, ended_jobs=10), closed_and_opened)
-    yield desk
-    desk.close()
 
 
 # -- durability ---------------------------------------------------------------------------------
@@ -150,49 +137,6 @@ def test_migrations_that_are_due_are_made_once_and_in_order(
     for _ in range(2):
         assert list(desk.held()) == [1]
         assert desk.sqlite._db.execute("SELECT a FROM first").fetchall() == [(1,)]
-
-
-# -- bodies that lie apart ----------------------------------------------------------------------------
-
-
-def bodies_in(desk: Desk) -> list[int]:
-    rows = desk.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
-    return [job_id for (job_id,) in rows]
-
-
-def large(job_id: int, shelf: Shelf) -> Job:
-    return a_job(job_id, shelf=shelf, body=b"b" * LARGE)
-
-
-def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
-    held, tail = (
-        [large(n + base, shelf) for n in range(5)]
-        for base, shelf in ((1, Shelf.HELD), (11, Shelf.TAIL))
-    )
-    desk.write(added=[*held, *tail, large(21, Shelf.HELD)])
-    assert bodies_in(desk) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
-    desk.write(gone_held=[held[0]], gone_tail=[tail[0]])
-    desk.write(gone_tail=[a_job(12, body=b"")])
-    desk.write(moved=[copy(held[1], shelf=Shelf.TAIL), copy(tail[2], shelf=Shelf.HELD)])
-    desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
-    assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
-    desk.write(emptied_tails=["q"])
-    assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
-    desk.write(gone_tail=[tail[3]], gone_held=[tail[2]], ended=[tail[2]])
-    assert bodies_in(desk) == [3, 4, 5, 21]
-    desk.write(flushed=True, added=[large(31, Shelf.TAIL)])
-    assert bodies_in(desk) == [31]
-
-
-def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: Desk) -> None:
-    job = a_job(1, body=b"b" * (1 << 20))
-    desk.write(added=[job])
-    log = Path(f"{desk.sqlite.path}-wal")
-    before = log.stat().st_size
-    for shelf in (Shelf.TAIL, Shelf.HELD):
-        desk.write(moved=[copy(job, shelf=shelf)])
-    assert log.stat().st_size - before < len(job.body) // 4
-    assert desk.held() == all_fields([job])
 
 
 # -- damage -----------------------------------------------------------------------------------------
@@ -373,76 +317,6 @@ def test_no_history_may_be_kept(path: str) -> None:
     desk.close()
 
 
-# -- the log ------------------------------------------------------------------------------------------
-
-
-def churn(desk: Desk, groups: int, size: int = 1_000, jobs: int = 20) -> int:
-    """Jobs that come and go; the size that the log had at most."""
-    log, largest = f"{desk.sqlite.path}-wal", 0
-    for number in range(groups):
-        ids = range(number * jobs + 1, (number + 1) * jobs + 1)
-        batch = [a_job(job_id, body=b"b" * size) for job_id in ids]
-        desk.write(added=batch)
-        desk.write(gone_held=batch, ended=batch)
-        if desk.store.wants_tidying():
-            desk.store.tidy()
-        largest = max(largest, os.path.getsize(log))
-    return largest
-
-
-def test_the_log_stays_small_however_much_passes_through_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    assert churn(desk, 60) < 300 * 4_096
-    assert desk.held() == {}
-
-
-def test_the_file_does_not_grow_with_what_has_passed_through_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    churn(desk, 20)
-    size = os.path.getsize(desk.sqlite.path)
-    churn(desk, 60)
-    assert os.path.getsize(desk.sqlite.path) <= size * 1.2
-
-
-def test_a_log_that_was_moved_is_not_moved_again_after_each_group(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    churn(desk, 60)
-    tidied = 0
-    for number in range(20):
-        desk.write(added=[a_job(10_000 + number)])
-        if desk.store.wants_tidying():
-            desk.store.tidy()
-            tidied += 1
-    assert tidied <= 2
-
-
-def test_a_log_that_grew_in_one_go_is_cut_when_it_begins_anew(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "LOG_BYTES_KEPT", 200_000)
-    desk = Desk(SqliteStore(path), closed_and_opened)
-    desk.write(added=[a_job(1, body=b"b" * 2_000_000)])
-    assert os.path.getsize(f"{path}-wal") > 2_000_000
-    desk.store.tidy()
-    desk.write(added=[a_job(2)])
-    assert os.path.getsize(f"{path}-wal") <= 200_000
-    assert list(desk.held()) == [1, 2]
-    desk.close()
-
-
-def test_an_orderly_stop_leaves_one_file(desk: Desk, path: str) -> None:
-    desk.write(added=odd_jobs())
-    desk.find()
-    desk.close()
-    assert os.listdir(os.path.dirname(path)) == ["store.db"]
-
-
 # -- backup -------------------------------------------------------------------------------------------
 
 
@@ -495,19 +369,3 @@ def test_a_backup_that_fails_leaves_no_half_of_one(
     assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db-shm", "store.db-wal"]
     with pytest.raises(StoreError, match="nowhere"):
         desk.store.backup(str(tmp_path / "nowhere" / "copy.db"))
-
-
-# -- large backlogs -------------------------------------------------------------------------------------
-
-
-def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> None:
-    """A backlog may be larger than memory, at the start too."""
-    body = os.urandom(1 << 20)
-    for number in range(1, 25):
-        desk.write(added=[tailed(number, body=body, key=f"key-{number}" if number % 2 else "")])
-    tracemalloc.start()
-    known = desk.reopen().known
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [k.id for k in sorted(known, key=lambda k: k.id)] == list(range(1, 25))
-    assert most < 4 << 20

@@ -7,22 +7,21 @@ hides a message. A lost connection and a timeout come out as `OSError`: the outc
 from __future__ import annotations
 
 import json
-import socket
 import struct
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
+
+from tests.support.connection import Connection
 
 HANDED_OVER = 5
 RESULT = 6
 """How many frames a REPLY has: one that says who has the job, one that says what came of it."""
 
 GREETING_SIZE = 64
-_READ_SIZE = 1 << 16
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _BEAT_S = 2.0
 
@@ -36,7 +35,7 @@ class Given(NamedTuple):
     body: bytes
 
 
-class Zmtp:
+class Zmtp(Connection):
     """One connection as a socket of this type; frames in, frames out."""
 
     def __init__(
@@ -47,14 +46,7 @@ class Zmtp:
         identity: bytes = b"",
         timeout: float = 10.0,
     ) -> None:
-        if isinstance(address, int):
-            self._socket = socket.create_connection(("127.0.0.1", address), timeout=timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        else:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(timeout)
-            self._socket.connect(str(address))
-        self._unread = bytearray()
+        super().__init__(address, timeout=timeout)
         self.pings = 0
         self._socket.sendall(handshake(socket_type, identity))
         greeting = self._take(GREETING_SIZE)
@@ -69,10 +61,6 @@ class Zmtp:
     def send_frames(self, *frames: bytes) -> None:
         """Send one message."""
         self._socket.sendall(encoded(frames))
-
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are, whole message or not."""
-        self._socket.sendall(data)
 
     def ping(self, context: bytes = b"") -> None:
         """Ask whether the transport lives; `pings` counts the answers as they are read."""
@@ -90,24 +78,6 @@ class Zmtp:
             if not flags & 1:
                 return frames
 
-    def set_timeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # -- inside ----------------------------------------------------------------------------
 
     def _frame(self) -> tuple[int, bytes]:
@@ -120,23 +90,6 @@ class Zmtp:
         else:
             size, start = self._unread[1], 2
         return flags, self._take(start + size)[start:]
-
-    def _need(self, size: int) -> bytes:
-        while len(self._unread) < size:
-            self._fill()
-        return bytes(self._unread[:size])
-
-    def _take(self, size: int) -> bytes:
-        # All of it is awaited before any of it is taken: a timeout must not lose half a frame.
-        taken = self._need(size)
-        del self._unread[:size]
-        return taken
-
-    def _fill(self) -> None:
-        data = self._socket.recv(_READ_SIZE)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        self._unread += data
 
 
 class EventMQ(Zmtp):

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-JobDict = dict[str, Any]  # a work unit as JSON has it
+from tests.support.connection import Connection
 
-_READ_SIZE = 1 << 16
+JobDict = dict[str, Any]  # a work unit as JSON has it
 
 
 class FaktoryError(RuntimeError):
@@ -60,14 +58,8 @@ def job(jid: str, *args: object, jobtype: str = "prove", **fields: object) -> Jo
     return {"jid": jid, "jobtype": jobtype, "args": list(args), **fields}
 
 
-class Faktory:
+class Faktory(Connection):
     """One connection. Replies come in the order of the commands, so pipelining is send, then read."""
-
-    def __init__(self, port: int, host: str = "127.0.0.1", *, timeout: float = 10.0) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.local_port: int = self._socket.getsockname()[1]
-        self._unread = bytearray()
 
     # -- raw -------------------------------------------------------------------------------
 
@@ -75,10 +67,6 @@ class Faktory:
         """Send the lines in one write, without waiting for any reply."""
         raw = [line.encode() if isinstance(line, str) else line for line in lines]
         self._socket.sendall(b"".join(line + b"\r\n" for line in raw))
-
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are, whole line or not."""
-        self._socket.sendall(data)
 
     def read_reply(self) -> Reply:
         """The next reply; `OSError` when the connection ends or the timeout passes before it."""
@@ -100,13 +88,6 @@ class Faktory:
         """Send one command and return its reply, error or not."""
         self.send(line)
         return self.read_reply()
-
-    def set_timeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        self._socket.close()
 
     # -- commands --------------------------------------------------------------------------
 
@@ -169,26 +150,7 @@ class Faktory:
         self.send("END")
         self.close()
 
-    # -- context ---------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # -- inside ----------------------------------------------------------------------------
-
-    def _fill(self) -> None:
-        data = self._socket.recv(_READ_SIZE)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        self._unread += data
 
     def _take_line(self) -> bytes:
         while (end := self._unread.find(b"\r\n")) < 0:
@@ -196,13 +158,6 @@ class Faktory:
         if end == 0:
             raise ValueError("an empty line is no reply")
         return self._take(end + 2)[:-2]
-
-    def _take(self, size: int) -> bytes:
-        while len(self._unread) < size:
-            self._fill()
-        taken = bytes(self._unread[:size])
-        del self._unread[:size]
-        return taken
 
 
 def push_line(work: Mapping[str, object]) -> str:

@@ -6,15 +6,14 @@ disagree. `Gearman` is one connection, which may be a client, a worker and an op
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from enum import IntEnum
-from types import TracebackType
 from typing import NamedTuple, Self
 
+from tests.support.connection import Connection
+
 _HEADER = struct.Struct(">4sII")
-_READ_SIZE = 1 << 16
 
 
 class GearmanError(RuntimeError):
@@ -137,22 +136,13 @@ def work_in(packet: Packet) -> Work | None:
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
-class Gearman:
+class Gearman(Connection):
     """One connection. Packets that were not asked for wait in `aside` until they are."""
 
     def __init__(
         self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
     ) -> None:
-        if path:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(timeout)
-            self._socket.connect(path)
-            self.local_port = 0
-        else:
-            self._socket = socket.create_connection((host, port), timeout=timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.local_port = self._socket.getsockname()[1]
-        self._unread = bytearray()
+        super().__init__(path or port, host, timeout=timeout)
         self.aside: list[Packet] = []
 
     # -- raw -------------------------------------------------------------------------------
@@ -160,10 +150,6 @@ class Gearman:
     def send(self, kind: int, *arguments: bytes) -> None:
         """Send one packet, without waiting for anything."""
         self._socket.sendall(request(kind, *arguments))
-
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are, whole packet or not."""
-        self._socket.sendall(data)
 
     def read(self) -> Packet:
         """The next packet; `OSError` when the connection ends or the timeout passes before it."""
@@ -200,13 +186,6 @@ class Gearman:
                 raise GearmanError(line.decode().strip())
             found.append(line)
         return found
-
-    def set_timeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        self._socket.close()
 
     # -- a client's words --------------------------------------------------------------------
 
@@ -292,26 +271,7 @@ class Gearman:
     def fail(self, handle: bytes) -> None:
         self.send(Type.WORK_FAIL, handle)
 
-    # -- context ---------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # -- inside ----------------------------------------------------------------------------
-
-    def _fill(self) -> None:
-        data = self._socket.recv(_READ_SIZE)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        self._unread += data
 
     def _take_line(self) -> bytes:
         while (end := self._unread.find(b"\n")) < 0:

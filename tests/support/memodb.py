@@ -9,16 +9,15 @@ id, `hear` returns the next reply of any of them. A lost connection and a timeou
 from __future__ import annotations
 
 import random
-import socket
 import struct
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
+
+from tests.support.connection import Connection
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
 HELLO = b"\0SP\0\0\x30\0\0"
 HELLO_BACK = b"\0SP\0\0\x31\0\0"
-_READ_SIZE = 1 << 18
 
 
 # -- memo01 ----------------------------------------------------------------------------------------
@@ -119,24 +118,18 @@ def _take(raw: bytes, at: int) -> tuple[object, int]:
 # -- SP --------------------------------------------------------------------------------------------
 
 
-class MemoDB:
+class MemoDB(Connection):
     """One connection to a listener on a port, or on the path of a unix socket."""
 
+    read_size = 1 << 18
+
     def __init__(self, where: int | str, *, timeout: float = 10.0) -> None:
-        if isinstance(where, int):
-            self._socket = socket.create_connection(("127.0.0.1", where), timeout=timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._lead = b""
-        else:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(timeout)
-            self._socket.connect(where)
-            self._lead = b"\x01"
-        self._unread = bytearray()
+        super().__init__(where, timeout=timeout)
+        self._lead = b"" if isinstance(where, int) else b"\x01"
         # NNG begins anywhere too: ids of different sockets should not be the same.
         self._last_id = random.getrandbits(31)
         self._socket.sendall(HELLO)
-        if self._read(len(HELLO_BACK)) != HELLO_BACK:
+        if self._take(len(HELLO_BACK)) != HELLO_BACK:
             raise ValueError("not an SP server of REP sockets")
 
     # -- raw -------------------------------------------------------------------------------------
@@ -153,17 +146,13 @@ class MemoDB:
         """A body as this kind of connection carries it."""
         return self._lead + struct.pack(">Q", len(body)) + body
 
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        self._socket.sendall(data)
-
     def hear(self) -> tuple[int, Message]:
         """The next reply and the id of its request; `OSError` if the connection ends before."""
-        head = self._read(len(self._lead) + 8)
+        head = self._take(len(self._lead) + 8)
         if head[: len(self._lead)] != self._lead:
             raise ValueError("a message on a unix socket begins with 01")
         (size,) = struct.unpack(">Q", head[-8:])
-        body = self._read(size)
+        body = self._take(size)
         return int.from_bytes(body[:4], "big"), parse(body[4:])
 
     def call(self, message: bytes) -> Message:
@@ -173,13 +162,6 @@ class MemoDB:
         if heard != asked:
             raise ValueError(f"a reply to {heard:x}, not to {asked:x}")
         return reply
-
-    def set_timeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        self._socket.close()
 
     # -- roles -----------------------------------------------------------------------------------
 
@@ -206,28 +188,3 @@ class MemoDB:
         while reply.op == HEARTBEAT:
             reply = self.call(heartbeat(reply.worker))
         return reply
-
-    # -- context ---------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _read(self, size: int) -> bytes:
-        while len(self._unread) < size:
-            data = self._socket.recv(_READ_SIZE)
-            if not data:
-                raise ConnectionResetError("the server hung up")
-            self._unread += data
-        taken = bytes(self._unread[:size])
-        del self._unread[:size]
-        return taken

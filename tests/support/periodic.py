@@ -8,13 +8,13 @@ hoped for as `PeriodicError` (it is not). It shares no code with the server.
 from __future__ import annotations
 
 import json
-import socket
 import struct
 from collections import deque
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from zlib import crc32
+
+from tests.support.connection import Connection
 
 CRC = "crc"
 DOC = "doc"
@@ -25,8 +25,6 @@ DUMP, LOAD, SHUTDOWN, BROADCAST, CONFIG_GET, CONFIG_SET, CONFIG, RUN_JOB = range
 ACQUIRED, ACQUIRE, RELEASE, NO_WORKER, DATA, RECV_DATA, WORK_DATA = range(26, 33)
 JOB_ASSIGNED, JOB_UNASSIGNED = 33, 34
 SEPARATOR = b"\0\1"
-
-_READ_SIZE = 1 << 16
 
 
 class PeriodicError(RuntimeError):
@@ -142,7 +140,7 @@ def assigned(dialect: str, message: Message) -> Assigned:
     return _of_json(handle, message.msgid, json.loads(job))
 
 
-class Periodic:
+class Periodic(Connection):
     """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
     def __init__(
@@ -156,11 +154,8 @@ class Periodic:
         token: str = "",
         timeout: float = 10.0,
     ) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.local_port: int = self._socket.getsockname()[1]
+        super().__init__(port, host, timeout=timeout)
         self.dialect = dialect
-        self._unread = bytearray()
         self._ids = 0
         self._early: deque[Message] = deque()
         registration = bytes([role])
@@ -191,10 +186,6 @@ class Periodic:
         """The bytes of a command."""
         return message(self.dialect, command, args, msgid)
 
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        self._socket.sendall(data)
-
     def read(self) -> Message:
         """The next answer, whatever it is about."""
         return self._early.popleft() if self._early else self._read()
@@ -214,13 +205,6 @@ class Periodic:
     def call(self, command: int, args: bytes = b"") -> Message:
         """Send a command and return its answer, whatever it is."""
         return self.answer(self.send(command, args))
-
-    def set_timeout(self, seconds: float) -> None:
-        self._socket.settimeout(seconds)
-
-    def close(self) -> None:
-        """Hang up without a word."""
-        self._socket.close()
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -364,24 +348,8 @@ class Periodic:
 
     def _read_payload(self) -> bytes:
         while (payload := take_payload(self.dialect, self._unread)) is None:
-            data = self._socket.recv(_READ_SIZE)
-            if not data:
-                raise ConnectionResetError("the server hung up")
-            self._unread += data
+            self._fill()
         return payload
-
-    # -- context ---------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:

@@ -9,21 +9,18 @@ import json
 from random import Random
 from typing import Any, NamedTuple
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis, State
-from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.core.model import Job, Millis
+from franca.protocols.conversation import Link, Peer
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.service import EventmqService, EventmqSettings
 from franca.store.memory import MemoryStore
+from tests.protocols.world import START, AnyPuppet, AnyWorld
 
-START: Millis = 1_790_000_000_000
-"""2026-09-21T14:13:20Z."""
 VERSION = b"eMQP/1.0"
 
 
-class World:
+class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
@@ -34,13 +31,9 @@ class World:
         store: MemoryStore | None = None,
         now: Millis = START,
     ) -> None:
-        self.limits = limits or Limits()
-        self.now = now
+        super().__init__(limits, store=store, now=now)
         self.stop_requests = 0
         self.complaints: list[str] = []
-        self.broker = Broker(self.limits, Random(1))
-        if store is not None:
-            self.broker.restore_at(store.open(), now)
         self.service = EventmqService(
             self.broker,
             settings or EventmqSettings(),
@@ -48,11 +41,7 @@ class World:
             self._request_stop,
             self.complaints.append,
         )
-        services: dict[str, Service] = {"eventmq": self.service, **self.service.doors()}
-        self.engine = Engine(self.broker, services, self.limits)
-        self.store = store or MemoryStore()
-        self.puppets: dict[Link, Puppet] = {}
-        self._links = 0
+        self.serve({"eventmq": self.service, **self.service.doors()})
         self._messages = 0
 
     def _request_stop(self) -> None:
@@ -62,12 +51,9 @@ class World:
 
     def stranger(self, door: str = "eventmq", *, local: bool = True) -> Puppet:
         """A peer that has said nothing yet."""
-        self._links += 1
-        link_id = f"{self.now}-{self._links}"
-        link = self.engine.open_link(door, link_id, Peer("10.0.0.1:1", local), self.now)
-        puppet = self.puppets[link] = Puppet(self, link)
-        self.run()
-        return puppet
+        # Servers on one store, one after the other, have no two links of one name.
+        link = self.open_link(door, Peer("10.0.0.1:1", local), f"{self.now}-")
+        return self.add(Puppet(self, link))
 
     def peer(
         self,
@@ -108,32 +94,6 @@ class World:
 
     # -- time ----------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Turn until everything that can be said is said; commit and supply in between."""
-        for _ in range(100_000):
-            self.engine.turn(self.now)
-            while self.broker.has_changes() or self.broker.wants:
-                wants = self.broker.take_wants()
-                found = self.store.write(self.broker.drain(), wants)
-                for want, jobs in zip(wants, found, strict=True):
-                    self.engine.supplied(want, jobs, self.now)
-            self._listen()
-            if not (self.engine.has_input() or self.engine.speaking):
-                return
-        raise AssertionError("the server never comes to rest")
-
-    def _listen(self) -> None:
-        speaking = list(self.engine.speaking)
-        self.engine.speaking.clear()
-        for link in speaking:
-            puppet = self.puppets[link]
-            puppet.unread += b"".join(link.out)
-            puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = False
-            if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
-
     def pass_time(self, ms: int, *alive: Puppet, step: int = 50) -> None:
         """Let time go by, in steps that a node would make; those `alive` say so now and then."""
         end = self.now + ms
@@ -146,11 +106,6 @@ class World:
                     puppet.say("HEARTBEAT", "1.0")
             self.run()
 
-    def stop(self) -> None:
-        """The server is told to stop."""
-        self.engine.stop(self.now)
-        self.run()
-
     def restarted(self, now: Millis = 0) -> World:
         """Another server on the same store; everybody's connections are gone."""
         return World(
@@ -161,11 +116,6 @@ class World:
         )
 
     # -- jobs ------------------------------------------------------------------------------------
-
-    def jobs(self, *states: State) -> list[Job]:
-        """Every job that the store has in one of these states."""
-        jobs = [*self.store.held.values(), *self.store.tail.values()]
-        return [job for job in jobs if not states or job.state in states]
 
     def job(self) -> Job:
         """The only job there is."""
@@ -182,31 +132,20 @@ class Given(NamedTuple):
     body: bytes
 
 
-class Puppet:
+class Puppet(AnyPuppet):
     """One peer on its link."""
 
+    world: World
+
     def __init__(self, world: World, link: Link) -> None:
-        self.world = world
-        self.link = link
-        self.unread = b""
-        self.waited_for_commit = False
+        super().__init__(world, link)
         self.commands: list[bytes] = []
         self._frames = zmtp.Frames(1 << 40)
-
-    @property
-    def is_hung_up(self) -> bool:
-        return self.link.closed
-
-    def send(self, data: bytes) -> None:
-        """Send bytes, and let the server act on them."""
-        if not self.link.closed:
-            self.world.engine.received(self.link, data)
-        self.world.run()
 
     def read_handshake(self) -> list[list[bytes]]:
         """Read it, and whatever was said right behind it."""
         assert self.unread[:64] == zmtp.GREETING
-        self.unread = self.unread[64:]
+        del self.unread[:64]
         messages = self.heard()
         assert self.commands.pop(0)[:6] == b"\x05READY"
         return messages
@@ -220,11 +159,8 @@ class Puppet:
 
     def heard(self) -> list[list[bytes]]:
         """All messages that were not read yet."""
-        self._frames.feed(self.unread)
-        self.unread = b""
-        messages: list[list[bytes]] = []
-        while (message := self._frames.next_message()) is not None:
-            messages.append(message)
+        self._frames.feed(self.bytes_heard())
+        messages = list(iter(self._frames.next_message, None))
         self.commands += self._frames.commands
         self._frames.commands.clear()
         return messages
@@ -236,11 +172,6 @@ class Puppet:
             for m in self.heard()
         ]
         return [words for words in found if words[0] != "HEARTBEAT"]
-
-    def hang_up(self, *, unheard: bool = False) -> None:
-        """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
-        self.world.run()
 
     # -- clients -----------------------------------------------------------------------------
 

@@ -32,11 +32,11 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     )
     heartbeat = HEAD + frame(b"HEARTBEAT") + own(1) + frame(b"1790000000.000", 0)
     ack = HEAD + frame(b"ACK") + own(2) + frame(ID, 0)
-    acked, beaten = worker.unread[: len(ack)], worker.unread[len(ack) :]
+    heard = worker.bytes_heard()
+    acked, beaten = heard[: len(ack)], heard[len(ack) :]
     assert {acked[:14], beaten[:14]} == {ack[:14], heartbeat[:14]}
     assert acked.endswith(frame(ID, 0))
     assert beaten.endswith(frame(b"1790000000.000", 0))
-    worker.unread = b""
 
     worker.send(HEAD + frame(b"READY") + frame(ID, 0))
     request = frame(ID) + frame(b"default") + frame(b"reply-requested") + frame(BODY, 0)
@@ -44,7 +44,7 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     assert worker.unread == HEAD + frame(b"REQUEST") + request
     count = world.service.voice._count
     assert client.unread == HEAD + frame(b"REPLY") + own(count) + frame(ID, 0)
-    client.unread = b""
+    client.unread.clear()
 
     reply = frame(b'{"value": "b"}') + frame(ID, 0)
     worker.send(HEAD + frame(b"REPLY") + frame(b"other id") + reply)

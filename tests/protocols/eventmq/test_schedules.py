@@ -11,7 +11,8 @@ from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.scheduler import schedule_id
 from franca.protocols.eventmq.service import EventmqSettings
-from tests.protocols.eventmq.puppet import START, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.world import START
 
 MINUTE = 60_000
 

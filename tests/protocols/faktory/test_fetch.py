@@ -167,10 +167,10 @@ def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
     producer.push("jid-0001", reserve_for=60)
     assert stuck.fetch() is not None
     for _ in range(10):
-        world.pass_time(10_000, 1_000)
+        world.pass_time(10_000, step=1_000)
         stuck.conversation.service.registry.beat("w1", "", 0, world.now)
     other = world.client("w1")
-    world.pass_time(40_000, 1_000)
+    world.pass_time(40_000, step=1_000)
     unit = other.fetch()
     assert unit is not None
     assert unit["failure"]["errtype"] == "ReservationExpired"

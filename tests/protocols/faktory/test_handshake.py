@@ -208,7 +208,7 @@ def test_half_a_line_and_then_silence_is_hung_up_on() -> None:
     world = World()
     client = world.client()
     client.send(b"PUSH {")
-    world.pass_time(33_000, 500)
+    world.pass_time(33_000, step=500)
     assert client.is_hung_up
     assert client.heard() == b""
 

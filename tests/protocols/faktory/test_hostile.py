@@ -63,7 +63,7 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
     for _ in range(30):
         if not client.conversation.holding:
             break
-        world.pass_time(1_950, 650)
+        world.pass_time(1_950, step=650)
     assert client.is_hung_up or not client.conversation.holding
     return client.heard(), client.is_hung_up
 
@@ -105,7 +105,7 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
     client = world.client("w1") if known else world.connect()
     for piece in pieces:
         client.send(piece)
-    world.pass_time(3_000, 500)
+    world.pass_time(3_000, step=500)
     witness = world.client()
     assert witness.push("jid-0001").kind == "+"
     assert witness.fetch() is not None

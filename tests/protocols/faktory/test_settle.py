@@ -14,7 +14,7 @@ from tests.protocols.faktory.puppet import OK, Puppet, World, err
 def beating(world: World, seconds: int) -> None:
     """Let time pass while all workers beat."""
     for _ in range(seconds):
-        world.pass_time(1_000, 500)
+        world.pass_time(1_000, step=500)
         for wid in list(world.service.registry.by_wid):
             world.service.registry.beat(wid, "", 0, world.now)
 

@@ -98,7 +98,7 @@ def test_remove_leaves_what_waits_for_its_time() -> None:
     client.line("QUEUE PAUSE q")
     assert client.line("QUEUE REMOVE q") == OK
     assert [job.state for job in world.jobs()] == [State.WAITING]
-    world.pass_time(11_000, 500)
+    world.pass_time(11_000, step=500)
     unit = client.fetch("q")
     assert unit is not None
     assert unit["jid"] == "jid-0002"

@@ -8,7 +8,8 @@ import pytest
 
 from franca.core.model import State
 from franca.protocols.faktory.wire import encode_fetch
-from tests.protocols.faktory.puppet import NULL, OK, START, World, bulk, err
+from tests.protocols.faktory.puppet import NULL, OK, World, bulk, err
+from tests.protocols.world import START
 
 QUIET = bulk('{"state":"quiet"}')
 TERMINATE = bulk('{"state":"terminate"}')
@@ -103,7 +104,7 @@ def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on() -> None:
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
     one.push("jid-0001")
     assert one.fetch() is not None
-    world.pass_time(59_000, 500)
+    world.pass_time(59_000, step=500)
     assert one.ack("nothing-1") == OK
     one.send(encode_fetch())
     other.beat("w2")
@@ -122,14 +123,14 @@ def test_a_worker_that_beats_stays() -> None:
     world = World()
     worker = world.client("w1")
     for _ in range(10):
-        world.pass_time(59_000, 500)
+        world.pass_time(59_000, step=500)
         assert worker.beat("w1") == OK
 
 
 def test_a_name_without_a_beat_is_hung_up_on_too_but_not_one_without_a_name() -> None:
     world = World()
     named, nobody = world.client("w1"), world.client()
-    world.pass_time(62_000, 500)
+    world.pass_time(62_000, step=500)
     assert named.is_hung_up
     assert not nobody.is_hung_up
 
@@ -148,7 +149,7 @@ def test_a_worker_is_forgotten_with_its_last_connection() -> None:
 def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections() -> None:
     world = World()
     old = world.client("w1")
-    world.pass_time(59_900, 100)
+    world.pass_time(59_900, step=100)
     old.link.peer  # noqa: B018 - still there
     world.now += 200
     world.engine.tick(world.now)

@@ -10,11 +10,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
-from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer
+from franca.protocols.conversation import Peer
 from franca.protocols.faktory.info import ServerFacts
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman import wire
@@ -22,13 +20,12 @@ from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
 from franca.protocols.gearman.wire import Message, Packet
 from franca.store.memory import MemoryStore
+from tests.protocols.world import START, AnyPuppet, AnyWorld
 
-START: Millis = 1_790_000_000_000
-"""2026-09-21T14:13:20Z, a Monday."""
 SETTINGS = GearmanSettings(host="box", pid=4711)
 
 
-class World:
+class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
@@ -40,35 +37,23 @@ class World:
         seed: int = 1,
         now: Millis = START,
     ) -> None:
-        self.limits = limits or Limits()
-        self.now = now
-        self.broker = Broker(self.limits, Random(seed))
-        self.store = store or MemoryStore()
-        self.broker.restore_at(self.store.open(), self.now)
+        super().__init__(limits, seed=seed, store=store, now=now)
         self.stop_asked = 0
         self.service = GearmanService(self.broker, settings, Random(seed), self._stop_asked)
         self.faktory = FaktoryService(
             self.broker, FaktorySettings(), Random(seed), lambda now: ServerFacts(1, 1, 1, 1)
         )
-        services = {"gearman": self.service, "faktory": self.faktory}
-        self.engine = Engine(self.broker, services, self.limits)
-        self.puppets: dict[Link, Puppet] = {}
-        self._seed = seed
+        self.serve({"gearman": self.service, "faktory": self.faktory})
         self._settings = settings
-        self._links = 0
 
     def _stop_asked(self) -> None:
         self.stop_asked += 1
 
     def connect(self, protocol: str = "gearman", *, local: bool = True) -> Puppet:
         """A peer that has said nothing yet."""
-        self._links += 1
         host = "127.0.0.1" if local else "10.0.0.9"
-        peer = Peer(f"{host}:{50_000 + self._links}", local)
-        link = self.engine.open_link(protocol, f"l{self._links}", peer, self.now)
-        puppet = self.puppets[link] = Puppet(self, link)
-        self.run()
-        return puppet
+        peer = Peer(f"{host}:{50_001 + self._links}", local)
+        return self.add(Puppet(self, self.open_link(protocol, peer)))
 
     def worker(self, *functions: str) -> Puppet:
         """A peer that has said what it can do."""
@@ -84,40 +69,6 @@ class World:
         assert puppet.take() is None
         return puppet
 
-    def run(self) -> None:
-        """Turn until everything that can be said is said; commit and supply in between."""
-        for _ in range(100_000):
-            self.engine.turn(self.now)
-            while self.broker.has_changes() or self.broker.wants:
-                wants = self.broker.take_wants()
-                found = self.store.write(self.broker.drain(), wants)
-                for want, jobs in zip(wants, found, strict=True):
-                    self.engine.supplied(want, jobs, self.now)
-            self.listen()
-            if not (self.engine.has_input() or self.engine.speaking):
-                return
-        raise AssertionError("the server never comes to rest")
-
-    def listen(self) -> None:
-        """Carry what the links said to the puppets, and hang up on those that were told to."""
-        speaking = list(self.engine.speaking)
-        self.engine.speaking.clear()
-        for link in speaking:
-            puppet = self.puppets[link]
-            puppet.unread += b"".join(link.out)
-            puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = False
-            if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
-
-    def pass_time(self, ms: int, step: int = 50) -> None:
-        """Let time go by, in steps that a node would make."""
-        end = self.now + ms
-        while self.now < end:
-            self.now = min(self.now + step, end)
-            self.run()
-
     def restart(self, *, seed: int = 2) -> World:
         """The server is killed; another begins with what its store was told."""
         store = MemoryStore()
@@ -131,33 +82,19 @@ class World:
 
     def dead(self) -> list[Job]:
         """The dead set."""
-        jobs = [*self.store.held.values(), *self.store.tail.values()]
-        return [job for job in jobs if job.state is State.DEAD]
+        return self.jobs(State.DEAD)
 
 
-class Puppet:
+class Puppet(AnyPuppet):
     """One peer on its link."""
 
-    def __init__(self, world: World, link: Link) -> None:
-        self.world = world
-        self.link = link
-        self.unread = bytearray()
-        self.waited_for_commit = False
+    world: World
+    heard = AnyPuppet.bytes_heard
 
     @property
     def conversation(self) -> GearmanConversation:
         assert isinstance(self.link.conversation, GearmanConversation)
         return self.link.conversation
-
-    @property
-    def is_hung_up(self) -> bool:
-        return self.link.closed
-
-    def send(self, data: bytes) -> None:
-        """Say something, and let the server act on it."""
-        if not self.link.closed:
-            self.world.engine.received(self.link, data)
-        self.world.run()
 
     def say(self, number: int, *arguments: bytes | str) -> None:
         """Say one packet."""
@@ -168,16 +105,7 @@ class Puppet:
         return wire.parse_response(self.unread)
 
     def take_all(self) -> list[Message]:
-        messages: list[Message] = []
-        while (message := self.take()) is not None:
-            messages.append(message)
-        return messages
-
-    def heard(self) -> bytes:
-        """All unread bytes, as they are."""
-        data = bytes(self.unread)
-        self.unread.clear()
-        return data
+        return list(iter(self.take, None))
 
     def ask(self, number: int, *arguments: bytes | str) -> Message:
         """Say one packet and hear its answer, which must be there without time passing."""
@@ -232,11 +160,6 @@ class Puppet:
         assert message.number == Packet.STATUS_RES
         assert message.arguments[0] == handle
         return message.arguments[1:]
-
-    def hang_up(self, *, unheard: bool = False) -> None:
-        """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
-        self.world.run()
 
 
 def packet(number: int, *arguments: bytes | str) -> bytes:

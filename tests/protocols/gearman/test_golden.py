@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
-from tests.protocols.gearman.puppet import START, World
+from tests.protocols.gearman.puppet import World
+from tests.protocols.world import START
 
 H1, H2, H3 = (b"H:box-91b72265b1f5:%d" % n for n in (1, 2, 3))
 LATER = b"%d" % (START // 1000 + 60)

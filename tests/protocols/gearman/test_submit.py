@@ -7,7 +7,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import START, Puppet, World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.protocols.world import START
 
 FOREGROUND = (Packet.SUBMIT_JOB, Packet.SUBMIT_JOB_HIGH, Packet.SUBMIT_JOB_LOW)
 BACKGROUND = (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_HIGH_BG, Packet.SUBMIT_JOB_LOW_BG)

@@ -8,10 +8,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis, NewJob, OnHangUp, Policy, Session
-from franca.engine.engine import Engine
+from franca.core.model import Job, NewJob, OnHangUp, Policy, Session
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.memodb import messages, sp
 from franca.protocols.memodb.conversation import MemoDBConversation
@@ -28,9 +26,8 @@ from franca.protocols.memodb.messages import (
 )
 from franca.protocols.memodb.service import MemoDBService
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.store.memory import MemoryStore
+from tests.protocols.world import AnyPuppet, AnyWorld
 
-START: Millis = 1_790_000_000_000
 SECOND = 1_000
 
 
@@ -51,7 +48,7 @@ def stack(request: int, *hops: int) -> bytes:
     return b"".join(word.to_bytes(4, "big") for word in words)
 
 
-class World:
+class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
@@ -61,23 +58,14 @@ class World:
         settings: MemoDBSettings | None = None,
         seed: int = 1,
     ) -> None:
-        self.limits = limits or Limits()
-        self.now = START
-        self.broker = Broker(self.limits, Random(seed))
+        super().__init__(limits, seed=seed)
         self.service = MemoDBService(self.broker, settings or MemoDBSettings(), Random(seed))
-        self.engine = Engine(self.broker, {"memodb": self.service}, self.limits)
-        self.store = MemoryStore()
-        self.puppets: dict[Link, Puppet] = {}
-        self._links = 0
+        self.serve({"memodb": self.service})
 
     def connect(self, *, unix: bool = False) -> Puppet:
         """A peer that has said nothing yet."""
-        self._links += 1
         peer = Peer("unix" if unix else "127.0.0.1:9", local=True, unix=unix)
-        link = self.engine.open_link("memodb", f"l{self._links}", peer, self.now)
-        puppet = self.puppets[link] = Puppet(self, link)
-        self.run()
-        return puppet
+        return self.add(Puppet(self, self.open_link("memodb", peer)))
 
     def peer(self, *, unix: bool = False) -> Puppet:
         """A peer with the handshake behind it."""
@@ -87,43 +75,9 @@ class World:
         puppet.unread.clear()
         return puppet
 
-    def run(self) -> None:
-        """Turn until everything that can be said is said; commit in between."""
-        for _ in range(100_000):
-            self.engine.turn(self.now)
-            if self.broker.has_changes():
-                self.store.write(self.broker.drain(), [])
-            self.listen()
-            if not (self.engine.has_input() or self.engine.speaking):
-                return
-        raise AssertionError("the server never comes to rest")
-
-    def listen(self) -> None:
-        """Carry what the links said to the puppets, and hang up on those that were told to."""
-        speaking = list(self.engine.speaking)
-        self.engine.speaking.clear()
-        for link in speaking:
-            puppet = self.puppets[link]
-            puppet.sent.append(sum(map(len, link.out)))
-            puppet.unread += b"".join(link.out)
-            puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = False
-            if puppet.chokes_at and puppet.sent[-1] > puppet.chokes_at:
-                self.engine.hold_back(link)
-            if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
-
-    def pass_time(self, ms: int, step: int = 50) -> None:
-        """Let time go by, in steps that a node would make."""
-        end = self.now + ms
-        while self.now < end:
-            self.now = min(self.now + step, end)
-            self.run()
-
     @property
-    def jobs(self) -> list[Job]:
-        """Every job that there is."""
+    def all_jobs(self) -> list[Job]:
+        """Every job that the broker has; few of them are ever stored."""
         return list(self.broker.jobs.values())
 
     # -- those who speak another protocol ----------------------------------------------------------
@@ -150,16 +104,15 @@ class _Deaf:
     def tell(self, *_: object) -> None: ...
 
 
-class Puppet:
+class Puppet(AnyPuppet):
     """One connection, of NNG or of somebody who writes bytes by hand."""
 
+    world: World
+
     def __init__(self, world: World, link: Link) -> None:
-        self.world = world
-        self.link = link
-        self.unread = bytearray()
+        super().__init__(world, link)
         self.sent: list[int] = []
         self.chokes_at = 0
-        self.waited_for_commit = False
         self._last_request = len(world.puppets) * 1_000
         self._unix = link.peer.unix
 
@@ -168,15 +121,12 @@ class Puppet:
         assert isinstance(self.link.conversation, MemoDBConversation)
         return self.link.conversation
 
-    @property
-    def is_hung_up(self) -> bool:
-        return self.link.closed
-
-    def send(self, data: bytes) -> None:
-        """Say something, and let the server act on it."""
-        if not self.link.closed:
-            self.world.engine.received(self.link, data)
-        self.world.run()
+    def receive(self, said: list[bytes]) -> None:
+        """Take what the server said; if it is too much at once, nothing more for a while."""
+        super().receive(said)
+        self.sent.append(sum(map(len, said)))
+        if self.chokes_at and self.sent[-1] > self.chokes_at:
+            self.world.engine.hold_back(self.link)
 
     def frame(self, body: bytes) -> bytes:
         head = sp.head_over_ipc if self._unix else sp.head_over_tcp
@@ -209,10 +159,7 @@ class Puppet:
         return Reply(*said, header.service, header.timeout_ms)
 
     def hear_all(self) -> list[Reply]:
-        replies: list[Reply] = []
-        while (reply := self.hear()) is not None:
-            replies.append(reply)
-        return replies
+        return list(iter(self.hear, None))
 
     def call(self, message: bytes) -> Reply:
         """Ask, and hear the answer, which must be there without time passing."""
@@ -222,11 +169,6 @@ class Puppet:
         assert reply.request == request
         assert not self.unread
         return reply
-
-    def hang_up(self, *, unheard: bool = False) -> None:
-        """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
-        self.world.run()
 
     def drain(self) -> None:
         """The peer takes what was said to it, after it did not for a while."""

@@ -24,7 +24,7 @@ def test_a_job_is_handed_to_a_worker_with_its_id_and_comes_back_without() -> Non
     worker.result(task, b"done")
     answer = client.answer()
     assert (answer.request, answer.worker, answer.payload) == (asked, b"", b"done")
-    assert not world.jobs
+    assert not world.all_jobs
 
 
 @pytest.mark.parametrize("unix", [False, True])
@@ -99,7 +99,7 @@ def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service() -> None:
     trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x65abc" + b"\x61s" + b"\x01"
     client.ask(trick)
     client.ask(encode_job("abcas", 1, b""))
-    assert [job.queue for job in world.jobs] == ["s", "abcas"]
+    assert [job.queue for job in world.all_jobs] == ["s", "abcas"]
 
 
 def test_many_contexts_share_a_connection_and_are_answered_in_any_order() -> None:
@@ -139,7 +139,7 @@ def test_a_request_sent_again_while_its_job_waits_or_runs_is_that_job() -> None:
     client = world.peer()
     asked = client.job(b"once")
     client.job(b"once", request=asked)
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
     worker = worker_on(world)
     task = worker.given()
     client.job(b"once", request=asked)
@@ -191,7 +191,7 @@ def test_a_result_of_anybody_is_there_when_the_client_is_back() -> None:
     world = World()
     client, stranger = world.peer(), world.stranger()
     asked = client.job(b"once")
-    (job,) = world.jobs
+    (job,) = world.all_jobs
     world.broker.demand(Demand(stranger, ("s",)), world.now)
     client.hang_up()
     world.broker.finish(job, stranger.holder, b"theirs", world.now)
@@ -240,7 +240,7 @@ def test_another_request_is_another_job(
     client = world.peer()
     asked = client.job(b"once")
     client.job(payload, service, timeout_ms, request=asked + again)
-    assert len(world.jobs) == 2
+    assert len(world.all_jobs) == 2
 
 
 def test_replies_are_remembered_for_a_minute() -> None:
@@ -255,7 +255,7 @@ def test_replies_are_remembered_for_a_minute() -> None:
     world.pass_time(2 * SECOND)
     client.job(b"once", request=asked)
     assert client.hear() is None
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
 
 
 def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked_for() -> None:
@@ -305,7 +305,7 @@ def test_a_job_that_nobody_waits_for_is_not_begun() -> None:
     client = world.peer()
     client.job()
     client.hang_up()
-    assert not world.jobs
+    assert not world.all_jobs
     assert not world.service.requests.by_key
     worker = worker_on(world)
     assert worker.hear() is None
@@ -319,7 +319,7 @@ def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again() -> None:
     client.hang_up()
     worker.hang_up()
     world.pass_time(2 * SECOND)
-    assert not world.jobs
+    assert not world.all_jobs
     assert not world.service.requests.by_key
     assert worker_on(world).hear() is None
 
@@ -378,7 +378,7 @@ def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seco
     assert not client.is_hung_up
     world.pass_time(1_100)
     assert client.is_hung_up
-    assert not world.jobs
+    assert not world.all_jobs
     assert not world.service.requests.by_key
 
 
@@ -444,7 +444,7 @@ def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again() ->
     world.pass_time(1_200)
     assert client.is_hung_up
     assert other.hear() is None
-    assert not world.jobs
+    assert not world.all_jobs
     # Its own retry decides, and is a new job.
     back = world.peer()
     back.job(b"once", request=asked)
@@ -524,7 +524,7 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped() -> None:
     world = World()
     client = world.peer()
     client.job()
-    world.broker.cancel(world.jobs[0], world.now)
+    world.broker.cancel(world.all_jobs[0], world.now)
     world.engine.deliver(world.now)
     world.run()
     assert client.is_hung_up
@@ -540,7 +540,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     flood.send(
         b"".join(flood.frame(stack(n) + encode_job("s", 1_000, b"%d" % n)) for n in range(50))
     )
-    assert len(world.jobs) == 10
+    assert len(world.all_jobs) == 10
     assert flood.conversation.holding
     assert flood.conversation.unread() > 0
     other.job(b"other")
@@ -549,7 +549,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     for _ in range(51):
         task = worker.given()
         seen.append(task.payload)
-        assert len(world.jobs) <= 11
+        assert len(world.all_jobs) <= 11
         worker.result(task, task.payload)
     # Whoever else asks is behind a share at most.
     assert seen.index(b"other") == 10
@@ -578,10 +578,10 @@ def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
     client.job(b"a", timeout_ms=1_000)
     client.job(b"b")
     client.job(b"c")
-    assert [job.body for job in world.jobs] == [b"a", b"b"]
+    assert [job.body for job in world.all_jobs] == [b"a", b"b"]
     slow.given()
     world.pass_time(3 * SECOND)
-    assert [job.body for job in world.jobs] == [b"b", b"c"]
+    assert [job.body for job in world.all_jobs] == [b"b", b"c"]
 
 
 def test_a_connection_that_carries_workers_is_always_read() -> None:
@@ -591,13 +591,13 @@ def test_a_connection_that_carries_workers_is_always_read() -> None:
     mixed.ready()
     asked = [mixed.job(b"%d" % n) for n in range(4)]
     assert not mixed.conversation.holding
-    assert [job.body for job in world.jobs] == [b"0", b"1"]
+    assert [job.body for job in world.all_jobs] == [b"0", b"1"]
     worker = mixed.given()
     mixed.result(worker, b"of 0")
     said = {reply.payload for reply in mixed.hear_all()}
     assert said == {b"of 0", b"1"}
     mixed.job(b"3", request=asked[3])
-    assert [job.body for job in world.jobs] == [b"1", b"3"]
+    assert [job.body for job in world.all_jobs] == [b"1", b"3"]
 
 
 def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None:
@@ -626,7 +626,7 @@ def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask
     crowd, alone = world.peer(), world.peer()
     for n in range(20):
         crowd.job(b"%d" % n)
-    taken = len(world.jobs)
+    taken = len(world.all_jobs)
     assert 0 < taken < 20
     alone.job(b"alone")
     assert alone.is_hung_up
@@ -647,7 +647,7 @@ def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs() -> None:
     world.run()
     assert world.engine.consumers() == 1
     client.job(b"new")
-    assert [job.state for job in world.jobs] == [State.LEASED, State.READY]
+    assert [job.state for job in world.all_jobs] == [State.LEASED, State.READY]
     worker.result(task, b"done")
     assert client.answer().payload == b"done"
     assert world.engine.consumers() == 0

@@ -74,7 +74,7 @@ def test_a_job_run_by_another_protocols_worker_is_answered_or_its_client_dropped
     world = World()
     client, stranger = world.peer(), world.stranger()
     client.job(b"work")
-    (job,) = world.jobs
+    (job,) = world.all_jobs
     assert world.broker.sole(job.name) is job
     assert len(job.name) >= 8
     world.broker.demand(Demand(stranger, ("s",)), world.now)
@@ -94,5 +94,5 @@ def test_names_of_jobs_are_never_the_same_after_a_restart() -> None:
     for seed in (1, 2):
         world = World(seed=seed)
         world.peer().job()
-        names += [job.name for job in world.jobs]
+        names += [job.name for job in world.all_jobs]
     assert names[0] != names[1]

@@ -41,7 +41,7 @@ def test_a_large_job_sent_again_in_other_pieces_is_the_same_job() -> None:
     message = encode_job("s", 5_000, b"z" * MIB)
     pour(client, message, 1)
     client.ask(message, 1)
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
 
 
 def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
@@ -50,7 +50,7 @@ def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
     bodies = [b"a" * LARGE + bytes([n]) + b"z" * LARGE for n in range(3)]
     for body in bodies:
         client.job(body, request=7)
-    assert [job.body for job in world.jobs] == bodies
+    assert [job.body for job in world.all_jobs] == bodies
     for _ in bodies:
         task = worker.given()
         worker.result(task, task.payload[LARGE : LARGE + 1])
@@ -59,7 +59,7 @@ def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
     client.job(bodies[2], request=7)
     assert client.answer().payload == b"\2"
     client.job(bodies[0], request=7)
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
     world.pass_time(10_000, step=1_000)
     client.hang_up()
     world.pass_time(62_000, step=1_000)
@@ -100,7 +100,7 @@ def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
     for n in range(5):
         pour(client, b"\x85\x66memo01\x02\x40\xff" + b"x" * LARGE, n)
     assert world.service.room.bytes == 0
-    assert not world.jobs
+    assert not world.all_jobs
     assert not client.conversation.holding
 
 
@@ -167,7 +167,7 @@ def test_large_jobs_go_to_other_connections_while_one_is_full() -> None:
     assert [task.payload[:1] for task in crowd.hear_all()] == [b"0"]
     assert [task.payload[:1] for task in other.hear_all()] == [b"1"]
     # The third has not been given to anybody, so its time does not run.
-    waiting = [job for job in world.jobs if job.state is State.READY]
+    waiting = [job for job in world.all_jobs if job.state is State.READY]
     assert [(job.body[:1], job.attempts) for job in waiting] == [(b"2", 0)]
     crowd.drain()
     assert [task.payload[:1] for task in crowd.hear_all()] == [b"2"]
@@ -194,14 +194,14 @@ def test_bytes_under_way_are_bounded_for_each_connection() -> None:
     client, worker = world.peer(), worker_on(world)
     for n in range(5):
         client.job(b"%d" % n * LARGE)
-    assert len(world.jobs) == 2
+    assert len(world.all_jobs) == 2
     assert client.conversation.holding
     seen = []
     for _ in range(5):
         task = worker.given()
         seen.append(task.payload[:1])
         worker.result(task)
-        assert len(world.jobs) <= 2
+        assert len(world.all_jobs) <= 2
     assert seen == [b"0", b"1", b"2", b"3", b"4"]
     assert len(client.hear_all()) == 5
 
@@ -218,13 +218,13 @@ def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
     clients = [world.peer() for _ in range(5)]
     for n, client in enumerate(clients):
         client.job(b"%d" % n * LARGE)
-    assert len(world.jobs) == 2
+    assert len(world.all_jobs) == 2
     assert world.service.room.bytes == 2 * LARGE
     assert [client.conversation.holding for client in clients] == [False] * 2 + [True] * 3
     # Small ones pass.
     small = world.peer()
     small.job(b"small")
-    assert len(world.jobs) == 3
+    assert len(world.all_jobs) == 3
     worker = worker_on(world)
     for _ in range(6):
         worker.result(worker.given(), b"r")
@@ -263,7 +263,7 @@ def test_what_came_before_the_room_was_free_is_not_lost() -> None:
     first.job(b"x" * 200_000)
     pour(second, encode_job("s", 5_000, b"y" * MIB), 1)
     second.job(b"behind")
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
     seen = []
     for _ in range(3):
         task = worker.given()
@@ -281,7 +281,7 @@ def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
     second.job(b"y" * 200_000)
     assert second.conversation.holding
     first.hang_up()
-    assert [job.body[:1] for job in world.jobs] == [b"y"]
+    assert [job.body[:1] for job in world.all_jobs] == [b"y"]
     second.hang_up()
     assert world.service.room.bytes == 0
 
@@ -302,7 +302,7 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
             else:
                 assert beat.payload == b"x" * LARGE
     assert hoarder.is_hung_up
-    assert [job.body[:1] for job in world.jobs] == [b"x"]
+    assert [job.body[:1] for job in world.all_jobs] == [b"x"]
 
 
 def test_small_jobs_pass_while_a_large_one_comes() -> None:

@@ -64,10 +64,10 @@ def test_a_request_is_the_same_wherever_it_is_cut(unix: bool, frame: bytes) -> N
         world = World()
         peer = world.peer(unix=unix)
         peer.send(frame[:cut])
-        assert len(world.jobs) == (cut == len(frame))
+        assert len(world.all_jobs) == (cut == len(frame))
         assert peer.conversation.unread() == (0 if cut == len(frame) else cut)
         peer.send(frame[cut:])
-        (job,) = world.jobs
+        (job,) = world.all_jobs
         assert (job.queue, job.body, job.policy.lease_ms) == ("alive.tv", b"body", 5_000)
         assert peer.conversation.unread() == 0
 
@@ -86,7 +86,7 @@ def test_many_requests_in_pieces_of_any_size_are_the_same_requests(size: int) ->
     peer = world.peer()
     for at in range(0, len(raw), size):
         peer.send(raw[at : at + size])
-    assert [job.body for job in world.jobs] == bodies
+    assert [job.body for job in world.all_jobs] == bodies
 
 
 def _tcp() -> Puppet:
@@ -110,7 +110,7 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
     world = World(limits=Limits(body_bytes_max=1_000))
     peer = world.peer()
     peer.job(b"x" * 1_000)
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
     peer.job(b"x" * 1_001)
     assert peer.is_hung_up
 
@@ -203,10 +203,10 @@ def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more
     world = World()
     peer = world.peer()
     peer.ask(encode_job("s", 1, b""), 1, *[5] * 9)
-    assert not world.jobs
+    assert not world.all_jobs
     assert not peer.is_hung_up
     peer.ask(encode_job("s", 1, b""), 1, *[5] * 8)
-    assert len(world.jobs) == 1
+    assert len(world.all_jobs) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\0", b"\0\0\0\x01", b"\0" * 16])

@@ -164,7 +164,7 @@ def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts() -> None:
     assert worker.disconnected().worker == task.worker
     assert client.answer().payload == b"last"
     assert not world.service.workers()
-    assert [job.state for job in world.jobs] == [State.READY]
+    assert [job.state for job in world.all_jobs] == [State.READY]
 
 
 def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> None:
@@ -237,7 +237,7 @@ def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goe
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
-    world.broker.cancel(world.jobs[0], world.now)
+    world.broker.cancel(world.all_jobs[0], world.now)
     world.engine.deliver(world.now)
     world.run()
     other = world.peer()
@@ -352,7 +352,7 @@ def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None
         worker.hang_up()
     world.run()
     assert client.is_hung_up
-    assert not world.jobs
+    assert not world.all_jobs
 
 
 def test_all_workers_of_a_connection_are_lost_with_it() -> None:
@@ -375,7 +375,7 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
     worker.hang_up(unheard=True)
-    (job,) = world.jobs
+    (job,) = world.all_jobs
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 

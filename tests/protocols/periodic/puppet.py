@@ -12,25 +12,20 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis, State
-from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
 from franca.protocols.periodic.talk import Listening
-from franca.store.memory import MemoryStore
+from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support import periodic as p
 from tests.support.periodic import CRC, Assigned, Message, packed, str8, unpacked
 
-START: Millis = 1_790_000_000_000
-"""2026-09-21T14:13:20Z."""
 NOW_S = START // 1000
 BIN = "bin"
 
 
-class World:
+class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
@@ -41,33 +36,24 @@ class World:
         seed: int = 1,
         **listening: str,
     ) -> None:
-        self.limits = limits or Limits()
-        self.now = START
-        self.broker = Broker(self.limits, Random(seed))
+        super().__init__(limits, seed=seed)
         self.stops = 0
         if listening:
             settings = PeriodicSettings(listening=Listening(**listening))
         self.settings = settings or PeriodicSettings()
         self._start()
-        self.store = MemoryStore()
-        self._links = 0
 
     def _start(self) -> None:
         self.service = PeriodicService(self.broker, self.settings, Random(1), self._note_stop)
-        self.engine = Engine(self.broker, {"periodic": self.service}, self.limits)
-        self.puppets: dict[Link, Puppet] = {}
+        self.serve({"periodic": self.service})
 
     def _note_stop(self) -> None:
         self.stops += 1
 
     def connect(self, dialect: str = CRC, *, local: bool = True, listener: str = "") -> Puppet:
         """A peer that has said nothing yet."""
-        self._links += 1
         peer = Peer("127.0.0.1" if local else "10.0.0.9", local=local, listener=listener)
-        link = self.engine.open_link("periodic", f"l{self._links}", peer, self.now)
-        puppet = self.puppets[link] = Puppet(self, link, dialect)
-        self.run()
-        return puppet
+        return self.add(Puppet(self, self.open_link("periodic", peer), dialect))
 
     def client(self, dialect: str = CRC, **kind: Any) -> Puppet:
         """A registered client."""
@@ -83,64 +69,23 @@ class World:
 
     def crash(self) -> None:
         """A new server that remembers what the store was told; everybody is disconnected."""
-        self.broker = Broker(self.limits, Random(2))
-        self.broker.restore_at(self.store.open(), self.now)
+        self.remember(seed=2)
         self._start()
         self.run()
-
-    def run(self) -> None:
-        """Turn until everything that can be said is said; commit and supply in between."""
-        for _ in range(100_000):
-            self.engine.turn(self.now)
-            while self.broker.has_changes() or self.broker.wants:
-                wants = self.broker.take_wants()
-                found = self.store.write(self.broker.drain(), wants)
-                for want, jobs in zip(wants, found, strict=True):
-                    self.engine.supplied(want, jobs, self.now)
-            self.listen()
-            if not (self.engine.has_input() or self.engine.speaking):
-                return
-        raise AssertionError("the server never comes to rest")
-
-    def listen(self) -> None:
-        """Carry what the links said to the puppets, and hang up on those that were told to."""
-        speaking = list(self.engine.speaking)
-        self.engine.speaking.clear()
-        for link in speaking:
-            puppet = self.puppets[link]
-            puppet.unread += b"".join(link.out)
-            puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = False
-            if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
-
-    def pass_time(self, ms: int, step: int = 50) -> None:
-        """Let time go by, in steps that a node would make."""
-        end = self.now + ms
-        while self.now < end:
-            self.now = min(self.now + step, end)
-            self.run()
-
-    def jobs(self, *states: State) -> list[Job]:
-        """Every job that the store has in one of these states."""
-        jobs = [*self.store.held.values(), *self.store.tail.values()]
-        return [job for job in jobs if not states or job.state in states]
 
     @property
     def now_s(self) -> int:
         return self.now // 1000
 
 
-class Puppet:
+class Puppet(AnyPuppet):
     """One peer on its link."""
 
+    world: World
+
     def __init__(self, world: World, link: Link, dialect: str) -> None:
-        self.world = world
-        self.link = link
+        super().__init__(world, link)
         self.dialect = dialect
-        self.unread = bytearray()
-        self.waited_for_commit = False
         self._ids = 0
 
     @property
@@ -148,23 +93,7 @@ class Puppet:
         assert isinstance(self.link.conversation, PeriodicConversation)
         return self.link.conversation
 
-    @property
-    def is_hung_up(self) -> bool:
-        return self.link.closed
-
     # -- bytes -------------------------------------------------------------------------------
-
-    def send(self, data: bytes) -> None:
-        """Say something, and let the server act on it."""
-        if not self.link.closed:
-            self.world.engine.received(self.link, data)
-        self.world.run()
-
-    def bytes_heard(self) -> bytes:
-        """All unread bytes, as they are."""
-        data = bytes(self.unread)
-        self.unread.clear()
-        return data
 
     def framed(self, payload: bytes) -> bytes:
         """A frame as this dialect writes it."""
@@ -317,8 +246,3 @@ class Puppet:
         text = self.ask(p.STATUS).data.decode()
         lines = [line.split(",") for line in text.split("\n") if line]
         return {line[0]: [int(number) for number in line[1:]] for line in lines}
-
-    def hang_up(self) -> None:
-        """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=False)
-        self.world.run()

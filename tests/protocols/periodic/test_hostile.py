@@ -10,7 +10,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.periodic.wire import CrcFrames, Message
-from tests.protocols.periodic.puppet import START, World
+from tests.protocols.periodic.puppet import World
+from tests.protocols.world import START
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, packed, str8
 

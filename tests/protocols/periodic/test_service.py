@@ -1,4 +1,4 @@
-"""The server as a whole: listings, dumps, settings, silence, the end, and who may do what."""
+"""The server as a whole: listings, settings, silence, the end, and who may do what."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from franca.protocols.periodic.service import PeriodicSettings
 from franca.protocols.periodic.talk import Listening
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8, unpacked
+from tests.support.periodic import packed, str8
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -56,147 +56,6 @@ def test_an_odd_name_does_not_break_the_listing() -> None:
     for name in ("a,b", "c\nd", "e\rf", "100%"):
         client.submit(name, "n")
     assert set(client.status()) == {"a%2Cb", "c%0Ad", "e%0Df", "100%"}
-
-
-# -- drop -----------------------------------------------------------------------------------------
-
-
-def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
-    world = World(limits=SMALL)
-    client = world.client()
-    for number in range(30):
-        client.submit("f", f"n{number}")
-        client.submit("f", f"l{number}", at=NOW_S + 99)
-        client.submit("kept", f"n{number}")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
-    assert {job.queue for job in world.jobs()} == {"kept"}
-    assert set(client.status()) == {"kept"}
-    world.crash()
-    assert set(world.client().status()) == {"kept"}
-
-
-def test_a_function_that_somebody_runs_is_not_dropped() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
-    client.submit("f", "n")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
-    worker.grab()
-    worker.say(p.CANT_DO, str8("f"))
-    client.submit("f", "m")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
-    assert len(world.jobs()) == 2
-
-
-def test_what_is_submitted_behind_a_drop_is_kept() -> None:
-    world = World()
-    client = world.client()
-    client.submit("f", "old")
-    drop = client.message(p.DROP_FUNC, str8("f"), b"drop")
-    submits = client.message(p.SUBMIT_JOB, packed("f", "new"), b"new1")
-    submits += client.message(p.SUBMIT_JOB, packed("f", "later", at=NOW_S + 9), b"new2")
-    client.send(drop + submits)
-    assert [(m.msgid, m.command) for m in client.heard()] == [
-        (b"drop", p.SUCCESS), (b"new1", p.SUCCESS), (b"new2", p.SUCCESS),
-    ]  # fmt: skip
-    assert sorted(job.name for job in world.jobs()) == ["later", "new"]
-
-
-def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
-    world = World(limits=SMALL)
-    client, other = world.client(), world.client()
-    for number in range(9):
-        client.submit("f", f"n{number}")
-    world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
-    world.engine.turn(world.now)
-    job = packed("f", "new", at=NOW_S + 9)
-    world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
-    world.run()
-    assert client.words() == [p.SUCCESS]
-    assert [job.name for job in world.jobs()] == ["new"]
-
-
-# -- dump and load --------------------------------------------------------------------------------
-
-
-def dumped(client: Puppet) -> list[bytes]:
-    data = client.ask(p.DUMP).data
-    at, found = 8, []
-    for _ in range(int.from_bytes(data[:8])):
-        start = at
-        _, at = unpacked(data, start)
-        found.append(data[start:at])
-    assert at == len(data)
-    return found
-
-
-def test_a_dump_is_what_a_load_takes() -> None:
-    world = World(limits=SMALL)
-    client, worker = world.client(), world.worker("f")
-    jobs = [packed("f", f"n{n:02}", b"w%d" % n, at=NOW_S + 9 + n, count=n) for n in range(20)]
-    for job in jobs:
-        client.word(p.SUBMIT_JOB, job)
-    client.submit("f", "runs", b"x", timeout=77)
-    worker.grab()
-    world.broker.submit(NewJob("strangers", "k", b"", Policy()), world.now)
-    everything = dumped(client)
-    assert everything == [*jobs, packed("f", "runs", b"x", timeout=77)]
-
-    other = World()
-    args = struct.pack(">q", len(everything)) + b"".join(everything)
-    assert other.client().word(p.LOAD, args) == p.SUCCESS
-    assert dumped(other.client()) == everything
-    assert other.jobs(State.LEASED) == []
-
-
-def test_a_large_load_is_taken_in_over_several_turns_and_answered_once() -> None:
-    world = World()
-    client = world.client()
-    jobs = [packed("f", f"n{n}") for n in range(2_300)]
-    load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
-    world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
-    world.engine.turn(world.now)
-    assert world.client().status()["f"][1] >= 500
-    world.run()
-    assert [(m.msgid, m.command) for m in client.heard()] == [
-        (b"load", p.SUCCESS), (b"ping", p.PONG),
-    ]  # fmt: skip
-    assert len(world.jobs()) == 2_300
-
-
-@pytest.mark.parametrize("count", [3, -1, 1 << 62])
-def test_a_load_that_is_cut_short_is_refused_and_keeps_what_was_whole(count: int) -> None:
-    world = World()
-    client = world.client()
-    jobs = (
-        struct.pack(">q", count) + packed("f", "a") + packed("f", "b") + b"\x01f\x01c" + bytes(11)
-    )
-    assert client.word(p.LOAD, jobs) == p.UNKNOWN
-    assert len(world.jobs()) == (2 if count == 3 else 0)
-    assert client.word(p.PING) == p.PONG
-
-
-def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
-    world = World(limits=Limits(frame_bytes_max=20_000, body_bytes_max=20_000))
-    client = world.client()
-    for number in range(5):
-        client.submit("f", f"n{number}", b"x" * 5_000)
-    assert client.word(p.DUMP) == p.UNKNOWN
-    client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
-    client.word(p.REMOVE_JOB, str8("f") + str8("n1"))
-    assert len(dumped(client)) == 3
-
-
-def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
-    for command, args in ((p.DUMP, b""), (p.DROP_FUNC, str8("f"))):
-        world = World(limits=SMALL)
-        client = world.client()
-        for number in range(9):
-            client.submit("f", f"n{number}")
-        world.engine.received(client.link, client.message(command, args, b"long"))
-        world.engine.turn(world.now)
-        client.hang_up()
-        world.run()
-        assert world.client().word(p.PING) == p.PONG
 
 
 # -- settings -------------------------------------------------------------------------------------

@@ -5,10 +5,9 @@ which a worker of this protocol had last, any of them may say that it is done: b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
-from tests.prove.fences import Worker as Party
+from tests.prove.fences.connected import Connected
 from tests.support.eventmq import EventMQ
 
 VARIANTS = ("timed", "gone")
@@ -30,16 +29,11 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-class Worker(Party):
+class Worker(Connected[EventMQ]):
     """One that is too slow for the job's time, or (`gone`) is cut off while it has the job."""
 
-    def __init__(self, port: int, *, gone: bool) -> None:
-        self._port = port
-        self._gone = gone
-        self._client: EventMQ | None = None
-
     def take(self, queue: str) -> bool:
-        client = self._connected()
+        client = self.connected()
         client.inform((10, queue), slots=1)
         client.set_timeout(2.0)
         try:
@@ -50,34 +44,25 @@ class Worker(Party):
             client.set_timeout(10.0)
 
     def say(self, verb: str, name: str) -> str:
-        client = self._connected()
+        client = self.connected()
         client.reply(name, b'{"value": 1}' if verb == "ack" else b'{"error": "planned"}')
         client.ask("STATUS")
         return "nothing"
 
     def stir(self) -> None:
         if self._client is not None:
-            self._connected()
+            self.connected()
 
     def beat(self) -> None:
-        if self._gone:
-            self.leave()
-        elif self._client is not None:
-            self._connected().say("HEARTBEAT", "1")
-
-    def leave(self) -> None:
+        super().beat()
         if self._client is not None:
-            self._client.close()
-            self._client = None
+            self.connected().say("HEARTBEAT", "1")
 
-    def _connected(self) -> EventMQ:
-        if self._client is not None:
-            with suppress(OSError):
-                self._client.ask("STATUS")
-                return self._client
-            self._client.close()
-        self._client = EventMQ(self._port).inform((10, "nothing"))
-        return self._client
+    def connect(self) -> EventMQ:
+        return EventMQ(self._port).inform((10, "nothing"))
+
+    def probe(self, client: EventMQ) -> None:
+        client.ask("STATUS")
 
 
 def submit(ports: Mapping[str, int], queue: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
-from tests.prove.fences import Worker as Party
+from tests.prove.fences.connected import Connected
 from tests.support.faktory import Faktory, Reply, ack_line, fail_line, job
 
 VARIANTS = ("silent", "beating")
@@ -34,14 +34,13 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-class Worker(Party):
+class Worker(Connected[Faktory]):
     """One `wid`; one that `beats` is never hung up on."""
 
     def __init__(self, port: int, wid: str, *, beats: bool) -> None:
+        super().__init__(port)
         self.wid = wid
         self.beats = beats
-        self._port = port
-        self._client: Faktory | None = None
 
     def take(self, queue: str) -> bool:
         return bool(self._call(f"FETCH {queue}").body)
@@ -53,18 +52,15 @@ class Worker(Party):
         if self.beats and self.wid:
             self._call(f'BEAT {{"wid":"{self.wid}"}}')
 
-    def leave(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
     def _call(self, line: str) -> Reply:
         if self._client is not None:
             with suppress(OSError):
                 return self._client.call(line)
-            self._client.close()
-        self._client = Faktory(self._port).hello(wid=self.wid or None)
-        return self._client.call(line)
+            self.leave()
+        return self.connected().call(line)
+
+    def connect(self) -> Faktory:
+        return Faktory(self._port).hello(wid=self.wid or None)
 
 
 def submit(ports: Mapping[str, int], queue: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
-from tests.prove.fences import Worker as Party
+from tests.prove.fences.connected import Connected
 from tests.support.gearman import Gearman, Type
 
 VARIANTS = ("timed", "gone")
@@ -29,46 +28,29 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-class Worker(Party):
+class Worker(Connected[Gearman]):
     """One that gives itself a time, or (`gone`) is cut off while it has the job."""
 
-    def __init__(self, port: int, *, gone: bool) -> None:
-        self._port = port
-        self._gone = gone
-        self._client: Gearman | None = None
-
     def take(self, queue: str) -> bool:
-        client = self._connected()
+        client = self.connected()
         client.can_do(queue, timeout_ms=0 if self._gone else LEASE_S * 1_000)
         work = client.grab()
         client.send(Type.CANT_DO, queue.encode())  # it keeps what it has
         return work is not None and work.function == queue.encode()
 
     def say(self, verb: str, name: str) -> str:
-        client = self._connected()
+        client = self.connected()
         if verb == "ack":
             client.complete(name.encode())
         else:
             client.fail(name.encode())
         return " ".join(error.body.decode() for error in client.echo())
 
-    def beat(self) -> None:
-        if self._gone:
-            self.leave()
+    def connect(self) -> Gearman:
+        return Gearman(self._port)
 
-    def leave(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-    def _connected(self) -> Gearman:
-        if self._client is not None:
-            with suppress(OSError):
-                self._client.echo()
-                return self._client
-            self._client.close()
-        self._client = Gearman(self._port)
-        return self._client
+    def probe(self, client: Gearman) -> None:
+        client.echo()
 
 
 def submit(ports: Mapping[str, int], queue: str) -> str:

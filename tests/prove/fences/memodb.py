@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.prove.fences import A_DONE, B_DONE, Script, faktory, ignored
-from tests.prove.fences import Worker as Party
+from tests.prove.fences.connected import Connected
 from tests.support.memodb import JOB, MemoDB, ready, result
 
 VARIANTS = ("timed", "gone")
@@ -25,13 +25,11 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-class Worker(Party):
+class Worker(Connected[MemoDB]):
     """As many workers as jobs, on one connection; `gone` is cut off while they have them."""
 
     def __init__(self, port: int, *, gone: bool) -> None:
-        self._port = port
-        self._gone = gone
-        self._client: MemoDB | None = None
+        super().__init__(port, gone=gone)
         self._ids: dict[str, bytes] = {}
 
     def take(self, queue: str) -> bool:
@@ -48,9 +46,7 @@ class Worker(Party):
     def _ask(self, message: bytes, patience_s: float) -> tuple[int, bytes] | None:
         """The answer's kind, and the worker that it is for; None if it waits for a job now."""
         for _ in range(2):
-            if self._client is None:
-                self._client = MemoDB(self._port)
-            client = self._client
+            client = self.connected()
             try:
                 asked = client.ask(message)
                 client.set_timeout(patience_s)
@@ -64,14 +60,8 @@ class Worker(Party):
                 self.leave()  # it was hung up on: once more
         return None
 
-    def beat(self) -> None:
-        if self._gone:
-            self.leave()
-
-    def leave(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+    def connect(self) -> MemoDB:
+        return MemoDB(self._port)
 
 
 def submit(ports: Mapping[str, int], queue: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
-from tests.prove.fences import Worker as Party
+from tests.prove.fences.connected import Connected
 from tests.support.periodic import GRAB_JOB, WORKER, Periodic, str8
 
 VARIANTS = ("timed", "gone")
@@ -32,16 +31,11 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-class Worker(Party):
+class Worker(Connected[Periodic]):
     """One that is too slow for the job's time, or (`gone`) is cut off while it has the job."""
 
-    def __init__(self, port: int, *, gone: bool) -> None:
-        self._port = port
-        self._gone = gone
-        self._client: Periodic | None = None
-
     def take(self, queue: str) -> bool:
-        client = self._connected()
+        client = self.connected()
         client.can_do(queue)
         client.send(GRAB_JOB, msgid=b"grab")
         client.set_timeout(2.0)
@@ -54,7 +48,7 @@ class Worker(Party):
             client.cant_do(queue)  # it keeps what it has
 
     def say(self, verb: str, name: str) -> str:
-        client = self._connected()
+        client = self.connected()
         handle = str8(name) + str8(name)
         if verb == "ack":
             client.done(handle)
@@ -63,24 +57,15 @@ class Worker(Party):
         return "SUCCESS"
 
     def beat(self) -> None:
-        if self._gone:
-            self.leave()
-        elif self._client is not None:
-            self._connected()
-
-    def leave(self) -> None:
+        super().beat()
         if self._client is not None:
-            self._client.close()
-            self._client = None
+            self.connected()
 
-    def _connected(self) -> Periodic:
-        if self._client is not None:
-            with suppress(OSError):
-                self._client.ping()
-                return self._client
-            self._client.close()
-        self._client = Periodic(self._port, role=WORKER)
-        return self._client
+    def connect(self) -> Periodic:
+        return Periodic(self._port, role=WORKER)
+
+    def probe(self, client: Periodic) -> None:
+        client.ping()
 
 
 def submit(ports: Mapping[str, int], queue: str) -> str:

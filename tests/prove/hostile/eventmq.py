@@ -6,19 +6,18 @@ Behind every case comes a PING of the transport, which must be answered.
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from random import Random
 
 from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Raw, Silent, flood, without_end
+from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
 from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
 from tests.support.eventmq import _GREETING, _command, encoded, handshake
 
-_AT_ONCE_S = 1.0
 _HANDSHAKE = handshake()
 _PING = _command(b"PING", b"\0\0last")
 _PONG = _command(b"PONG", b"last")
+_PROBE = Probe(_HANDSHAKE, _PING, _PONG)
 _COMMANDS = (
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH", b"HELLO", b"ACK", b"STATUS",
     b"ROUTER_SHOW_WORKERS", b"ROUTER_SHOW_SCHEDULERS", b"", b"\xff", b"request", b"x" * 300,
@@ -43,12 +42,11 @@ _SMUGGLED = _HANDSHAKE + _say(b"REQUEST", b"id", b"smuggled", b"", b"[]")
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
-    found = [
-        *web_pages(_SMUGGLED), *foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        *_greetings(), *_readies(), *_frames(), *_messages(), *_garbage(rng),
-    ]  # fmt: skip
-    rng.shuffle(found)
-    return found
+    return shuffled(
+        rng,
+        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
+        _greetings(), _readies(), _frames(), _messages(), _garbage(rng),
+    )  # fmt: skip
 
 
 def _greetings() -> Iterator[Case]:
@@ -150,27 +148,7 @@ def _garbage(rng: Random) -> Iterator[Case]:
 
 def play(port: int, case: Case) -> str:
     """Send the case behind a handshake or without one, and a PING behind it."""
-    with Raw(port, 0.5 if case.outcome == EITHER else 10.0) as peer:
-        began = time.monotonic()
-        try:
-            if case.known:
-                peer.send(_HANDSHAKE)
-            peer.send(case.data)
-            if case.known:
-                peer.send(_PING)
-                peer.read_until(_PONG)
-            else:
-                while True:
-                    peer.read()
-        except TimeoutError:
-            # Half a frame of garbage waits for its other half, as it may.
-            return "" if case.outcome == EITHER else f"no PONG, only {bytes(peer.heard[64:124])!r}"
-        except ConnectionError:
-            if case.outcome not in (CLOSED, EITHER):
-                return f"closed after {bytes(peer.heard[64:124])!r}"
-            late = case.outcome == CLOSED and time.monotonic() - began > _AT_ONCE_S
-            return "not closed at once" if late else ""
-        return "not closed" if case.outcome == CLOSED else ""
+    return _PROBE.play(port, case, either_waits=True)
 
 
 # -- silence -----------------------------------------------------------------------------------
@@ -222,9 +200,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
 
 def play_heavy(port: int, heavy: Heavy) -> str:
     """Send it, and a PING at its end."""
-    with Raw(port) as peer:
-        peer.send(_HANDSHAKE)
-        return flood(peer, heavy, _PING, _PONG)
+    return _PROBE.play_heavy(port, heavy)
 
 
 def endless(port: int, *, known: bool) -> Raw:

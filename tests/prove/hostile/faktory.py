@@ -7,11 +7,11 @@ import time
 from tests.prove.hostile import ANSWERED, CLOSED, REFUSED, SILENT_S, Case, Silence
 from tests.prove.hostile.faktory_cases import cases
 from tests.prove.hostile.faktory_heavy import endless, heavies, play_heavy
+from tests.prove.hostile.raw import AT_ONCE_S
 from tests.support.faktory import Faktory, FaktoryError, Reply
 
 __all__ = ["cases", "endless", "heavies", "play", "play_heavy", "silences"]
 
-_AT_ONCE_S = 1.0
 _PROBE = "QUEUE LATENCY"
 
 
@@ -59,7 +59,7 @@ def _turned_away(client: Faktory, case: Case) -> str:
             return ""
         client.read_reply()
     except ConnectionError:
-        late = time.monotonic() - began > _AT_ONCE_S
+        late = time.monotonic() - began > AT_ONCE_S
         return "not closed at once" if late else ""
     return "said more after an error"
 

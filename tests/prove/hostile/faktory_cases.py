@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from tests.prove.hostile import ANSWERED, CLOSED, EITHER, REFUSED, Case
+from tests.prove.hostile.raw import shuffled
 from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
 
 _DIGITS = 5_000  # more than Python turns into a number
@@ -15,12 +16,11 @@ _DEEP = 100_000
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
-    found = [
-        *web_pages(SMUGGLED, b"HELLO", b"PUSH"), *_strangers(), *_garbage(rng), *_greetings(), *_lines(),
-        *_fields(), *_json(), *_pushes(),
-    ]  # fmt: skip
-    rng.shuffle(found)
-    return found
+    return shuffled(
+        rng,
+        web_pages(SMUGGLED, b"HELLO", b"PUSH"), _strangers(), _garbage(rng), _greetings(), _lines(),
+        _fields(), _json(), _pushes(),
+    )  # fmt: skip
 
 
 # -- strangers ---------------------------------------------------------------------------------

@@ -21,12 +21,11 @@ from tests.prove.hostile import (
     Heavy,
     Silence,
 )
-from tests.prove.hostile.raw import Raw, Silent, flood, without_end
+from tests.prove.hostile.raw import AT_ONCE_S, Raw, Silent, flood, shuffled, without_end
 from tests.prove.hostile.strangers import foreign, web_pages
 from tests.support.gearman import Type, request, take_packet
 
 _TYPES = 43
-_AT_ONCE_S = 1.0
 _FUNCTIONS = 10_000
 _ECHO = b"hostile echo"
 _ECHOED = struct.pack(">4sII", b"\0RES", Type.ECHO_RES, len(_ECHO)) + _ECHO
@@ -49,12 +48,11 @@ _REPORTS = (
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
-    found = [
-        *web_pages(_SMUGGLED), *_magics(), *_sizes(), *_types(), *_short_arguments(), *_values(), *_lines(),
-        *_garbage(rng), *foreign(b"\n", ("tls", CLOSED), ("postgres", CLOSED)),
-    ]  # fmt: skip
-    rng.shuffle(found)
-    return found
+    return shuffled(
+        rng,
+        web_pages(_SMUGGLED), _magics(), _sizes(), _types(), _short_arguments(), _values(), _lines(),
+        _garbage(rng), foreign(b"\n", ("tls", CLOSED), ("postgres", CLOSED)),
+    )  # fmt: skip
 
 
 def _magics() -> Iterator[Case]:
@@ -207,7 +205,7 @@ def play(port: int, case: Case) -> str:
             answers = list(_answers(peer.heard))
         except ValueError as error:
             return str(error)
-        return _judge(case, answers, closed=closed, late=time.monotonic() - began > _AT_ONCE_S)
+        return _judge(case, answers, closed=closed, late=time.monotonic() - began > AT_ONCE_S)
 
 
 def _judge(case: Case, answers: list[bytes], *, closed: bool, late: bool) -> str:

@@ -6,12 +6,11 @@ Behind every case comes a HEARTBEAT of a worker that nobody knows, whose answer 
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from random import Random
 
 from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Raw, Silent, flood, without_end
+from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
 from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
 from tests.support.memodb import (
     DISCONNECT,
@@ -26,7 +25,6 @@ from tests.support.memodb import (
     result,
 )
 
-_AT_ONCE_S = 1.0
 _LARGEST = FRAME_BYTES // 2
 """As large as a job may be while this lasts."""
 
@@ -39,8 +37,9 @@ def _ask(message: bytes, number: int = 1) -> bytes:
     return _frame(struct.pack(">I", number | 1 << 31) + message)
 
 
-_PROBE = _ask(heartbeat(b"nobody"), 0x7FFFFFFF)
-_PROBED = _frame(struct.pack(">I", 0xFFFFFFFF) + _header(DISCONNECT, b"nobody"))
+_LAST = _ask(heartbeat(b"nobody"), 0x7FFFFFFF)
+_ANSWER = _frame(struct.pack(">I", 0xFFFFFFFF) + _header(DISCONNECT, b"nobody"))
+_PROBE = Probe(HELLO, _LAST, _ANSWER)
 _SMUGGLED = HELLO + _ask(job("smuggled"))
 
 
@@ -50,12 +49,11 @@ _SMUGGLED = HELLO + _ask(job("smuggled"))
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
-    found = [
-        *web_pages(_SMUGGLED), *foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        *_hellos(), *_lengths(), *_stacks(), *_shapes(), *_fields(), *_garbage(rng),
-    ]  # fmt: skip
-    rng.shuffle(found)
-    return found
+    return shuffled(
+        rng,
+        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
+        _hellos(), _lengths(), _stacks(), _shapes(), _fields(), _garbage(rng),
+    )  # fmt: skip
 
 
 def _hellos() -> Iterator[Case]:
@@ -134,23 +132,7 @@ def _garbage(rng: Random) -> Iterator[Case]:
 
 def play(port: int, case: Case) -> str:
     """Send the case behind a hello or without one, and the probe behind it."""
-    with Raw(port, 10.0) as peer:
-        began = time.monotonic()
-        try:
-            if case.known:
-                peer.send(HELLO)
-            peer.send(case.data)
-            if case.known:
-                peer.send(_PROBE)
-            peer.read_until(_PROBED)
-        except TimeoutError:
-            return f"no answer, only {bytes(peer.heard[:60])!r}"
-        except ConnectionError:
-            if case.outcome not in (CLOSED, EITHER):
-                return f"closed after {bytes(peer.heard[:60])!r}"
-            late = case.outcome == CLOSED and time.monotonic() - began > _AT_ONCE_S
-            return "not closed at once" if late else _unreadable(peer.heard)
-        return "not closed" if case.outcome == CLOSED else _unreadable(peer.heard)
+    return _PROBE.play(port, case, _unreadable)
 
 
 def _unreadable(heard: bytearray) -> str:
@@ -176,7 +158,7 @@ def silences(port: int) -> list[Silence]:
         Silent(port, "half a hello", HELLO[:5]),
         Silent(port, "half a length", HELLO + b"\0\0"),
         Silent(port, "half a message", HELLO + _ask(job("hostile"))[:-1]),
-        Silent(port, "a message and a half", HELLO + _PROBE + _PROBE[:9]),
+        Silent(port, "a message and a half", HELLO + _LAST + _LAST[:9]),
     ]
 
 
@@ -203,9 +185,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
 
 def play_heavy(port: int, heavy: Heavy) -> str:
     """Send it, and the probe at its end."""
-    with Raw(port) as peer:
-        peer.send(HELLO)
-        return flood(peer, heavy, _PROBE, _PROBED)
+    return _PROBE.play_heavy(port, heavy)
 
 
 def endless(port: int, *, known: bool) -> Raw:

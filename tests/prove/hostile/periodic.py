@@ -6,18 +6,16 @@ Behind every case of a known client comes a PING, which must be answered.
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from random import Random
 from zlib import crc32
 
 from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Raw, Silent, flood, without_end
+from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
 from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
 
-_AT_ONCE_S = 1.0
 _COMMANDS = range(40)
 _FUNCTIONS = 1_000
 
@@ -34,6 +32,7 @@ _CLIENT, _WORKER = _frame(b"\x01"), _frame(b"\x02")
 _PING = _say(p.PING, msgid=b"last")
 _PONG_BODY = b"last" + bytes([p.PONG])
 _PONG = b"\0RES" + struct.pack(">II", len(_PONG_BODY), crc32(_PONG_BODY)) + _PONG_BODY
+_PROBE = Probe(_WORKER, _PING, _PONG)
 _SMUGGLED = _CLIENT + _say(p.SUBMIT_JOB, packed("smuggled", "job", b""))
 _JOB = packed("hostile", "job", b"abc", at=1, count=2, timeout=3)
 
@@ -44,12 +43,11 @@ _JOB = packed("hostile", "job", b"abc", at=1, count=2, timeout=3)
 def cases(seed: int) -> list[Case]:
     """All of them, in an order of chance."""
     rng = Random(seed)
-    found = [
-        *web_pages(_SMUGGLED), *foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        *_openings(), *_frames(), *_arguments(rng), *_names(), *_garbage(rng),
-    ]  # fmt: skip
-    rng.shuffle(found)
-    return found
+    return shuffled(
+        rng,
+        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
+        _openings(), _frames(), _arguments(rng), _names(), _garbage(rng),
+    )  # fmt: skip
 
 
 def _openings() -> Iterator[Case]:
@@ -137,23 +135,7 @@ def _garbage(rng: Random) -> Iterator[Case]:
 
 def play(port: int, case: Case) -> str:
     """Send the case, registered or not, and a PING behind it."""
-    with Raw(port, 10.0) as peer:
-        began = time.monotonic()
-        try:
-            if case.known:
-                peer.send(_WORKER)
-            peer.send(case.data)
-            if case.known:
-                peer.send(_PING)
-            peer.read_until(_PONG)
-        except TimeoutError:
-            return f"no PONG, only {bytes(peer.heard[:60])!r}"
-        except ConnectionError:
-            if case.outcome not in (CLOSED, EITHER):
-                return f"closed after {bytes(peer.heard[:60])!r}"
-            late = case.outcome == CLOSED and time.monotonic() - began > _AT_ONCE_S
-            return "not closed at once" if late else _unreadable(peer.heard)
-        return "not closed" if case.outcome == CLOSED else _unreadable(peer.heard)
+    return _PROBE.play(port, case, _unreadable)
 
 
 def _unreadable(heard: bytearray) -> str:
@@ -221,9 +203,7 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
 
 def play_heavy(port: int, heavy: Heavy) -> str:
     """Send it as a worker, and a PING at its end."""
-    with Raw(port) as peer:
-        peer.send(_WORKER)
-        return flood(peer, heavy, _PING, _PONG)
+    return _PROBE.play_heavy(port, heavy)
 
 
 def endless(port: int, *, known: bool) -> Raw:

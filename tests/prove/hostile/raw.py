@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+from random import Random
+from typing import NamedTuple
 
-from tests.prove.hostile import SILENT_S, Heavy
+from tests.prove.hostile import CLOSED, EITHER, SILENT_S, Case, Heavy
+from tests.support.scoped import Scoped
 
 PATIENCE_S = 60.0
+AT_ONCE_S = 1.0
+"""By then whoever is hung up on at once has noticed."""
 _ENDLESS_BYTES = 32 << 20
 _CHUNK = 1 << 20
 _LOOKED_AT = 1 << 17  # more than is read at once
 
 
-class Raw:
+class Raw(Scoped):
     """All that was heard is kept."""
 
     def __init__(self, port: int, timeout: float = PATIENCE_S) -> None:
@@ -42,16 +46,58 @@ class Raw:
     def close(self) -> None:
         self._socket.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
+def shuffled(rng: Random, *tables: Iterable[Case]) -> list[Case]:
+    """All cases of all tables, in an order of chance."""
+    found = [case for table in tables for case in table]
+    rng.shuffle(found)
+    return found
+
+
+class Probe(NamedTuple):
+    """What a known client says first and last, and the answer to that last word."""
+
+    hello: bytes
+    last: bytes
+    answer: bytes
+
+    def play(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        port: int,
+        case: Case,
+        unreadable: Callable[[bytearray], str] = lambda heard: "",
+        *,
+        either_waits: bool = False,
+    ) -> str:
+        """Send a case, as a known client does or a stranger; what was wrong, or nothing.
+
+        `unreadable` says what is wrong with all that was heard. `either_waits`: what may be answered or
+        closed may also be half a frame, which waits for its other half.
+        """
+        may_wait = either_waits and case.outcome == EITHER
+        with Raw(port, 0.5 if may_wait else 10.0) as peer:
+            began = time.monotonic()
+            try:
+                if case.known:
+                    peer.send(self.hello)
+                peer.send(case.data)
+                if case.known:
+                    peer.send(self.last)
+                peer.read_until(self.answer)
+            except TimeoutError:
+                return "" if may_wait else f"no answer, only {bytes(peer.heard[:124])!r}"
+            except ConnectionError:
+                if case.outcome not in (CLOSED, EITHER):
+                    return f"closed after {bytes(peer.heard[:124])!r}"
+                late = case.outcome == CLOSED and time.monotonic() - began > AT_ONCE_S
+                return "not closed at once" if late else unreadable(peer.heard)
+            return "not closed" if case.outcome == CLOSED else unreadable(peer.heard)
+
+    def play_heavy(self, port: int, heavy: Heavy) -> str:
+        """Send it as a known client; what was wrong, or nothing."""
+        with Raw(port) as peer:
+            peer.send(self.hello)
+            return flood(peer, heavy, self.last, self.answer)
 
 
 class Silent:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from random import Random
-from time import monotonic, sleep
+from time import monotonic
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering, OneByOne
 from tests.support.eventmq import HANDED_OVER, RESULT, EventMQ, Given
 
 RETRIES = 25
-_NAP_S = 1.0
-_PATIENCE_S = 30.0
 _WEIGHT = 10
 
 
@@ -57,44 +56,23 @@ class Speaker(Actor[EventMQ]):
 Style = Callable[["Producer", EventMQ], None]
 
 
-class Producer(Speaker):
+class Producer(Offering[EventMQ, bytes], Speaker):
     """Requests jobs in its own style as long as the backlog is small."""
 
     def __init__(self, load: Load, name: str, rng: Random, style: Style) -> None:
-        super().__init__(load, name, rng)
-        self.style = style
+        super().__init__(load, name, rng, style)
         self.results: dict[str, bytes] = {}
-        self._made = 0
-        self._unknown: list[tuple[str, bytes]] = []
-        self._offered: dict[str, bytes] = {}
 
     def greet(self, client: EventMQ) -> None:
         self.results.clear()
 
-    def step(self, client: EventMQ) -> bool:
-        if self.load.draining.is_set():
-            return False
-        if self.load.backlog > self.load.plan.backlog_max:
-            sleep(KNOCK_S)
-        else:
-            self.style(self, client)
-        return True
-
-    def lost(self, event: Event) -> None:
-        # Some clients say it again, some give up; those who waited had better not.
-        body = self._offered.pop(event.jid, None)
-        if body is not None and not event.waits and self.rng.random() < 0.3:
-            self._unknown.append((event.jid, body))
+    def job_of(self, jid: str) -> bytes:
+        return _call(bodies.args_for(jid, self.rng))
 
     def offer(self, client: EventMQ, headers: str = "", **fields: object) -> Event:
         """Send a request; what is to be written down about it."""
-        if self._unknown:
-            jid, body = self._unknown.pop()
-        else:
-            self._made += 1
-            jid = bodies.name_of(self.name, self._made)
-            body = _call(bodies.args_for(jid, self.rng))
-        self._offered[jid] = body
+        jid, body = self.next_job()
+        self.offered[jid] = body
         queue = self.load.plan.queue
         event = self.begin("push", jid, queue=queue, body=_told(body)[1], retry=RETRIES, **fields)
         said = f"retry-count:{RETRIES}" + (f",{headers}" if headers else "")
@@ -103,7 +81,7 @@ class Producer(Speaker):
 
     def kept(self, event: Event) -> None:
         """It is on the disk."""
-        self._offered.pop(event.jid, None)
+        self.offered.pop(event.jid, None)
         self.done += 1
         self.end(event)
 
@@ -141,12 +119,12 @@ def _request_and_wait(actor: Producer, client: EventMQ) -> None:
     actor.kept(event)
     jid = event.jid
     heard = actor.begin("result", jid)
-    deadline = monotonic() + _PATIENCE_S
+    deadline = monotonic() + PATIENCE_S
     while jid not in actor.results:
         if monotonic() > deadline:
             actor.load.complain(f"{actor.conn} waits for {jid} for ever")
             raise TimeoutError
-        client.set_timeout(_NAP_S)
+        client.set_timeout(NAP_S)
         try:
             actor.replied(client.hear("REPLY"))
         except TimeoutError:
@@ -161,45 +139,27 @@ def _request_and_wait(actor: Producer, client: EventMQ) -> None:
         actor.load.complain(f"{actor.conn}: {jid} ended with {result!r}")
 
 
-class Consumer(Speaker):
+class Consumer(OneByOne[EventMQ, Given], Speaker):
     """Says READY, waits for a job, and finishes it; sometimes it fails it, or dies with it."""
 
-    def __init__(self, load: Load, name: str, rng: Random) -> None:
-        super().__init__(load, name, rng)
-        self._asking: Event | None = None
-
     def greet(self, client: EventMQ) -> None:
-        self._asking = None
+        super().greet(client)
         client.inform((_WEIGHT, self.load.plan.queue), (_WEIGHT, "default"))
 
     def step(self, client: EventMQ) -> bool:
-        if self.load.stopping.is_set():
-            return False
         client.beat_if_due()
-        if self._asking is None:
-            self._asking = self.begin("fetch", queue=self.load.plan.queue)
-            client.ready()
-        client.set_timeout(_NAP_S)
-        try:
-            job = client.next_job()
-        except TimeoutError:
-            return True
-        finally:
-            client.set_timeout(TIMEOUT_S)
-        event, self._asking = self._asking, None
-        event.jid, event.body = _told(job.body)
-        self.end(event)
-        if not self.load.draining.is_set() and self.rng.random() < 0.01:
-            return False  # dies with it
-        self.toil()
-        self._report(client, job, event)
-        return True
+        return super().step(client)
 
-    def _report(self, client: EventMQ, job: Given, fetched: Event) -> None:
-        fails = not self.load.draining.is_set() and self.rng.random() < 0.01
-        event = self.begin("fail" if fails else "ack", fetched.jid)
+    def ask(self, client: EventMQ) -> None:
+        client.ready()
+
+    def hear(self, client: EventMQ) -> Given:
+        return client.next_job()
+
+    def note(self, event: Event, job: Given) -> None:
+        event.jid, event.body = _told(job.body)
+
+    def report(self, client: EventMQ, job: Given, fetched: Event, *, fails: bool) -> None:
         result = {"error": "planned"} if fails else {"value": fetched.body}
         client.reply(job.msgid, json.dumps(result).encode())
         self.settle(client)
-        self.end(event)
-        self.done += not fails

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
-from time import sleep
 
 from tests.prove import bodies
 from tests.prove.events import Event, Out
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.peers.habits import Offering
 from tests.support.faktory import (
     Faktory,
     JobDict,
@@ -68,52 +68,25 @@ class Speaker(Actor[Faktory]):
         return reply
 
 
-Style = Callable[["Producer", Faktory], None]
-
-
-class Producer(Speaker):
+class Producer(Offering[Faktory, JobDict], Speaker):
     """Pushes jobs in its own style as long as the backlog is small."""
 
-    def __init__(self, load: Load, name: str, rng: Random, style: Style) -> None:
-        super().__init__(load, name, rng)
-        self.style = style
-        self._made = 0
-        self._unknown: list[JobDict] = []
-        self._offered: dict[str, JobDict] = {}
+    def job_of(self, jid: str) -> JobDict:
+        plan, args = self.load.plan, bodies.args_for(jid, self.rng)
+        work = job(jid, *args, queue=plan.queue, retry=RETRIES, reserve_for=plan.reserve)
+        return work | _custom(jid)
 
-    def step(self, client: Faktory) -> bool:
-        if self.load.draining.is_set():
-            return False
-        if self.load.backlog > self.load.plan.backlog_max:
-            sleep(KNOCK_S)
-        else:
-            self.style(self, client)
-        return True
-
-    def lost(self, event: Event) -> None:
-        work = self._offered.pop(event.jid)
-        if self.rng.random() < 0.3:  # some clients say it again, some give up
-            self._unknown.append(work)
-
-    def next_job(self) -> tuple[JobDict, Event]:
-        plan = self.load.plan
-        if self._unknown:
-            work = self._unknown.pop()
-        else:
-            self._made += 1
-            jid = bodies.name_of(self.name, self._made)
-            work = job(jid, *bodies.args_for(jid, self.rng), queue=plan.queue, retry=RETRIES,
-                       reserve_for=plan.reserve)  # fmt: skip
-            work |= _custom(jid)
-        self._offered[work["jid"]] = work
-        return work, self.begin(
-            "push", work["jid"], queue=plan.queue, body=bodies.told(bodies.as_json(work["args"]))[1],
-            reserve=float(plan.reserve), retry=RETRIES,
-        )  # fmt: skip
+    def offer(self) -> tuple[JobDict, Event]:
+        """A job, and what is to be written down about it."""
+        jid, work = self.next_job()
+        self.offered[jid] = work
+        plan, digest = self.load.plan, bodies.told(bodies.as_json(work["args"]))[1]
+        fields = {"queue": plan.queue, "reserve": float(plan.reserve), "retry": RETRIES}
+        return work, self.begin("push", jid, body=digest, **fields)
 
     def taken(self, reply: Reply, event: Event) -> Out:
         """PUSH says OK or not; PUSHB says which were refused."""
-        self._offered.pop(event.jid)
+        self.offered.pop(event.jid)
         refused = reply.is_error or (reply.kind == "$" and f'"{event.jid}"' in reply.text)
         self.done += not refused
         return "no" if refused else "ok"
@@ -125,20 +98,20 @@ def _custom(jid: str) -> JobDict:
 
 
 def _push_one(actor: Producer, client: Faktory) -> None:
-    work, event = actor.next_job()
+    work, event = actor.offer()
     actor.ask(client, [(push_line(work), [event])])
     actor.hear(client, actor.taken)
 
 
 def _push_pipelined(actor: Producer, client: Faktory) -> None:
-    offers = [actor.next_job() for _ in range(actor.rng.randint(2, 30))]
+    offers = [actor.offer() for _ in range(actor.rng.randint(2, 30))]
     actor.ask(client, [(push_line(work), [event]) for work, event in offers])
     for _ in offers:
         actor.hear(client, actor.taken)
 
 
 def _push_batch(actor: Producer, client: Faktory) -> None:
-    offers = [actor.next_job() for _ in range(actor.rng.randint(2, 100))]
+    offers = [actor.offer() for _ in range(actor.rng.randint(2, 100))]
     line = push_many_line([work for work, _ in offers])
     actor.ask(client, [(line, [event for _, event in offers])])
     actor.hear(client, actor.taken)

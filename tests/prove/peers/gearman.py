@@ -6,17 +6,15 @@ must hear one end of its job, or that the connection broke.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
-from time import sleep
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering
 from tests.support.gearman import Gearman, Packet, Type, Work, request, work_in
 
-_NAP_S = 1.0
-_PATIENCE_S = 30.0
 _GRABS = (Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)
 _PRIORITIES = {Type.SUBMIT_JOB_BG: 0, Type.SUBMIT_JOB_HIGH_BG: 1, Type.SUBMIT_JOB_LOW_BG: -1}
 
@@ -41,45 +39,16 @@ class Speaker(Actor[Gearman]):
         return Gearman(self.port, timeout=TIMEOUT_S)
 
 
-Style = Callable[["Producer", Gearman], None]
-
-
-class Producer(Speaker):
+class Producer(Offering[Gearman, bytes], Speaker):
     """Submits jobs in its own style as long as the backlog is small."""
 
-    def __init__(self, load: Load, name: str, rng: Random, style: Style) -> None:
-        super().__init__(load, name, rng)
-        self.style = style
-        self._made = 0
-        self._unknown: list[tuple[str, bytes]] = []
-        self._offered: dict[str, bytes] = {}
-
-    def step(self, client: Gearman) -> bool:
-        if self.load.draining.is_set():
-            return False
-        if self.load.backlog > self.load.plan.backlog_max:
-            sleep(KNOCK_S)
-        else:
-            self.style(self, client)
-        return True
-
-    def lost(self, event: Event) -> None:
-        # Some clients say it again, some give up; those who waited had better not.
-        body = self._offered.pop(event.jid, None)
-        if body is not None and not event.waits and self.rng.random() < 0.3:
-            self._unknown.append((event.jid, body))
-
-    def next_job(self) -> tuple[str, bytes]:
-        if self._unknown:
-            return self._unknown.pop()
-        self._made += 1
-        jid = bodies.name_of(self.name, self._made)
-        return jid, bodies.bytes_for(jid, self.rng)
+    def job_of(self, jid: str) -> bytes:
+        return bodies.bytes_for(jid, self.rng)
 
     def offer(self, kind: Type, unique: bytes = b"") -> tuple[bytes, Event]:
         """The packet of a background job, and what is to be written down about it."""
         jid, body = self.next_job()
-        self._offered[jid] = body
+        self.offered[jid] = body
         queue = self.load.plan.queue
         event = self.begin(
             "push", jid, queue=queue, body=bodies.told(body)[1], prio=_PRIORITIES[kind]
@@ -89,7 +58,7 @@ class Producer(Speaker):
     def created(self, client: Gearman, event: Event) -> bytes:
         """Read the answer to a submit; the handle."""
         answer = client.wait_for(Type.JOB_CREATED)
-        self._offered.pop(event.jid, None)
+        self.offered.pop(event.jid, None)
         refused = answer.type is Type.ERROR
         self.done += not refused
         self.end(event, "no" if refused else "ok")
@@ -129,7 +98,7 @@ def _submit_and_wait(actor: Producer, client: Gearman) -> None:
 
 def _hear_the_end(actor: Producer, client: Gearman, jid: str, handle: bytes, digest: str) -> None:
     heard = actor.begin("result", jid)
-    client.set_timeout(_PATIENCE_S)
+    client.set_timeout(PATIENCE_S)
     try:
         end = client.result(handle)
     except TimeoutError:
@@ -183,7 +152,7 @@ class Consumer(Speaker):
         return True
 
     def _woken(self, client: Gearman) -> bool:
-        client.set_timeout(_NAP_S)
+        client.set_timeout(NAP_S)
         try:
             client.wait_for(Type.NOOP)
         except TimeoutError:

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 from tests.prove import bodies
 from tests.prove.events import Event
 from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.peers.habits import NAP_S, PATIENCE_S
 from tests.support.memodb import (
     DISCONNECT,
     HEARTBEAT,
@@ -26,8 +27,6 @@ from tests.support.memodb import (
     result,
 )
 
-_NAP_S = 1.0
-_PATIENCE_S = 30.0
 _TIMEOUT_MS = 20_000
 
 
@@ -87,8 +86,8 @@ class Producer(Speaker):
         return jid
 
     def _hear_all(self, client: MemoDB, asked: dict[int, Event]) -> None:
-        deadline = monotonic() + _PATIENCE_S
-        client.set_timeout(_PATIENCE_S)
+        deadline = monotonic() + PATIENCE_S
+        client.set_timeout(PATIENCE_S)
         while asked:
             try:
                 request_id, reply = client.hear()
@@ -135,7 +134,7 @@ class Consumer(Speaker):
     def step(self, client: MemoDB) -> bool:
         if self.load.stopping.is_set():
             return False
-        client.set_timeout(_NAP_S)
+        client.set_timeout(NAP_S)
         try:
             _, reply = client.hear()
         except TimeoutError:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from time import sleep
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.peers.habits import PATIENCE_S, Offering, OneByOne
 from tests.support.periodic import (
     CLIENT,
     CRC,
@@ -28,8 +28,6 @@ from tests.support.periodic import (
     packed,
 )
 
-_NAP_S = 1.0
-_PATIENCE_S = 30.0
 _FOR_EVER = 1_000_000
 
 
@@ -50,10 +48,7 @@ class Speaker(Actor[Periodic]):
 
     protocol = "periodic"
     role = CLIENT
-
-    def __init__(self, load: Load, name: str, rng: Random, dialect: str) -> None:
-        super().__init__(load, name, rng)
-        self.dialect = dialect
+    dialect = CRC
 
     def connect(self) -> Periodic:
         return Periodic(self.port, role=self.role, dialect=self.dialect, timeout=TIMEOUT_S)
@@ -62,49 +57,29 @@ class Speaker(Actor[Periodic]):
 Style = Callable[["Producer", Periodic], None]
 
 
-class Producer(Speaker):
+class Producer(Offering[Periodic, bytes], Speaker):
     """Submits jobs in its own style as long as the backlog is small."""
 
     def __init__(self, load: Load, name: str, rng: Random, style: Style) -> None:
-        super().__init__(load, name, rng, DOC if style is _submit_in_the_documents_words else CRC)
-        self.style = style
-        self._made = 0
-        self._unknown: list[tuple[str, bytes]] = []
-        self._offered: dict[str, bytes] = {}
+        super().__init__(load, name, rng, style)
+        self.dialect = DOC if style is _submit_in_the_documents_words else CRC
 
-    def step(self, client: Periodic) -> bool:
-        if self.load.draining.is_set():
-            return False
-        if self.load.backlog > self.load.plan.backlog_max:
-            sleep(KNOCK_S)
-        else:
-            self.style(self, client)
-        return True
-
-    def lost(self, event: Event) -> None:
-        # Some clients say it again, some give up; those who waited had better not.
-        body = self._offered.pop(event.jid, None)
-        if body is not None and not event.waits and self.rng.random() < 0.3:
-            self._unknown.append((event.jid, body))
+    def job_of(self, jid: str) -> bytes:
+        if self.dialect == DOC:
+            return bodies.as_json(bodies.args_for(jid, self.rng))
+        return bodies.bytes_for(jid, self.rng)
 
     def offer(self, **fields: object) -> tuple[str, bytes, Event]:
         """A job, and what is to be written down about it."""
-        if self._unknown:
-            jid, body = self._unknown.pop()
-        else:
-            self._made += 1
-            jid = bodies.name_of(self.name, self._made)
-            body = bodies.as_json(bodies.args_for(jid, self.rng))
-            if self.dialect == CRC:
-                body = bodies.bytes_for(jid, self.rng)
-        self._offered[jid] = body
+        jid, body = self.next_job()
+        self.offered[jid] = body
         digest = bodies.told(body)[1]
         return jid, body, self.begin("push", jid, queue=self.load.plan.queue, body=digest, **fields)
 
     def taken(self, client: Periodic, msgid: bytes, event: Event) -> None:
         """Read the answer to a submit."""
         answer = client.answer(msgid)
-        self._offered.pop(event.jid, None)
+        self.offered.pop(event.jid, None)
         self.done += answer.command == SUCCESS
         self.end(event, "ok" if answer.command == SUCCESS else "no")
 
@@ -124,7 +99,7 @@ def _submit_in_the_documents_words(actor: Producer, client: Periodic) -> None:
     plan = actor.load.plan
     jid, body, event = actor.offer(retry=_FOR_EVER, reserve=float(plan.reserve))
     client.submit(plan.queue, jid, body, timeout=plan.reserve)
-    actor._offered.pop(jid, None)
+    actor.offered.pop(jid, None)
     actor.done += 1
     actor.end(event)
 
@@ -134,14 +109,14 @@ def _submit_and_wait(actor: Producer, client: Periodic) -> None:
     plan = actor.load.plan
     jid, body, event = actor.offer(waits=True, reserve=float(plan.reserve))
     msgid = client.send(RUN_JOB, packed(plan.queue, jid, body, timeout=plan.reserve))
-    client.set_timeout(_PATIENCE_S)
+    client.set_timeout(PATIENCE_S)
     try:
         answer = client.answer(msgid)
     except TimeoutError:
         actor.load.complain(f"{actor.conn} waits for {jid} for ever")
         raise
     client.set_timeout(TIMEOUT_S)
-    actor._offered.pop(jid, None)
+    actor.offered.pop(jid, None)
     if answer.command == NO_WORKER:
         actor.end(event, "no")
         return
@@ -153,53 +128,36 @@ def _submit_and_wait(actor: Producer, client: Periodic) -> None:
         actor.load.complain(f"{actor.conn}: {jid} ended with {answer}")
 
 
-class Consumer(Speaker):
+class Consumer(OneByOne[Periodic, Assigned], Speaker):
     """Asks for a job, waits for it, and finishes it; sometimes it fails it, or dies with it."""
 
     role = WORKER
 
     def __init__(self, load: Load, name: str, rng: Random, dialect: str) -> None:
-        super().__init__(load, name, rng, dialect)
+        super().__init__(load, name, rng)
+        self.dialect = dialect
         if dialect == DOC:
             self.habits = "periodic-doc"
-        self._asking: Event | None = None
 
     def greet(self, client: Periodic) -> None:
-        self._asking = None
+        super().greet(client)
         client.can_do(self.load.plan.queue)
 
-    def step(self, client: Periodic) -> bool:
-        if self.load.stopping.is_set():
-            return False
-        if self._asking is None:
-            self._asking = self.begin("fetch", queue=self.load.plan.queue)
-            client.send(GRAB_JOB)
-        client.set_timeout(_NAP_S)
-        try:
-            job = client.next_job()
-        except TimeoutError:
-            return True
-        finally:
-            client.set_timeout(TIMEOUT_S)
-        event, self._asking = self._asking, None
+    def ask(self, client: Periodic) -> None:
+        client.send(GRAB_JOB)
+
+    def hear(self, client: Periodic) -> Assigned:
+        return client.next_job()
+
+    def note(self, event: Event, job: Assigned) -> None:
         workload = bodies.plain(job.workload) if self.dialect == DOC else job.workload
         event.jid, event.body = bodies.told(workload)
         event.reserve = float(job.timeout) if job.timeout else None
-        self.end(event)
-        if not self.load.draining.is_set() and self.rng.random() < 0.01:
-            return False  # dies with it
-        self.toil()
-        self._report(client, job, event)
-        return True
 
-    def _report(self, client: Periodic, job: Assigned, fetched: Event) -> None:
-        fails = not self.load.draining.is_set() and self.rng.random() < 0.01
-        event = self.begin("fail" if fails else "ack", fetched.jid)
+    def report(self, client: Periodic, job: Assigned, fetched: Event, *, fails: bool) -> None:
         if fails:
             client.fail(job.handle)
         else:
             client.done(job.handle, fetched.body.encode())
         if self.dialect == DOC:
             client.ping()
-        self.end(event)
-        self.done += not fails

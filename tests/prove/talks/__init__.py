@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from tests.support.connection import Connection
+
 PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "eventmq")
 """Those in which anything is kept on a disk: a MemoDB job lives as long as its client waits."""
 QUEUE = "q"
@@ -25,7 +27,7 @@ class Dialogue(ABC):
     So the n-th answer that the server sent to its port belongs to its n-th command.
     """
 
-    local_port: int
+    client: Connection
     greetings = 0
     """Answers that come before the first command's."""
 
@@ -33,6 +35,10 @@ class Dialogue(ABC):
         self.said: list[Command] = []
         self.names: dict[str, str] = {}
         """What the server called jobs that were submitted here, where it is not their own name."""
+
+    @property
+    def local_port(self) -> int:
+        return self.client.local_port
 
     # -- what is said ------------------------------------------------------------------------
 
@@ -52,13 +58,13 @@ class Dialogue(ABC):
     def fail(self, name: str) -> None:
         """It failed."""
 
-    @abstractmethod
     def leave(self) -> None:
-        """Hang up politely."""
+        """Hang up politely, where the protocol has a word for it."""
+        self.close()
 
-    @abstractmethod
     def close(self) -> None:
         """Hang up without a word."""
+        self.client.close()
 
     # -- what was heard, from a trace ----------------------------------------------------------
 

@@ -15,10 +15,11 @@ _STATUS, _JOB = b"status", b"job"
 class Talk(Dialogue):
     """A worker that was given nothing goes on waiting with the same READY."""
 
+    client: EventMQ
+
     def __init__(self, port: int, worker: str = "") -> None:
         super().__init__()
         self.client = EventMQ(port)
-        self.local_port = self.client._socket.getsockname()[1]
         self._given: dict[str, str] = {}
         self._waiting = False
         self._greeted = False
@@ -65,12 +66,6 @@ class Talk(Dialogue):
         self.client.say("STATUS", msgid="admin:status")
         while not self.client.hear("REPLY")[4].startswith(b'{"inflight'):
             pass
-
-    def leave(self) -> None:
-        self.client.close()
-
-    def close(self) -> None:
-        self.client.close()
 
     def take_answers(self, buffer: bytearray) -> Iterator[bytes]:
         if not self._greeted:

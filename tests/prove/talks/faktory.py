@@ -22,11 +22,11 @@ class Talk(Dialogue):
     """HI and the answer to HELLO come before the first command's."""
 
     greetings = 2
+    client: Faktory
 
     def __init__(self, port: int, worker: str = "") -> None:
         super().__init__()
         self.client = Faktory(port).hello(wid=worker or None)
-        self.local_port = self.client.local_port
         self._jids: dict[str, str] = {}  # of the jobs that were taken
 
     def push(self, names: Sequence[str]) -> None:
@@ -52,9 +52,6 @@ class Talk(Dialogue):
 
     def leave(self) -> None:
         self.client.end()
-
-    def close(self) -> None:
-        self.client.close()
 
     def _say(self, command: Command, line: str) -> None:
         self.said.append(command)

@@ -15,10 +15,11 @@ _PROMISES = {"push": Type.JOB_CREATED, "fetch": Type.JOB_ASSIGN}
 class Talk(Dialogue):
     """The server knows a job by the handle that it made for it."""
 
+    client: Gearman
+
     def __init__(self, port: int, worker: str = "") -> None:
         super().__init__()
         self.client = Gearman(port)
-        self.local_port = self.client.local_port
         self._handles: dict[str, bytes] = {}  # of the jobs that were taken
         if worker:
             self.client.can_do(QUEUE)
@@ -57,12 +58,6 @@ class Talk(Dialogue):
         self.client.send_bytes(packet)
         errors = self.client.echo()
         assert not errors, errors
-
-    def leave(self) -> None:
-        self.client.close()
-
-    def close(self) -> None:
-        self.client.close()
 
     def take_answers(self, buffer: bytearray) -> Iterator[bytes]:
         while (packet := take_packet(buffer)) is not None:

@@ -26,11 +26,11 @@ class Talk(Dialogue):
     """A worker that was given nothing goes on waiting for the same GRAB_JOB."""
 
     greetings = 1
+    client: Periodic
 
     def __init__(self, port: int, worker: str = "") -> None:
         super().__init__()
         self.client = Periodic(port, role=WORKER if worker else CLIENT)
-        self.local_port = self.client.local_port
         self._handles: dict[str, bytes] = {}
         self._grabbing = False
         self._grabs: set[bytes] = set()
@@ -73,12 +73,6 @@ class Talk(Dialogue):
     def fail(self, name: str) -> None:
         self.said.append(Command("fail", (name,)))
         self.client.fail(self._handles[name])
-
-    def leave(self) -> None:
-        self.client.close()
-
-    def close(self) -> None:
-        self.client.close()
 
     def take_answers(self, buffer: bytearray) -> Iterator[bytes]:
         while len(buffer) >= _HEAD.size:

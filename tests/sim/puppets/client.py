@@ -7,13 +7,17 @@ was told nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import TypeVar
 
 from franca.core.model import Millis
 from tests.prove.events import Event, Out
 from tests.sim.world import Wire, World
 
 NEVER: Millis = 1 << 60
+
+T = TypeVar("T")
 
 
 class Client(ABC):
@@ -116,3 +120,39 @@ class Client(ABC):
     def after(self, least: int, most: int) -> None:
         """Be asked again after so many milliseconds."""
         self.next_at = self.world.now + self.rng.randrange(least, most)
+
+    def offer_some(
+        self,
+        doubtful: list[T],
+        new: Callable[[], T],
+        submit: Callable[[T], None],
+        most_ms: int = 1_500,
+    ) -> None:
+        """Submit what may not have come before, or one or a few more; and again after a while."""
+        if doubtful and self.rng.random() < 0.5:
+            submit(doubtful.pop())
+        else:
+            for _ in range(self.rng.choice((1, 1, 1, 4))):
+                submit(new())
+        self.after(1, 20_000 if self.rng.random() < 0.2 else most_ms)
+
+    def waits_no_more(self) -> bool:
+        """Whether it goes home, or hangs up on a whim: then it asks for nothing more now."""
+        if self.retiring:
+            self.next_at = NEVER
+            return True
+        if self.rng.random() < 0.1 and self.wire is not None:
+            self.world.hang_up(self.wire)
+            return True
+        return False
+
+    def run_time(self, spans: Sequence[tuple[int, int]], weights: Sequence[int]) -> Millis:
+        """How long a run takes; now and then longer than it may."""
+        if self.retiring:
+            return 1
+        least, most = self.rng.choices(spans, weights)[0]
+        return self.rng.randrange(least, most)
+
+    def last_word(self, words: Sequence[str], weights: Sequence[int]) -> str:
+        """How a run ends: with the first of these words if no more may go wrong."""
+        return words[0] if self.retiring else self.rng.choices(words, weights)[0]

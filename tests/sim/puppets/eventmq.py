@@ -128,12 +128,7 @@ class Requester(Speaker):
         if self.retiring:
             self._wait_no_longer_than_needed(now)
             return
-        if self._doubtful and self.rng.random() < 0.5:
-            self._request(self._doubtful.pop())
-        else:
-            for _ in range(self.rng.choice((1, 1, 1, 4))):
-                self._request(self._new())
-        self.after(1, 20_000 if self.rng.random() < 0.2 else 2_000)
+        self.offer_some(self._doubtful, self._new, self._request, most_ms=2_000)
 
     def _wait_no_longer_than_needed(self, now: Millis) -> None:
         """Of requests in a queue that was removed nothing is ever heard."""
@@ -282,8 +277,7 @@ class Worker(Speaker):
     def _done(self, run: _Run) -> bool:
         """A run has ended, one way or another; False if the worker did."""
         words = ("ack", "fail", "vanish", "silence", "goodbye")
-        weights = (80, 12, 4, 2, 2)
-        word = "ack" if self.retiring else self.rng.choices(words, weights)[0]
+        word = self.last_word(words, (80, 12, 4, 2, 2))
         if word == "vanish" and self.wire is not None:
             self.world.hang_up(self.wire)
             return False
@@ -335,16 +329,10 @@ class Worker(Speaker):
         if b"timeout:" in frames[5]:
             event.reserve = float(frames[5].split(b"timeout:")[1].split(b",")[0])
         self.end(event)
-        self._held.append(_Run(frames[3], event, self.world.now + self._plan()))
+        spans = ((1, 4_000), (8_000, 30_000), (60_000, 120_000))
+        until = self.world.now + self.run_time(spans, (80, 15, 5))
+        self._held.append(_Run(frames[3], event, until))
         self._set_alarm()
-
-    def _plan(self) -> int:
-        if self.retiring:
-            return 1
-        least, most = self.rng.choices(
-            ((1, 4_000), (8_000, 30_000), (60_000, 120_000)), (80, 15, 5)
-        )[0]
-        return self.rng.randrange(least, most)
 
     def _set_alarm(self) -> None:
         moments = [run.until for run in self._held]

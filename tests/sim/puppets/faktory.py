@@ -196,24 +196,17 @@ class Worker(Speaker):
         self._lasts = event.jid.startswith("f-")
         if self._lasts:
             event.attempt = job["failure"]["retry_count"] + 1 if "failure" in job else 0
-        self._report = (self.world.now + self._plan(), self._word(), event.jid)
+        ends_at = self.world.now + self._plan()
+        word = self.last_word(("ack", "fail", "vanish"), (75, 20, 5))
+        self._report = (ends_at, word, event.jid)
         # Counted from before it was asked for, and not beyond: whoever asks twice holds it twice.
         self._claim = (self._jid, int(event.t0 * 1000) + job["reserve_for"] * 1000)
         self._set_alarm()
 
     def _plan(self) -> int:
-        """How long a run takes; now and then longer than it may."""
-        if self.retiring:
-            return 1
         spans = ((1, 4_000), (10_000, 50_000), (60_000, 150_000))
         weights = (30, 30, 40) if self._is_sleepy else (85, 9, 6)
-        least, most = self.rng.choices(spans, weights)[0]
-        return self.rng.randrange(least, most)
-
-    def _word(self) -> str:
-        if self.retiring:
-            return "ack"
-        return self.rng.choices(("ack", "fail", "vanish"), (75, 20, 5))[0]
+        return self.run_time(spans, weights)
 
     def _finish(self, now: Millis) -> None:
         assert self._report is not None

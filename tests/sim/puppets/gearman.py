@@ -145,12 +145,7 @@ class Producer(Submitter):
         if self.retiring:
             self.next_at = NEVER
             return
-        if self._doubtful and self.rng.random() < 0.5:
-            self._submit(self._doubtful.pop())
-        else:
-            for _ in range(self.rng.choice((1, 1, 1, 4))):
-                self._submit(self._next())
-        self.after(1, 20_000 if self.rng.random() < 0.2 else 1_500)
+        self.offer_some(self._doubtful, self._next, self._submit)
 
     def _next(self) -> _Offer:
         offer = self.new(self.rng.choices(list(_PRIORITIES), (6, 2, 2))[0])
@@ -193,11 +188,7 @@ class Waiter(Submitter):
 
     def work(self, now: Millis) -> None:
         """One more, or a sudden end."""
-        if self.retiring:
-            self.next_at = NEVER
-            return
-        if self.rng.random() < 0.1 and self.wire is not None:
-            self.world.hang_up(self.wire)
+        if self.waits_no_more():
             return
         if self._waits.total() + len(self._asked) < 4:
             kinds = (Type.SUBMIT_JOB, Type.SUBMIT_JOB_HIGH, Type.SUBMIT_JOB_LOW)
@@ -317,13 +308,9 @@ class Worker(Speaker):
         self.send(Type.PRE_SLEEP)
 
     def _plan(self) -> int:
-        """How long a run takes; now and then longer than it may."""
-        if self.retiring:
-            return 1
         spans = ((1, 4_000), (10_000, 50_000), (60_000, 150_000))
         weights = (30, 30, 40) if self._is_sleepy else (85, 9, 6)
-        least, most = self.rng.choices(spans, weights)[0]
-        return self.rng.randrange(least, most)
+        return self.run_time(spans, weights)
 
     def _finish(self, now: Millis) -> None:
         assert self._held is not None
@@ -331,8 +318,7 @@ class Worker(Speaker):
             return
         work, fetched = self._held
         self._held = None
-        words = ("ack", "fail", "exception", "vanish")
-        word = "ack" if self.retiring else self.rng.choices(words, (76, 8, 8, 8))[0]
+        word = self.last_word(("ack", "fail", "exception", "vanish"), (76, 8, 8, 8))
         if word == "vanish" and self.wire is not None:
             self.world.hang_up(self.wire)
             return

@@ -139,12 +139,7 @@ class Producer(Speaker):
         if self.retiring:
             self.next_at = NEVER
             return
-        if self._doubtful and self.rng.random() < 0.5:
-            self._submit(self._doubtful.pop())
-        else:
-            for _ in range(self.rng.choice((1, 1, 1, 4))):
-                self._submit(self._next())
-        self.after(1, 20_000 if self.rng.random() < 0.2 else 1_500)
+        self.offer_some(self._doubtful, self._next, self._submit)
 
     def _next(self) -> _Offer:
         rng = self.rng
@@ -217,11 +212,7 @@ class Waiter(Speaker):
 
     def work(self, now: Millis) -> None:
         """One more, or a sudden end."""
-        if self.retiring:
-            self.next_at = NEVER
-            return
-        if self.rng.random() < 0.1 and self.wire is not None:
-            self.world.hang_up(self.wire)
+        if self.waits_no_more():
             return
         if len(self._waits) < 4:
             self._count += 1
@@ -349,13 +340,9 @@ class Worker(Speaker):
         self._word_at = self.next_at = self.world.now + self._plan()
 
     def _plan(self) -> int:
-        """How long a run takes; now and then longer than it may."""
-        if self.retiring:
-            return 1
         spans = ((1, 3_000), (11_000, 26_000), (60_000, 100_000))
         weights = (40, 55, 5) if self._is_sleepy else (88, 10, 2)
-        least, most = self.rng.choices(spans, weights)[0]
-        return self.rng.randrange(least, most)
+        return self.run_time(spans, weights)
 
     def _finish(self, now: Millis) -> None:
         assert self._held is not None
@@ -363,8 +350,7 @@ class Worker(Speaker):
             return
         job, fetched = self._held
         self._held = None
-        words = ("ack", "fail", "release", "vanish")
-        word = "ack" if self.retiring else self.rng.choices(words, (70, 14, 8, 8))[0]
+        word = self.last_word(("ack", "fail", "release", "vanish"), (70, 14, 8, 8))
         if word == "vanish" and self.wire is not None:
             self.world.hang_up(self.wire)
             return

@@ -1,0 +1,123 @@
+"""How durations, sizes, switches and addresses are written in settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.control.values import (
+    Address,
+    read_address,
+    read_addresses,
+    read_duration,
+    read_size,
+    read_switch,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("5ms", 5), ("30s", 30_000), ("1.5m", 90_000), ("1h30m", 5_400_000), ("2d", 172_800_000)],
+)
+def test_durations(text: str, milliseconds: int) -> None:
+    assert read_duration(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "5 years", "1h-30m", "m5", 5, None])
+def test_what_is_no_duration(text: object) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        read_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64MiB", 64 << 20),
+        ("10MB", 10_000_000),
+        ("1.5 KiB", 1536),
+        ("12", 12),
+        ("7b", 7),
+        ("2g", 2 * 10**9),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "12 apples", "-1", None])
+def test_what_is_no_size(text: object) -> None:
+    with pytest.raises(ValueError, match="size"):
+        read_size(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "on"), [(True, True), ("yes", True), ("1", True), ("OFF", False), ("false", False)]
+)
+def test_switches(raw: object, on: bool) -> None:
+    assert read_switch(raw) is on
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:7419", Address("127.0.0.1", 7419)),
+        ("localhost:0", Address("localhost", 0)),
+        (":7419", Address("", 7419)),
+        ("*:7419", Address("", 7419)),
+        ("[::1]:7419", Address("::1", 7419)),
+        ("tcp://[::]:1", Address("::", 1)),
+        ("tcp://host.example:1", Address("host.example", 1)),
+        ("tls://0.0.0.0:1", Address("0.0.0.0", 1, tls=True)),
+        ("/run/franca.sock", Address(path="/run/franca.sock")),
+        ("./franca.sock", Address(path="./franca.sock")),
+        ("unix:franca.sock", Address(path="franca.sock")),
+        ("unix:///run/f.sock", Address(path="/run/f.sock")),
+        ("ipc:///run/f.sock", Address(path="/run/f.sock")),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert read_address(text) == address
+    assert read_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7419",
+        "host",
+        "host:",
+        "host:port",
+        "host:65536",
+        "host:-1",
+        "::1:7419",
+        "[zz]:1",
+        "unix:",
+        "ipc://",
+        "http://host:1",
+        "tls:///run/f.sock",
+        "tcp://host",
+    ],
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_address(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "count"),
+    [
+        ("off", 0),
+        (["off"], 0),
+        (":1,:2", 2),
+        ([":1", ":1"], 1),
+        ("", 0),
+        ([":1", "/s", "[::1]:2"], 3),
+    ],
+)
+def test_lists_of_addresses(raw: object, count: int) -> None:
+    assert len(read_addresses(raw)) == count
+
+
+@pytest.mark.parametrize("raw", [["off", ":1"], 7419, [7419], {"a": 1}])
+def test_what_is_no_list_of_addresses(raw: object) -> None:
+    with pytest.raises(ValueError):
+        read_addresses(raw)

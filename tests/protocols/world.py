@@ -1,0 +1,147 @@
+"""A world with one broker and its engine, in which time is a number: what all protocols share.
+
+No sockets and no threads: bytes go into the engine and what links say comes out. Each protocol's
+`puppet.py` adds its service, its ways to connect and the words that its peers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Generic, TypeVar
+
+from franca.core.broker import Broker
+from franca.core.limits import Limits
+from franca.core.model import Job, Millis, State
+from franca.engine.engine import Engine
+from franca.protocols.conversation import Link, Peer, Service
+from franca.store.memory import MemoryStore
+
+START: Millis = 1_790_000_000_000
+"""2026-09-21T14:13:20Z, a Monday."""
+
+P = TypeVar("P", bound="AnyPuppet")
+
+
+class AnyWorld(Generic[P]):
+    """The server and everybody who speaks to it; `serve` must follow the beginning."""
+
+    engine: Engine
+    puppets: dict[Link, P]
+
+    def __init__(
+        self,
+        limits: Limits | None,
+        *,
+        seed: int = 1,
+        store: MemoryStore | None = None,
+        now: Millis = START,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.now = now
+        self.store = store or MemoryStore()
+        self._links = 0
+        self.remember(seed)
+
+    def remember(self, seed: int) -> None:
+        """A new broker, which remembers what the store was told."""
+        self.broker = Broker(self.limits, Random(seed))
+        self.broker.restore_at(self.store.open(), self.now)
+
+    def serve(self, services: Mapping[str, Service]) -> None:
+        """A new engine, to which nobody is connected."""
+        self.engine = Engine(self.broker, services, self.limits)
+        self.puppets = {}
+
+    def open_link(self, protocol: str, peer: Peer, prefix: str = "l") -> Link:
+        """A connection of somebody who has said nothing yet."""
+        self._links += 1
+        return self.engine.open_link(protocol, f"{prefix}{self._links}", peer, self.now)
+
+    def add(self, puppet: P) -> P:
+        """Let somebody take part; what the server says to a newcomer is there at once."""
+        self.puppets[puppet.link] = puppet
+        self.run()
+        return puppet
+
+    def run(self) -> None:
+        """Turn until everything that can be said is said; commit and supply in between."""
+        for _ in range(100_000):
+            self.engine.turn(self.now)
+            while self.broker.has_changes() or self.broker.wants:
+                wants = self.broker.take_wants()
+                found = self.store.write(self.broker.drain(), wants)
+                for want, jobs in zip(wants, found, strict=True):
+                    self.engine.supplied(want, jobs, self.now)
+            self.listen()
+            if not (self.engine.has_input() or self.engine.speaking):
+                return
+        raise AssertionError("the server never comes to rest")
+
+    def listen(self) -> None:
+        """Carry what the links said to the puppets, and hang up on those that were told to."""
+        speaking = list(self.engine.speaking)
+        self.engine.speaking.clear()
+        for link in speaking:
+            puppet = self.puppets[link]
+            said = list(link.out)
+            puppet.waited_for_commit |= link.after_commit
+            link.out.clear()
+            link.after_commit = False
+            puppet.receive(said)
+            if link.closing and not link.closed:
+                self.engine.close_link(link, self.now, unheard=False)
+
+    def pass_time(self, ms: int, *, step: int = 50) -> None:
+        """Let time go by, in steps that a node would make."""
+        end = self.now + ms
+        while self.now < end:
+            self.now = min(self.now + step, end)
+            self.run()
+
+    def stop(self) -> None:
+        """The server is told to stop."""
+        self.engine.stop(self.now)
+        self.run()
+
+    def jobs(self, *states: State) -> list[Job]:
+        """Every job that the store has in one of these states."""
+        jobs = [*self.store.held.values(), *self.store.tail.values()]
+        return [job for job in jobs if not states or job.state in states]
+
+
+class AnyPuppet:
+    """One peer on its link."""
+
+    world: AnyWorld[Any]
+
+    def __init__(self, world: AnyWorld[Any], link: Link) -> None:
+        self.world = world
+        self.link = link
+        self.unread = bytearray()
+        self.waited_for_commit = False
+
+    @property
+    def is_hung_up(self) -> bool:
+        return self.link.closed
+
+    def send(self, data: bytes) -> None:
+        """Say something, and let the server act on it."""
+        if not self.link.closed:
+            self.world.engine.received(self.link, data)
+        self.world.run()
+
+    def receive(self, said: list[bytes]) -> None:
+        """Take what the server said, in the pieces in which it did."""
+        self.unread += b"".join(said)
+
+    def bytes_heard(self) -> bytes:
+        """All unread bytes, as they are."""
+        data = bytes(self.unread)
+        self.unread.clear()
+        return data
+
+    def hang_up(self, *, unheard: bool = False) -> None:
+        """The peer is gone."""
+        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
+        self.world.run()

@@ -1,0 +1,63 @@
+"""Large bodies lie apart from their jobs in SQLite's store: written once, and read only when they are wanted."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+from franca.core.model import Job, Shelf, State
+from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, tailed
+
+
+def bodies_in(desk: Desk) -> list[int]:
+    rows = desk.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
+    return [job_id for (job_id,) in rows]
+
+
+def large(job_id: int, shelf: Shelf) -> Job:
+    return a_job(job_id, shelf=shelf, body=b"b" * LARGE)
+
+
+def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
+    held, tail = (
+        [large(n + base, shelf) for n in range(5)]
+        for base, shelf in ((1, Shelf.HELD), (11, Shelf.TAIL))
+    )
+    desk.write(added=[*held, *tail, large(21, Shelf.HELD)])
+    assert bodies_in(desk) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
+    desk.write(gone_held=[held[0]], gone_tail=[tail[0]])
+    desk.write(gone_tail=[a_job(12, body=b"")])
+    desk.write(moved=[copy(held[1], shelf=Shelf.TAIL), copy(tail[2], shelf=Shelf.HELD)])
+    desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
+    assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
+    desk.write(emptied_tails=["q"])
+    assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
+    desk.write(gone_tail=[tail[3]], gone_held=[tail[2]], ended=[tail[2]])
+    assert bodies_in(desk) == [3, 4, 5, 21]
+    desk.write(flushed=True, added=[large(31, Shelf.TAIL)])
+    assert bodies_in(desk) == [31]
+
+
+def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: Desk) -> None:
+    job = a_job(1, body=b"b" * (1 << 20))
+    desk.write(added=[job])
+    log = Path(f"{desk.sqlite.path}-wal")
+    before = log.stat().st_size
+    for shelf in (Shelf.TAIL, Shelf.HELD):
+        desk.write(moved=[copy(job, shelf=shelf)])
+    assert log.stat().st_size - before < len(job.body) // 4
+    assert desk.held() == all_fields([job])
+
+
+def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> None:
+    """A backlog may be larger than memory, at the start too."""
+    body = os.urandom(1 << 20)
+    for number in range(1, 25):
+        desk.write(added=[tailed(number, body=body, key=f"key-{number}" if number % 2 else "")])
+    tracemalloc.start()
+    known = desk.reopen().known
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [k.id for k in sorted(known, key=lambda k: k.id)] == list(range(1, 25))
+    assert most < 4 << 20
