@@ -37,7 +37,8 @@ class Link:
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
     for the disk. While the peer does not take what was said to it the link is `full`: what can
     wait should. `deliver` lets everybody hear what has happened so far, as the end of a turn's
-    share does: between two messages, where it would matter otherwise how they were cut.
+    share does: between two messages, where it would matter otherwise how they were cut; never from
+    `tell`, or what came first would be heard last.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
