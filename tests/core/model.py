@@ -201,6 +201,7 @@ class Model:
     def crash(self, now: int, broker: Broker) -> None:
         """Back to what the disk knew; nobody is connected any more."""
         self.jobs, self.paused = deepcopy(self.saved)
+        self.places = broker.totals.last_place
         self.demands.clear()
         self.ends.clear()
         for job in list(self.jobs.values()):

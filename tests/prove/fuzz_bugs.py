@@ -61,6 +61,11 @@ def eventmq_reads_on_before_anybody_is_told(open_link: Any) -> Any:
     return _told_too_late(open_link)
 
 
+@PLANTED.of(Engine, "open_link")
+def memodb_reads_on_before_anybody_is_told(open_link: Any) -> Any:
+    return _told_too_late(open_link)
+
+
 def _told_too_late(open_link: Any) -> Any:
     def open_deaf(self: Engine, *arguments: Any) -> Link:
         link: Link = open_link(self, *arguments)

@@ -8,6 +8,7 @@ from franca.core.model import State
 from franca.protocols.memodb.messages import (
     encode_disconnect,
     encode_heartbeat,
+    encode_job,
     encode_ready,
     encode_result,
 )
@@ -269,6 +270,16 @@ def test_a_ready_sent_again_is_the_same_worker() -> None:
     # After it has gone on, the id may be another's.
     peer.ask(encode_ready(["s"]), asked)
     assert len(world.service.workers()) == 2
+
+
+def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> None:
+    """However its bytes are cut, a request is acted on when everybody has heard of the last one."""
+    world = World()
+    peer = world.peer()
+    again = peer.frame(stack(1) + encode_ready(["s"]))
+    peer.send(again + peer.frame(stack(2) + encode_job("s", 5_000, b"for itself")) + again)
+    assert peer.given() == peer.given()
+    assert len(world.service.workers()) == 1
 
 
 def test_two_connections_that_say_the_same_ready_are_two_workers() -> None:

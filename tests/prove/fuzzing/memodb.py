@@ -64,6 +64,7 @@ EXCHANGES: tuple[Exchange, ...] = (
         Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, job("s", b"for itself", 1_000)))),
         Step("w", (_ask(3, result(_worker(1), b"by itself")),), pass_ms=25_000),
     ),
+    (Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, job("s", b"for itself", 1_000)), _ask(1, ready("s")))),),
 )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ class MemoDBConversation(Conversation):
             if at == size:
                 return False
             left -= 1
+            self.link.deliver(now)
             if not left or self.holding or self.link.closing:
                 break
         self._behind = True
@@ -111,6 +112,9 @@ class MemoDBConversation(Conversation):
                     return False
                 message, self._next = self._next, None
                 if message is None:
+                    # A worker that was given a job has its answer before the same request may
+                    # come again: else that would be taken for the one that still waits.
+                    self.link.deliver(now)
                     message = inbox.next()
                 if message is None:
                     self._behind = len(inbox) > 0
