@@ -108,13 +108,13 @@ class MemoDBConversation(Conversation):
         self.crew.go_on(now)
         try:
             for _ in range(self._share):
+                # A worker that was given a job has its answer before the same request may come
+                # again: else that would be taken for the one that still waits.
+                self.link.deliver(now)
                 if self.holding or self.link.closing:
                     return False
                 message, self._next = self._next, None
                 if message is None:
-                    # A worker that was given a job has its answer before the same request may
-                    # come again: else that would be taken for the one that still waits.
-                    self.link.deliver(now)
                     message = inbox.next()
                 if message is None:
                     self._behind = len(inbox) > 0

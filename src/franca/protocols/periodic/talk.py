@@ -134,10 +134,6 @@ class Talk(Conversation):
             while start < size and left > 0 and not self.holding and not link.closing:
                 frames = self._frames
                 assert frames is not None
-                if events:
-                    # One that is given a job asks for more: told only behind what follows, a
-                    # SUBMIT_JOB's job would go to a GRAB_JOB behind it.
-                    link.deliver(now)
                 message = frames.cut(data, start)
                 if message is None:
                     self._need = frames.need
@@ -150,6 +146,10 @@ class Talk(Conversation):
                 if self._is_undecided:
                     self._decide()
                 self._act(msgid, command, args, now)
+                if events and start < size:
+                    # One that is given a job asks for more: told only behind what follows, a
+                    # SUBMIT_JOB's job would go to a GRAB_JOB behind it.
+                    link.deliver(now)
             else:
                 if start < size and not link.closing:
                     self._pending += data[start:]
