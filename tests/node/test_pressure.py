@@ -1,0 +1,46 @@
+"""Back-pressure: who must wait while the disk is behind, and that they go on after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import Millis, NewJob, Policy
+from tests.node.stage import asynchronous, stage
+
+
+@asynchronous
+async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_not_read() -> None:
+    with stage(pending_bytes=10) as s:
+        await s.writer("push a")
+        producer, other = s.guest(), s.guest()
+        producer.says("push " + "x" * 20)
+        await s.until(lambda: not producer.wire.reading)
+        other.says("ping")
+        await other.hears("pong;")
+        assert other.wire.reading
+        await s.ends()
+        await s.commits()
+        await s.until(lambda: producer.wire.reading)
+
+
+@asynchronous
+async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_left() -> None:
+    with stage(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
+        guest = s.guest()
+        acted = 0
+
+        def act_on_one_of_many(data: bytes, now: Millis) -> bool:
+            nonlocal acted
+            acted += 1
+            s.broker.submit(NewJob("q", "k", b"", Policy()), now)
+            for _ in range(2):
+                guest.connection.link.write_after_commit(b"one of several answers;")
+            return True
+
+        patch.setattr(guest.talk, "receive", act_on_one_of_many)
+        guest.says("a flood")
+        for seen in (1, 2, 3):
+            await s.reaches("commit")
+            await s.turns()
+            assert acted == seen
+            await s.ends()
