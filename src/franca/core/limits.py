@@ -8,10 +8,10 @@ from msgspec import Struct
 class Limits(Struct, frozen=True):
     """Bounds that keep memory and time finite whatever peers do."""
 
-    body_bytes_max: int = 16 * 1024 * 1024
+    body_bytes_max: int = 64 * 1024 * 1024
     """A job's body and its result."""
-    frame_bytes_max: int = 64 * 1024 * 1024
-    """One message of a peer, refused before it is gathered."""
+    frame_bytes_max: int = 65 * 1024 * 1024
+    """One message of a peer, refused before it is gathered; the largest body fits into one."""
     name_bytes_max: int = 1024
     """A queue, a job type, a job's name, a worker's name."""
     nesting_max: int = 128

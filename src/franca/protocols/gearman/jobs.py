@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from franca.core.model import Job, JobId, Policy
-from franca.protocols.gearman.names import raw_of, text_of
+from franca.core.names import raw_of, text_of
 from franca.protocols.gearman.wire import UNIQUE_BYTES_KEPT
 
 ORIGIN: Final = "gearman"

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis, State
+from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import HIGH, background_policy, foreground_policy
-from franca.protocols.gearman.names import Names
 from franca.protocols.gearman.packets import PACKETS
 from franca.protocols.gearman.wire import error
 from franca.protocols.gearman.workers import sleep_anew

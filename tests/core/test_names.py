@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from franca.protocols.gearman.names import Names, raw_of, text_of
+from franca.core.names import Names, raw_of, text_of
 
 ODD = [b"", b"plain", "grün".encode(), b"\xff", b"\xed\xb2\x80", b"a\tb", *(chr(c).encode() for c in (0xEF7F, 0xEF80, 0xEFFF))]  # fmt: skip
 

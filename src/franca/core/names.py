@@ -1,8 +1,9 @@
-"""Names between bytes and text: a function may be called anything without a NUL in it.
+"""Names between bytes and text: one reversible rule for every protocol.
 
-A queue's name is text, in the store and in every other protocol. A function whose name is UTF-8
-is the queue of that name. Every other byte is written as one character of a private range, and
-the characters of that range as their bytes, so that no two functions share a queue.
+A queue's name is text, in the store and in every protocol. A name that is UTF-8 is that text. Every
+other byte is written as one character of a private range, and the characters of that range as
+their bytes, so that two names that differ on the wire differ here too, and the same bytes are the
+same queue whichever protocol they came in.
 """
 
 from __future__ import annotations

@@ -1,0 +1,81 @@
+"""What a case starts: the server under test, from this tree or from another commit's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ROOT, Server
+
+SOURCE = "FRANCA_CASES_SOURCE"
+"""Names the folder that holds the package of the server under test; this tree's `src` without it."""
+
+StartServer = Callable[..., Server]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "case(number): the number under which it was found")
+    config.addinivalue_line("markers", "long: takes long or needs much memory; run by `make prove`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long cases out unless they are asked for by an expression of markers."""
+    if not config.option.markexpr:
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
+
+
+def environment() -> dict[str, str]:
+    """Variables with which a process runs the package under test."""
+    source = os.environ.get(SOURCE) or str(ROOT / "src")
+    return {"PYTHONPATH": os.pathsep.join((source, str(ROOT)))}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers, each on a data directory of its own unless one is given as `data`.
+
+    `start("--flag", "value", speaks=("gearman",))`: every protocol named in `speaks` has a free port in
+    `server.ports`, Faktory always has; the other listeners are off. All are killed after the test.
+    """
+    with ExitStack() as stack:
+        count = 0
+
+        def start_one(
+            *args: str, speaks: Sequence[str] = (), data: Path | None = None, timeout: float = 20.0
+        ) -> Server:
+            nonlocal count
+            count += 1
+            server = Server(
+                data or tmp_path / f"data{count}",
+                extra_args=args,
+                env=environment(),
+                speaks=speaks,
+            )
+            stack.push(server)
+            return server.start(timeout)
+
+        yield start_one
+
+
+@pytest.fixture
+def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `franca ARGS...` of the package under test; its output is text, its exit code not checked."""
+
+    def run(*args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "franca", *args],
+            cwd=ROOT,
+            env=os.environ | environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
