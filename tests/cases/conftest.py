@@ -16,6 +16,9 @@ from tests.support.server import ROOT, Server
 SOURCE = "FRANCA_CASES_SOURCE"
 """Names the folder that holds the package of the server under test; this tree's `src` without it."""
 
+# Taken out of the environment: a server refuses variables of its own prefix that it does not know.
+_SOURCE = os.environ.setdefault("CASES_SOURCE", os.environ.pop(SOURCE, str(ROOT / "src")))
+
 StartServer = Callable[..., Server]
 
 
@@ -32,8 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def environment() -> dict[str, str]:
     """Variables with which a process runs the package under test."""
-    source = os.environ.get(SOURCE) or str(ROOT / "src")
-    return {"PYTHONPATH": os.pathsep.join((source, str(ROOT)))}
+    return {"PYTHONPATH": os.pathsep.join((_SOURCE, str(ROOT)))}
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_push_repeated_under_its_name_makes_one_job(node: FakeNode) -> None:
         ({"queue": "q", "type": "t", "at": "2030-01-01T00:00:00"}, BadRequest),
         ({"queue": "q", "type": "t", "prio": 1}, BadRequest),
         ({"queue": "q" * 2000, "type": "t"}, TooMuch),
-        ({"queue": "q", "type": "t", "args": ["x" * 20_000_000]}, TooMuch),
+        ({"queue": "q", "type": "t", "args": ["x" * 70_000_000]}, TooMuch),
     ],
 )
 def test_a_bad_push_is_refused_and_makes_nothing(

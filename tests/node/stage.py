@@ -23,6 +23,7 @@ from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.node import Node
+from franca.node.operators import Operators
 from franca.protocols.conversation import Conversation, Link, Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
@@ -230,6 +231,7 @@ class Stage:
         self.node = Node(
             self.engine, store, SystemClock(), boot="boot", on_failure=self.failures.append
         )
+        self.operators = Operators(self.node)
         if not quick:
             # As if the disk had been slow before: the writer thread does the waiting.
             self.node._hand_over_until = 1 << 60

@@ -60,9 +60,9 @@ def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> No
         with stage() as s:
             await s.writer("push a")
             if asked == "ask":
-                answer = asyncio.create_task(s.node.ask(lambda engine, now: 7))
+                answer = asyncio.create_task(s.operators.ask(lambda engine, now: 7))
             else:
-                answer = asyncio.create_task(s.node.recall(JobQuery(), lambda jobs, now: 7))
+                answer = asyncio.create_task(s.operators.recall(JobQuery(), lambda jobs, now: 7))
             await s.turns()
             await s.ends(BROKEN)
             done, _ = await asyncio.wait([answer], timeout=1)

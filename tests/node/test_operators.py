@@ -16,7 +16,7 @@ async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> No
         guest = await s.writer("push a")
         await s.ends()
         await guest.hears("pushed a;")
-        answer = asyncio.create_task(s.node.ask(lambda engine, now: engine.broker.pause("q")))
+        answer = asyncio.create_task(s.operators.ask(lambda engine, now: engine.broker.pause("q")))
         await s.reaches("commit")
         assert not answer.done()
         await s.ends()
@@ -37,7 +37,7 @@ async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_dura
                 broker.kill(job, now)
             return len(jobs)
 
-        answer = asyncio.create_task(s.node.recall(JobQuery(states=(State.READY,)), kill))
+        answer = asyncio.create_task(s.operators.recall(JobQuery(states=(State.READY,)), kill))
         await s.commits()
         await s.reaches("commit")
         assert not answer.done()
@@ -54,7 +54,7 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -
         def wrong(jobs: list[Job], now: Millis) -> None:
             raise KeyError("mistake")
 
-        answer = asyncio.create_task(s.node.recall(JobQuery(), wrong))
+        answer = asyncio.create_task(s.operators.recall(JobQuery(), wrong))
         await s.commits()
         with pytest.raises(KeyError, match="mistake"):
             await answer
@@ -67,7 +67,7 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -
 async def test_the_node_is_settled_when_everything_said_so_far_is_durable() -> None:
     with stage() as s:
         guest = await s.writer("push a")
-        settled = asyncio.create_task(s.node.settle())
+        settled = asyncio.create_task(s.operators.settle())
         await s.turns()
         assert not settled.done()
         await s.ends()

@@ -2,7 +2,12 @@
 
 One turn takes what came in, lets each conversation act on its share, and delivers the events
 that follow, until nothing is left to say. What came of it is for the node: links with something
-to say (`speaking`), changes to commit (`broker.drain`), jobs wanted from the store.
+to say (`speaking`), changes to commit (`broker.drain`), jobs wanted from the store, and what
+operators should know of peers (`notices`).
+
+Whatever a peer sends, at worst its own link ends. An exception that a conversation raises while it
+reads, handles a message or is told an event is charged to its link (`_blame`). One that comes
+out of the broker is not the peer's: a half-changed broker must not go on, so it is raised.
 """
 
 from __future__ import annotations
@@ -10,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
+from franca.core.events import Event, Granted
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis
+from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
-from franca.protocols.conversation import Conversation, Link, Peer, Service
+from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
@@ -22,7 +29,10 @@ LAST_SHARES = 8
 
 
 class Engine:
-    """Links, services and one broker. Every method is a step; none waits."""
+    """Links, services and one broker. Every method is a step; none waits.
+
+    `unhandled` counts the exceptions for which a link had to end.
+    """
 
     def __init__(self, broker: Broker, services: Mapping[str, Service], limits: Limits) -> None:
         self.broker = broker
@@ -32,6 +42,8 @@ class Engine:
         self.unknown: dict[Link, None] = {}
         self.speaking: list[Link] = []
         self.inputs: list[tuple[Link, bytes]] = []
+        self.notices: list[Notice] = []
+        self.unhandled = 0
         self._wanting: list[Link] = []
         self._unfinished: dict[Link, None] = {}
         self._held_back: dict[Link, bool] = {}
@@ -43,7 +55,16 @@ class Engine:
 
     def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
         """A peer has connected; its greeting may already be written."""
-        link = Link(link_id, peer, self.speaking, self._wanting, self.deliver, now)
+        link = Link(
+            link_id,
+            peer,
+            self.speaking,
+            self._wanting,
+            self.notices,
+            self.deliver,
+            now,
+            service_name,
+        )
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
@@ -150,8 +171,12 @@ class Engine:
                 continue
             if link.partial_since:
                 self._receive(link, data, now)
-            elif link.conversation.receive(data, now):
-                unfinished[link] = None
+                continue
+            try:
+                if link.conversation.receive(data, now):
+                    unfinished[link] = None
+            except Exception as error:
+                self._blame(link, error, now)
             if events:
                 self.deliver(now)
 
@@ -159,11 +184,14 @@ class Engine:
         if link.closing or link.closed:
             return
         conversation = link.conversation
-        unread = conversation.unread() + len(data)
-        if conversation.receive(data, now):
-            self._unfinished[link] = None
-        if conversation.unread() < unread:
-            link.partial_since = 0  # a message was finished: whatever is left began after it
+        try:
+            unread = conversation.unread() + len(data)
+            if conversation.receive(data, now):
+                self._unfinished[link] = None
+            if conversation.unread() < unread:
+                link.partial_since = 0  # a message was finished: whatever is left began after it
+        except Exception as error:
+            self._blame(link, error, now)
         if self.broker.events:
             self.deliver(now)
 
@@ -175,10 +203,43 @@ class Engine:
             events.clear()
             for session, event in batch:
                 conversation: Conversation = session.owner  # type: ignore[assignment]
-                held = conversation.holding
-                conversation.tell(session, event, now)
-                if held and not conversation.holding and conversation.unread():
-                    self._unfinished[conversation.link] = None
+                try:
+                    held = conversation.holding
+                    conversation.tell(session, event, now)
+                    if held and not conversation.holding and conversation.unread():
+                        self._unfinished[conversation.link] = None
+                except Exception as error:
+                    link: Link | None = getattr(conversation, "link", None)
+                    self._blame(link, error, now, session, event)
+
+    # -- errors -----------------------------------------------------------------------------
+
+    def _blame(
+        self,
+        link: Link | None,
+        error: Exception,
+        now: Millis,
+        session: Session | None = None,
+        event: Event | None = None,
+    ) -> None:
+        """End the link whose conversation raised, as one whose last answers were not delivered.
+
+        A job that it was granted by the `event` that it was just told of goes back.
+        """
+        if link is None or is_of_the_core(error, self.broker):
+            raise error
+        self.unhandled += 1
+        self.notices.append(Notice(link, f"{type(error).__name__} in its conversation", error))
+        if session is not None and isinstance(event, Granted):
+            try:
+                self.broker.give_back(event.job, session.holder, now)
+            except Refused:
+                pass  # the conversation has settled it, or given it back
+        link.out.clear()
+        link.after_commit = False
+        link.broken = link.closing = True
+        self.speaking.append(link)
+        self._part(link, now, unheard=True)
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come, in the broker, the services and on the links."""
@@ -239,7 +300,11 @@ class Engine:
         elif isinstance(want, SupplyWaiting):
             self.broker.supplied_waiting(want, jobs)
         elif isinstance(want, Recall):
-            want.by.recalled(want.query, self.broker.resolve(want.query, jobs), now)
+            found = self.broker.resolve(want.query, jobs)
+            try:
+                want.by.recalled(want.query, found, now)
+            except Exception as error:
+                self._blame(getattr(want.by, "link", None), error, now)
         self.deliver(now)
 
     # -- the end ----------------------------------------------------------------------------
@@ -255,3 +320,15 @@ class Engine:
     def consumers(self) -> int:
         """How many links of workers are still there after `stop`."""
         return sum(service.consumers() for service in self.services.values())
+
+
+def is_of_the_core(error: BaseException, broker: Broker) -> bool:
+    """Whether an exception came out of a verb of the broker, and is not a refusal."""
+    if isinstance(error, Refused):
+        return False
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_locals.get("self") is broker:
+            return True
+        trace = trace.tb_next
+    return False

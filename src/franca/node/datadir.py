@@ -79,8 +79,11 @@ class DataDir:
     # -- room on the disk ---------------------------------------------------------------------
 
     def free_bytes(self) -> int:
-        """Room that this server may still use."""
-        stat = os.statvfs(self.path)
+        """Room that this server may still use. `StoreError` if the directory is gone."""
+        try:
+            stat = os.statvfs(self.path)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be reached: {error.strerror}") from error
         return stat.f_bavail * stat.f_frsize
 
     def take_ballast(self, size: int) -> None:

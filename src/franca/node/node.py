@@ -10,21 +10,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Protocol, cast, runtime_checkable
 
-from franca.core.model import Job, JobQuery, Millis
+from franca.core.model import Millis
 from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.gauges import Gauges
-from franca.node.group import Group
+from franca.node.group import Group, Waiter
+from franca.node.notices import NoticeLog
 from franca.node.pressure import Pressure
-from franca.node.recaller import OperatorRecaller
 from franca.node.writer import Writer
 from franca.store.port import Store
-
-T = TypeVar("T")
 
 TICK_S = 0.05
 SAMPLE_S = 0.01
@@ -41,6 +39,14 @@ SMALL_GROUP = 8
 groups are few and large: each takes time that others then do not have to wait for."""
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
+
+
+@runtime_checkable
+class Failing(Protocol):
+    """Whoever asked for jobs and wants to hear that they will not come."""
+
+    def fail(self, error: BaseException) -> None:
+        """The node has failed."""
 
 
 class Node:
@@ -74,6 +80,7 @@ class Node:
         self._forming = Group(1)
         self._in_flight = Group(0)
         self.pressure = Pressure(engine, self.soon)
+        self.notices = NoticeLog()
         self._hand_over_until: Millis = 0
         self._writer = None if store.instant else Writer(store, self, self._loop)
         self._ticker = self._loop.call_later(TICK_S, self._tick)
@@ -116,6 +123,8 @@ class Node:
             if engine.speaking:
                 self._speak()
         self.pressure.after_turn()
+        if engine.notices:
+            self.notices.tell(engine.notices, now)
 
     def _hurried_turn(self, now: Millis) -> None:
         """A turn while somebody waits for jobs that need no disk: these come first.
@@ -198,7 +207,10 @@ class Node:
                 else:
                     connection.send(data)
             if link.closing:
-                connection.hang_up()
+                if link.broken:
+                    connection.abort()
+                else:
+                    connection.hang_up()
         speaking.clear()
 
     def _needed_group(self) -> Group | None:
@@ -247,7 +259,7 @@ class Node:
             try:
                 self._write(now)
             except Exception as error:
-                self._fail(error)
+                self.fail(error)
                 return
             if self._writer is not None and self._hands_over(now):
                 self._writer.commit()
@@ -271,7 +283,7 @@ class Node:
         try:
             self.store.commit()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return False
         self._judge(time.monotonic() - began)
         self.gauges.commits += 1
@@ -299,7 +311,7 @@ class Node:
     def committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
         """The writer is done with a group."""
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         self._judge(took_s)
         self.gauges.commits += 1
@@ -310,7 +322,7 @@ class Node:
     def tidied(self, error: BaseException | None) -> None:
         """The store is free for the next group."""
         if error is not None:
-            self._fail(error)
+            self.fail(error)
             return
         if not self.hurried:
             self.busy = False
@@ -324,8 +336,8 @@ class Node:
         self.busy = False
         self.soon()
 
-    def _fail(self, error: BaseException) -> None:
-        """The store failed: say nothing more to anybody."""
+    def fail(self, error: BaseException) -> None:
+        """The store failed, or something that nobody expected: say nothing more to anybody."""
         if not self._failed:
             self._failed = True
             for link in list(self.engine.links):
@@ -334,56 +346,22 @@ class Node:
                 for waiter in group.waiters:
                     waiter(error)
             for want in self.engine.broker.wants:
-                if isinstance(want, Recall) and isinstance(want.by, OperatorRecaller):
+                if isinstance(want, Recall) and isinstance(want.by, Failing):
                     want.by.fail(error)
             self._on_failure(error)
 
-    # -- for operators --------------------------------------------------------------------------
-
-    async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
-        """Run `act` between two turns; its result comes when what it changed is durable."""
-        future: asyncio.Future[T] = self._loop.create_future()
-        now = self.clock.now()
-        result = act(self.engine, now)
-        self.engine.deliver(now)
-        self._settle(future, result)
-        self.soon()
-        return await future
-
-    async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
-        """Have jobs brought from wherever they lie, act on them, and make that durable."""
-        future: asyncio.Future[T] = self._loop.create_future()
-
-        def settle(jobs: list[Job], now: Millis) -> None:
-            self._settle(future, act(jobs, now))
-
-        self.engine.broker.recall(query, OperatorRecaller(settle, future.set_exception))
-        self.soon()
-        return await future
-
-    def _settle(self, future: asyncio.Future[T], result: T) -> None:
-        def settle(error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        self._forming.waiters.append(settle)
+    def when_durable(self, waiter: Waiter) -> None:
+        """Tell `waiter` when all that has happened so far is durable, or that it never will be."""
+        self._forming.waiters.append(waiter)
         self._tell_at = 0
+        self.soon()
 
-    async def find(self, query: JobQuery) -> list[Job]:
-        """Search the store on another thread; only what is committed is found."""
+    def write_now(self) -> None:
+        """Hand over what has changed to a store that makes nothing durable."""
         if self._instant:
             self._begin_group(self.clock.now())
-        return await self._loop.run_in_executor(None, self.store.find, query)
 
     # -- the end ----------------------------------------------------------------------------------
-
-    async def settle(self) -> None:
-        """Wait until everything said so far is durable and sent."""
-        await self.ask(lambda engine, now: None)
 
     def close(self) -> None:
         """Stop turning. The store is the caller's to close, after this."""

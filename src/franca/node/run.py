@@ -29,7 +29,8 @@ from franca.node.datadir import DataDir
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
-from franca.node.node import Node, T
+from franca.node.node import Node
+from franca.node.operators import Operators, T
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
 from franca.node.settings import ConfigError, Settings, check_binds, open_binds
@@ -39,6 +40,8 @@ from franca.store.sqlite import SqliteStore
 
 EXIT_STOPPED = 0
 EXIT_FAILED = 1
+EXIT_INTERNAL = 70
+"""Something happened that nobody expected; the log has the way it came."""
 EXIT_DISK = 74
 EXIT_BUSY = 75
 EXIT_CONFIG = 78
@@ -120,6 +123,7 @@ class Server:
     """Everything between two exit codes. `NodePort` of the operations."""
 
     node: Node
+    operators: Operators
     engine: Engine
     listeners: Listeners
 
@@ -167,12 +171,15 @@ class Server:
         self.store = store
         boot = secrets.token_hex(4)
         self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
+        self.operators = Operators(self.node)
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         self.listeners = Listeners(self.node, self.settings)
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         control = ControlServer(self, str(data.path), on_error=_operation_failed)
         watch = asyncio.create_task(self._watch_room(room))
+        watch.add_done_callback(self._on_task_done)
         reading = FileWatches(service for service in services.values() if service.file)
         try:
             reading.start()
@@ -192,11 +199,7 @@ class Server:
             if self._failure is None:
                 store.close()
         if self._failure is not None:
-            # A full disk wrote nothing: there is nothing to distrust, and no room for a copy.
-            if not isinstance(self._failure, StoreFull):
-                data.mark_suspect(str(self._failure))
-            log.event("error", "store-failed", f"the store failed, stopping: {self._failure}")
-            return EXIT_DISK
+            return _report(self._failure, data)
         log.event("info", "stopped", "stopped")
         return EXIT_STOPPED
 
@@ -228,6 +231,19 @@ class Server:
         self._stop_asked.set()
         self._stop_now.set()
 
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """An exception that nothing handled: of a socket, which concerns one peer, or our own."""
+        error = context.get("exception")
+        text = str(context.get("message", "an error in the event loop"))
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.node.fail(error)
+        else:
+            log.event("warning", "socket-error", f"{text}: {error}")
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.node.fail(error)
+
     async def _wait(self) -> None:
         await self._stop_asked.wait()
 
@@ -244,15 +260,24 @@ class Server:
                 break
             except TimeoutError:
                 continue
-        if self._failure is None:
-            await self.node.settle()
+        await self._settle()
         for link in list(self.engine.links):
             link.close()
         self.node.soon()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        if self._failure is None:
-            await self.node.settle()
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Wait until everything said so far is durable, but not after a second signal."""
+        if self._failure is not None or self._stop_now.is_set():
+            return
+        settled = asyncio.create_task(self.operators.settle())
+        now = asyncio.create_task(self._stop_now.wait())
+        await asyncio.wait((settled, now), return_when=asyncio.FIRST_COMPLETED)
+        for task in (settled, now):
+            task.cancel()
+        await asyncio.gather(settled, now, return_exceptions=True)
 
     async def _watch_room(self, room: RoomWatch) -> None:
         while True:
@@ -265,16 +290,16 @@ class Server:
     # -- what operations and INFO ask -----------------------------------------------------------
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
-        """Run something inside a turn; see `Node.ask`."""
-        return await self.node.ask(act)
+        """Run something inside a turn; see `Operators.ask`."""
+        return await self.operators.ask(act)
 
     async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
-        """Act on jobs from wherever they lie; see `Node.recall`."""
-        return await self.node.recall(query, act)
+        """Act on jobs from wherever they lie; see `Operators.recall`."""
+        return await self.operators.recall(query, act)
 
     async def find(self, query: JobQuery) -> list[Job]:
         """Search what is committed."""
-        return await self.node.find(query)
+        return await self.operators.find(query)
 
     async def backup(self, path: str) -> dict[str, object]:
         """Copy the store into a new file while it runs."""
@@ -307,11 +332,26 @@ class Server:
             "commits": self.node.gauges.commits,
             "loop_lag_p99_ms": self.node.gauges.lag_p99_ms(),
             "refusing_new": self.engine.broker.refusing_new,
+            "unhandled": self.engine.unhandled,
+            "peers_refused": self.node.notices.count,
         }
 
 
 def _operation_failed(error: Exception) -> None:
     log.failure("operation-failed", "an operation failed", error)
+
+
+def _report(failure: BaseException, data: DataDir) -> int:
+    """Say why the server stops, and leave a mark if the store is not to be trusted."""
+    if isinstance(failure, StoreError):
+        # A full disk wrote nothing: there is nothing to distrust, and no room for a copy.
+        if not isinstance(failure, StoreFull):
+            data.mark_suspect(str(failure))
+        log.event("error", "store-failed", f"the store failed, stopping: {failure}")
+        return EXIT_DISK
+    text = f"an error that nobody expected, stopping: {type(failure).__name__}: {failure}"
+    log.failure("internal-error", text, failure)
+    return EXIT_INTERNAL
 
 
 def without_tails(limits: Limits) -> Limits:

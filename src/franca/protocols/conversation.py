@@ -17,6 +17,9 @@ from msgspec import Struct
 from franca.core.events import Event
 from franca.core.model import Millis, Session
 
+NOTICES_MAX = 1_000
+"""Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
+
 
 class Peer(Struct, frozen=True):
     """Who is at the other end, as far as the socket tells."""
@@ -30,6 +33,17 @@ class Peer(Struct, frozen=True):
     """Which of the protocol's listeners it came to, as the settings write it."""
 
 
+class Notice(Struct):
+    """Something about a peer that an operator should know; the node logs it, not too often.
+
+    `error` is set where a conversation raised what it should not have.
+    """
+
+    link: Link
+    reason: str
+    error: Exception | None = None
+
+
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 
@@ -39,6 +53,7 @@ class Link:
     wait should. `deliver` lets everybody hear what has happened so far, as the end of a turn's
     share does: between two messages, where it would matter otherwise how they were cut; never from
     `tell`, or what came first would be heard last.
+    A link that is `broken` ended because of an error of its conversation: nothing more is sent.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
@@ -47,6 +62,7 @@ class Link:
     __slots__ = (
         "_wanting",
         "after_commit",
+        "broken",
         "bulky",
         "carrier",
         "closed",
@@ -56,10 +72,12 @@ class Link:
         "full",
         "id",
         "known",
+        "notices",
         "opened_at",
         "out",
         "partial_since",
         "peer",
+        "protocol",
         "speaking",
     )
 
@@ -69,10 +87,14 @@ class Link:
         peer: Peer,
         speaking: list[Link],
         wanting: list[Link],
+        notices: list[Notice],
         deliver: Callable[[Millis], None],
         now: Millis,
+        protocol: str = "",
     ) -> None:
         self.id = link_id
+        self.protocol = protocol
+        self.notices = notices
         self.deliver = deliver
         self.peer = peer
         self.speaking = speaking
@@ -80,6 +102,7 @@ class Link:
         self.opened_at = now
         self.out: list[bytes] = []
         self.after_commit = False
+        self.broken = False
         self.bulky = False
         self.known = False
         self.full = False
@@ -114,10 +137,17 @@ class Link:
         """Have the conversation called next turn, though nothing came; once it is not full."""
         self._wanting.append(self)
 
-    def close(self) -> None:
-        """Hang up once everything written so far has been sent."""
+    def note(self, reason: str) -> None:
+        """Have an operator told what this peer did, such as sending more than is taken."""
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(Notice(self, reason))
+
+    def close(self, reason: str = "") -> None:
+        """Hang up once everything written so far has been sent; `reason` is for the log."""
         if not self.closing:
             self.closing = True
+            if reason:
+                self.note(reason)
             if not self.out:
                 self.speaking.append(self)
 

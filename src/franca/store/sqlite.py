@@ -66,6 +66,7 @@ class SqliteStore(Store):
         self._step = step
         self._ended_jobs = ended_jobs
         self._index = -1
+        self._inodes: tuple[int, int] | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._group: list[Batch] = []
@@ -116,6 +117,7 @@ class SqliteStore(Store):
         self._step("before-commit")
         try:
             self._trying(self._commit)
+            self._check_files()
         except FAILURES as error:
             raise self._failed(error) from error
         self._step("after-commit")
@@ -129,6 +131,14 @@ class SqliteStore(Store):
         if not self._db.in_transaction:
             self._execute()
         self._db.execute("COMMIT")
+
+    def _check_files(self) -> None:
+        """The file and its log are where they were: what goes into a removed file is lost."""
+        inodes = os.stat(self.path).st_ino, os.stat(f"{self.path}-wal").st_ino
+        if self._inodes is None:
+            self._inodes = inodes
+        if inodes != self._inodes:
+            raise StoreError(f"{self.path} was replaced by another file while it was in use")
 
     def _trying(self, act: Callable[[], None]) -> None:
         """Act; on a full disk make room and act once more. The group's rows are kept for it.

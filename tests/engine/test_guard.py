@@ -1,0 +1,149 @@
+"""One conversation that raises ends its own link and nothing else; an error of the broker is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from franca.core.errors import NotFound
+from franca.core.model import Job, JobQuery, Millis, NewJob, Policy, State
+from franca.engine.engine import Engine
+from franca.protocols.conversation import Link
+from tests.engine.stage import Stage, T, echo
+
+
+def raising(error: Exception) -> Callable[..., NoReturn]:
+    def fail(*args: object, **options: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def assert_ended(engine: Engine, link: Link) -> None:
+    assert (link.closed, link.closing, link.broken, link.out) == (True, True, True, [])
+    assert link in engine.speaking
+    assert link not in engine.links
+    assert echo(link).hung_up == [True]
+    assert engine.unhandled == 1
+    [notice] = engine.notices
+    assert (notice.link, type(notice.error)) == (link, ZeroDivisionError)
+
+
+def test_an_exception_while_reading_ends_that_link_and_others_are_heard() -> None:
+    stage = Stage()
+    before, bad, after = stage.open(), stage.open(), stage.open()
+    for link in (before, bad, after):
+        stage.say(link, "one\n")
+    echo(bad).receive = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    stage.engine.turn(T)
+    assert (stage.said(before), stage.said(after)) == ("one\n", "one\n")
+    assert_ended(stage.engine, bad)
+
+
+def test_what_was_written_before_the_exception_is_not_sent() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "one\npush\ntwo\n")
+    act = echo(link)._act
+
+    def fail_at_push(line: str, now: Millis) -> None:
+        act(line, now)
+        if line == "push":
+            raise ZeroDivisionError
+
+    echo(link)._act = fail_at_push  # type: ignore[method-assign]
+    stage.engine.turn(T)
+    assert_ended(stage.engine, link)
+    assert not link.after_commit
+
+
+def test_a_job_whose_grant_raised_goes_back_as_if_it_had_never_been_given() -> None:
+    stage = Stage()
+    worker, producer = stage.open(), stage.open()
+    stage.say(worker, "take\n")
+    stage.engine.turn(T)
+    echo(worker).tell = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    assert stage.said(producer) == "taken\n"
+    assert_ended(stage.engine, worker)
+    [job] = stage.broker.jobs.values()
+    assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
+
+
+def test_everybody_else_is_told_what_was_to_be_told_after_the_exception() -> None:
+    stage = Stage()
+    first, second, producer = stage.open(), stage.open(), stage.open()
+    for link in (first, second):
+        stage.say(link, "take\n")
+    stage.engine.turn(T)
+    echo(first).tell = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    stage.say(producer, "push\npush\n")
+    stage.engine.turn(T)
+    assert stage.said(second) == "given\n"
+    assert_ended(stage.engine, first)
+
+
+def test_an_exception_about_recalled_jobs_ends_the_link_that_asked() -> None:
+    stage = Stage()
+    link, other = stage.open(), stage.open()
+
+    class Asker:
+        def __init__(self) -> None:
+            self.link = link
+
+        def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+            raise ZeroDivisionError
+
+    stage.broker.recall(JobQuery(), Asker())
+    [want] = stage.broker.take_wants()
+    stage.engine.supplied(want, [], T)
+    assert_ended(stage.engine, link)
+    assert not other.closing
+
+
+def test_an_error_of_the_broker_is_not_the_peers() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.broker.totals = None  # type: ignore[assignment]
+    stage.say(link, "push\n")
+    with pytest.raises(AttributeError):
+        stage.engine.turn(T)
+    assert not link.broken
+
+
+def test_nor_is_one_that_comes_up_while_others_are_told() -> None:
+    stage = Stage()
+    link = stage.open()
+    job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
+
+    def ask(*args: object) -> None:
+        stage.broker.queues["q"].size = None  # type: ignore[assignment]
+        stage.broker.cancel(job, T)
+
+    echo(link).tell = ask  # type: ignore[method-assign, assignment]
+    stage.broker.watch(job.id, echo(link).session)
+    other = stage.broker.submit(NewJob("r", "k", b"", Policy()), T)
+    stage.broker.watch(other.id, echo(link).session)
+    stage.broker.cancel(other, T)
+    with pytest.raises(TypeError):
+        stage.engine.deliver(T)
+
+
+def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> None:
+    stage = Stage()
+    link = stage.open()
+    job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
+    stage.broker.cancel(job, T)
+
+    def cancel_again(data: bytes, now: Millis) -> bool:
+        stage.broker.cancel(job, now)
+        return False
+
+    echo(link).receive = cancel_again  # type: ignore[method-assign]
+    stage.say(link, "x\n")
+    stage.engine.turn(T)
+    assert link.broken
+    assert isinstance(stage.engine.notices[0].error, NotFound)
