@@ -49,7 +49,7 @@ class BrokerMachine(SteeredMachine):
     def begin(self, backlog: int, delay: int) -> None:
         self.now = 1_000_000
         self.broker = Broker(LIMITS, Random(7))
-        self.disk = Disk()
+        self.disk = Disk(LIMITS.large_body_bytes)
         self.model = Model()
         self._connect()
         for number in range(backlog):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from franca.core.broker import Broker
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
+from franca.core.lines import LEASE_TICK_MS
 from franca.core.model import NEVER, Demand, Job, OnHangUp, Policy, Shelf, State
 from tests.sim.disk import Disk
 
@@ -45,6 +46,7 @@ class Entry:
     failures: int = 0
     losses: int = 0
     guest: bool = False
+    was_given: bool = False
     behind: int = 0
     watchers: Counter[str] = field(default_factory=Counter)
 
@@ -89,10 +91,12 @@ class Model:
         assert job.queue not in self.paused, f"job {job_id} of a paused queue is given"
         for other in self.jobs.values():
             if other.state is READY and other.queue == job.queue and other is not job:
-                may_wait = other.id not in broker.jobs and job.guest
+                # A job that was given out before may come back through the store, with its body.
+                may_wait = other.id not in broker.jobs and (job.guest or other.was_given)
                 early = other.key_in_line < job.key_in_line
                 assert may_wait or not early, f"job {job_id} overtakes {other.id}"
         job.state = LEASED
+        job.was_given = True
         job.holder = demand.session.holder
         job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
         job.attempts += 1
@@ -182,8 +186,8 @@ class Model:
     def tick(self, now: int, broker: Broker, truth: dict[int, Job]) -> None:
         """Leases first, then what has become due and was in memory."""
         over = [j for j in self.jobs.values() if j.state is LEASED and j.until != NEVER]
-        for job in sorted(over, key=lambda j: j.until // 1000):
-            if job.until // 1000 < now // 1000:
+        for job in sorted(over, key=lambda j: j.until // LEASE_TICK_MS):
+            if job.until // LEASE_TICK_MS < now // LEASE_TICK_MS:
                 self.lose(job, now, broker, as_failure=False)
         due = [
             j for j in self.jobs.values() if j.state is WAITING and j.run_at <= now and not j.behind

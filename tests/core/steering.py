@@ -19,7 +19,10 @@ from franca.core.model import Job, JobQuery, OnHangUp, Session, State
 from tests.core.model import DEAD, READY, Model, truth
 from tests.sim.disk import Disk, write_out
 
-LIMITS = Limits(window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3)
+LIMITS = Limits(
+    window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3,
+    large_body_bytes=0, large_bytes=1, window_bytes=6, supply_bytes=3,
+)  # fmt: skip
 PICK = st.integers(0, 1_000)
 queues = st.sampled_from(("a", "b"))
 

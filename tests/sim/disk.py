@@ -36,7 +36,8 @@ def copied(job: Job) -> Job:
 class Disk:
     """Rows on two shelves, settings, schedules and counts, as of the last write."""
 
-    def __init__(self) -> None:
+    def __init__(self, large_body_bytes: int = 2_048) -> None:
+        self.large_body_bytes = large_body_bytes
         self.rows: dict[JobId, Job] = {}
         self.settings: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
@@ -65,7 +66,7 @@ class Disk:
             for job in jobs:
                 there = self.rows[job.id].shelf is job.shelf
                 assert there is stay, f"job {job.id} was on the wrong shelf"
-                self.rows[job.id] = copied(job)
+                self.rows[job.id] = self._with_body(job)
         for shelf, gone in ((HELD, changes.gone_held), (TAIL, changes.gone_tail)):
             for job in gone:
                 assert self.rows[job.id].shelf is shelf, f"job {job.id} goes from the wrong shelf"
@@ -94,7 +95,7 @@ class Disk:
         waiting = [(job.run_at, job.id) for job in tail if job.state is WAITING]
         return Snapshot(
             totals=replace(self.totals),
-            held=[copied(job) for job in self._on(HELD)],
+            held=[self._light(job) for job in self._on(HELD)],
             tail=_tail_counts(tail),
             first_waiting=min(waiting, default=None),
             queues=[self.settings[name] for name in sorted(self.settings)],
@@ -108,6 +109,21 @@ class Disk:
         found.sort(key=lambda job: (job.run_at if query.by_time else 0, job.id))
         return [copied(job) for job in found[: query.limit]]
 
+    def _with_body(self, job: Job) -> Job:
+        """A row's new state; a body that is away stays as it was written."""
+        row = copied(job)
+        if job.away:
+            assert not job.body, f"job {job.id} is away and has a body"
+            row.body, row.away = self.rows[job.id].body, False
+        return row
+
+    def _light(self, job: Job) -> Job:
+        """The job of a row without a large body, unless it is ready to be given to somebody."""
+        light = copied(job)
+        if job.state is not READY and len(job.body) > self.large_body_bytes:
+            light.body, light.away = b"", True
+        return light
+
     def _answer(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
             return self.find(want.query)
@@ -120,6 +136,7 @@ class Disk:
             rows = [job for job in self._on(TAIL) if job.state is WAITING]
             rows.sort(key=lambda job: (job.run_at, job.id))
             behind = [job for job in rows if (job.run_at, job.id) > want.mark]
+            return [self._light(job) for job in behind[: want.limit]]
         return [copied(job) for job in behind[: want.limit]]
 
     def _on(self, shelf: Shelf) -> Iterable[Job]:
@@ -155,7 +172,9 @@ class Disk:
         for job in durable.values():
             row = self.rows[job.id]
             assert row.shelf is job.shelf, f"job {job.id} lies on {row.shelf}, not {job.shelf}"
-            wrong = [name for name in FIELDS if getattr(row, name) != getattr(job, name)]
+            names = [name for name in FIELDS if not (job.away and name == "body")]
+            wrong = [name for name in names if getattr(row, name) != getattr(job, name)]
+            assert not (job.away and job.state is READY), f"job {job.id} is ready without a body"
             assert not wrong, f"job {job.id}: {wrong} differ"
             assert job.until <= row.until, f"job {job.id} is leased longer in memory"
         alone = [job for job in self.rows.values() if job.id not in durable]

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.events import Finished
 from franca.core.known import Known
-from franca.core.life import EXPIRED, Life
+from franca.core.life import Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
+from franca.core.reasons import EXPIRED
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation

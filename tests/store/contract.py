@@ -27,6 +27,7 @@ from tests.store.kit import (
     all_fields,
     copy,
     fields_of,
+    light_fields,
     odd_jobs,
     tailed,
 )
@@ -50,14 +51,14 @@ class StoreContract(ReadingContract):
     def test_held_jobs_are_found_again_with_every_field(self, desk: Desk) -> None:
         jobs = odd_jobs()
         desk.write(added=jobs)
-        assert desk.held() == all_fields(jobs)
+        assert desk.held() == light_fields(jobs)
 
     def test_an_update_is_what_is_found_again(self, desk: Desk) -> None:
         first, second = a_job(1, body=b"b" * LARGE), a_job(2)
         desk.write(added=[first, second])
         now = copy(first, state=State.LEASED, holder="w", attempts=1, until=50, bound=True)
         desk.write(updated=[now])
-        assert desk.held() == all_fields([now, second])
+        assert desk.held() == light_fields([now, second])
 
     def test_a_job_may_change_many_times_in_many_groups(self, desk: Desk) -> None:
         job = a_job(1)
@@ -108,13 +109,16 @@ class StoreContract(ReadingContract):
         ready = [tailed(n, body=b"b" * size) for n, size in enumerate(sizes, 1)]
         waiting = [copy(j, id=j.id + 10, state=State.WAITING, run_at=j.id) for j in ready]
         desk.write(added=[*ready, *waiting])
-        supplied = desk.write(
-            SupplyReady("q", BEGIN, 9, bytes_max), SupplyWaiting(BEGIN, 9, bytes_max)
-        )
-        assert [[job.id for job in jobs] for jobs in supplied] == [
-            list(range(1, count + 1)),
-            list(range(11, count + 11)),
-        ]
+        [supplied] = desk.write(SupplyReady("q", BEGIN, 9, bytes_max))
+        assert [job.id for job in supplied] == list(range(1, count + 1))
+
+    def test_what_is_supplied_at_once_is_bounded_too(self, desk: Desk) -> None:
+        for number in range(6):
+            desk.write(added=[tailed(number + 1, queue=f"q{number}", body=b"b" * 1_000)])
+        wants = [SupplyReady(f"q{number}", BEGIN, 9, 2_500) for number in range(6)]
+        answers = desk.write(*wants)
+        assert 3 <= len(answers) <= 6
+        assert [job.id for jobs in answers for job in jobs] == list(range(1, len(answers) + 1))
 
     def test_a_supply_holds_only_ready_jobs(self, desk: Desk) -> None:
         desk.write(
@@ -178,7 +182,7 @@ class StoreContract(ReadingContract):
         to_tail = [copy(job, shelf=Shelf.TAIL) for job in held[:3]]
         to_held = [copy(job, shelf=Shelf.HELD, state=State.LEASED, holder="w") for job in tail[:2]]
         desk.write(moved=[*to_tail, *to_held])
-        assert desk.held() == all_fields([*held[3:], *to_held])
+        assert desk.held() == light_fields([*held[3:], *to_held])
         assert all_fields(desk.ready()) == all_fields([*to_tail, tail[2]])
 
     def test_a_job_may_go_to_and_fro_and_then_leave(self, desk: Desk) -> None:

@@ -13,6 +13,7 @@ from franca.core.changes import Changes, Totals
 from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
+from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
 
 BIG = 2**63 - 1
@@ -89,6 +90,16 @@ def all_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
     return found
 
 
+def light_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
+    """All fields, but for large bodies of jobs that are not ready: a store may leave them out."""
+    jobs = list(jobs)
+    found = all_fields(jobs)
+    for job in jobs:
+        if job.away or (job.state is not State.READY and len(job.body) > BODY_APART_BYTES):
+            found[job.id] |= {"body": b"", "away": True}
+    return found
+
+
 def copy(job: Job, **changed: Any) -> Job:
     """Another object with the same content, except for what is given."""
     return replace(job, story=list(job.story) if job.story is not None else None, **changed)
@@ -143,7 +154,7 @@ class Desk:
 
     def held(self) -> dict[int, Fields]:
         """The held jobs as a new server would find them."""
-        return all_fields(self.reopen().held)
+        return light_fields(self.reopen().held)
 
     def ready(self, queue: str = "q", at_once: int = 1_000) -> list[Job]:
         """The whole tail of a queue, as a server that drains it would be supplied."""

@@ -158,14 +158,19 @@ async def _look_up(node: NodePort, word: str) -> list[View]:
             continue
         found = {job.id: whole(job) for job in await node.find(query)}
         # Memory knows what the store is not told: progress, and jobs that are not durable.
-        found |= await node.ask(partial(_shown_from_memory, query))
+        for job_id, view in (await node.ask(partial(_shown_from_memory, query))).items():
+            found[job_id] = found.get(job_id, {}) | view
         if found:
             return [found[job_id] for job_id in sorted(found, reverse=True)]
     return []
 
 
 def _shown_from_memory(query: JobQuery, engine: Engine, now: Millis) -> dict[int, View]:
-    return {job.id: whole(job) for job in _held(engine.broker, query)}
+    views = {job.id: whole(job) for job in _held(engine.broker, query)}
+    for job in _held(engine.broker, query):
+        if job.away:
+            del views[job.id]["body"]  # only the store has it
+    return views
 
 
 def _held(broker: Broker, query: JobQuery) -> list[Job]:

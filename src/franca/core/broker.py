@@ -22,14 +22,7 @@ from franca.core.errors import NotUnique, Refused, StoreFull, TooMuch
 from franca.core.events import LeaseLost, Unmet
 from franca.core.known import Known
 from franca.core.ledger import LEASED, READY, WAITING
-from franca.core.life import (
-    CANCELLED,
-    DEAD,
-    EXPIRED,
-    FLEETING_JOB_BYTES,
-    LOST,
-    REPLACED,
-)
+from franca.core.life import CANCELLED, DEAD, FLEETING_JOB_BYTES
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
 from franca.core.model import (
@@ -44,11 +37,13 @@ from franca.core.model import (
     OnHangUp,
     Session,
 )
+from franca.core.reasons import EXPIRED, LOST, REPLACED
 from franca.core.steering import Steering
 from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
+TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
 class Broker(Steering):
@@ -90,6 +85,7 @@ class Broker(Steering):
                     continue
             if job.state is LEASED and not job.bound:
                 queue.leased += 1
+                self.leased += 1
                 if job.until:
                     job.until = min(job.until, now + max(job.until - job.started_at, 0))
                     self._new_leases.append(job)
@@ -100,7 +96,7 @@ class Broker(Steering):
                     self._to_tail(job)
                 else:
                     self.waiting.add(job)
-            elif job.state is READY and not queue.belongs_to_tail(job):
+            elif job.state is READY and not job.away and not queue.belongs_to_tail(job):
                 queue.add(job)
             else:
                 job.bound = False
@@ -211,6 +207,8 @@ class Broker(Steering):
                 raise StoreFull(
                     "the disk is nearly full; no new jobs are taken until there is room"
                 )
+            if watcher is not None:
+                self._check_room_for_watched(len(new.body))
             self.pending_bytes += len(new.body)
         else:
             self._take_room(new, now)
@@ -241,10 +239,18 @@ class Broker(Steering):
     def _take_room(self, new: NewJob, now: Millis) -> None:
         """A job that only memory has needs its share of it."""
         size = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
-        if size > self.limits.fleeting_bytes:
-            raise TooMuch("too many jobs are waited for; try again when some are done")
+        if size > self.limits.fleeting_bytes and self.fleeting_bytes:
+            raise TooMuch(TOO_MANY_WAITED_FOR)
         self.fleeting_at = now
         self.fleeting_bytes = size
+
+    def _check_room_for_watched(self, size: int) -> None:
+        """A job that somebody waits for stays in memory, though the store has it too."""
+        limits = self.limits
+        held = self.windows.bytes_held + self._large_bytes
+        most = limits.window_bytes + limits.large_bytes + limits.fleeting_bytes
+        if held and held + size > most:
+            raise TooMuch(TOO_MANY_WAITED_FOR)
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
@@ -330,6 +336,12 @@ class Broker(Steering):
                 failure = Failure("NotStarted", "no worker took it in time")
                 self._end(late, CANCELLED, b"", failure, now)
         self._make_due(now)
+        if self._crowded:
+            self._match_crowded(now)
+        if self._large_bytes > self.limits.large_bytes:
+            self._lighten()
+        for queue in self.idle.look(self.limits, now):
+            self._unlist(queue)
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY_MS
             if any(queue.dead for queue in self.queues.values()):

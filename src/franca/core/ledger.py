@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.idle import IdleQueues
 from franca.core.known import Known
 from franca.core.limits import Limits
 from franca.core.model import (
@@ -25,7 +26,7 @@ from franca.core.model import (
     Shelf,
     State,
 )
-from franca.core.ready import Queue
+from franca.core.ready import Queue, Windows
 from franca.core.waiting import Waiting
 
 WAITING = State.WAITING
@@ -52,12 +53,14 @@ class Ledger:
         "_settings",
         "_spared",
         "_watchers",
+        "idle",
         "jobs",
         "limits",
         "pending_bytes",
         "queues",
         "totals",
         "waiting",
+        "windows",
     )
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
@@ -65,6 +68,8 @@ class Ledger:
         self.totals = totals
         self.jobs: dict[JobId, Job] = {}
         self.queues: dict[str, Queue] = {}
+        self.windows = Windows()
+        self.idle = IdleQueues()
         self.waiting = Waiting()
         self.pending_bytes = 0
         self._by_name: dict[str, Job | list[Job]] = {}
@@ -85,10 +90,11 @@ class Ledger:
         """The queue of that name, made if it is new."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(name)
+            queue = self.queues[name] = Queue(name, self.windows)
         if not queue.listed:
             queue.listed = True
             self._settings[name] = QueueSetting(name, queue.paused)
+            self.idle.add(queue)
         return queue
 
     def next_id(self) -> JobId:

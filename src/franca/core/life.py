@@ -25,20 +25,16 @@ from franca.core.model import (
     State,
 )
 from franca.core.ready import Queue
+from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
 from franca.core.timers import Buckets
 
 DONE = State.DONE
 DEAD = State.DEAD
 CANCELLED = State.CANCELLED
-NO_FAILURE = Failure()
-REPLACED = Failure("Replaced", "replaced by a newer job")
-RELEASED = Failure("Released", "its worker put it off")
 LOCK_AGAIN_MS = 60_000
 """A job that waits for a lock tries again after this in any case: whoever was to be next may
 have vanished."""
-EXPIRED = "expired"
-LOST = "lost"
 FLEETING_JOB_BYTES = 1024
 """What a job in memory costs besides its body, roughly."""
 
@@ -81,6 +77,7 @@ class Life(Lines):
     def _unlease(self, job: Job, now: Millis) -> None:
         queue = self.queues[job.queue]
         queue.leased -= 1
+        self.leased -= 1
         if job.timed:
             job.timed = False
             self._lease_ends.discard(job, job.until // LEASE_TICK_MS)
@@ -225,7 +222,7 @@ class Life(Lines):
         spent = job.losses >= self.limits.losses_max or 0 <= own_limit < job.losses
         if policy.never_given_up:
             spent = False
-        failure = Failure("LeaseExpired" if how == EXPIRED else "WorkerLost", _REASONS[how])
+        failure = FAILURES[how]
         if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
             as_failure = True
         if policy.dies_unwatched and job.id not in self._watchers:
@@ -287,6 +284,8 @@ class Life(Lines):
         job.result = result
         job.until = NEVER
         self._forget(job)
+        if self._large:
+            self._drop_large(job)
         if self.locks.waits_for:
             self.locks.wait_no_more(job.id)
         if job.policy.durable:
@@ -333,6 +332,8 @@ class Life(Lines):
         self._hold(heir)
         self._by_key[(job.queue, job.key)] = job
         self._touch(heir)
+        if len(heir.body) > self.limits.large_body_bytes:
+            self._keep_large(heir)
         self._heirs[job.id] = heir
         self._ahead[heir.id] = job.id
 
@@ -391,9 +392,3 @@ class Life(Lines):
             queue.dead -= 1
         if not held:
             self._unknow(job)
-
-
-_REASONS = {
-    EXPIRED: "its lease expired before a worker reported back",
-    LOST: "its worker went away without a word",
-}

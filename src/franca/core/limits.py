@@ -20,18 +20,27 @@ class Limits(Struct, frozen=True):
     """Ready jobs of one queue kept in memory; the rest waits in the store."""
     held_jobs: int = 200_000
     """Jobs of all queues in memory; beyond it each queue keeps no more than it soon needs."""
-    window_bytes: int = 64 * 1024 * 1024
-    """And the bytes of their bodies."""
+    window_bytes: int = 48 * 1024 * 1024
+    """Bodies of ready jobs of all queues in memory; the rest waits in the store."""
+    waiting_bytes: int = 16 * 1024 * 1024
+    """Bodies in memory of jobs that wait for their time."""
+    large_body_bytes: int = 2_048
+    """A larger body need not stay in memory while its job runs or waits for its time: the store
+    keeps it apart from the job's state."""
+    large_bytes: int = 16 * 1024 * 1024
+    """Large bodies in memory of jobs that run or wait for their time."""
     supply_jobs: int = 1_000
     """Jobs taken from the store at once: more would hold up everybody's turn."""
     supply_bytes: int = 16 * 1024 * 1024
-    """And the bytes of their bodies."""
+    """And the bytes of their bodies, for all queues together (one body may pass)."""
     due_jobs: int = 1_000
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
-    fleeting_bytes: int = 512 * 1024 * 1024
-    """Jobs that only memory has, because somebody waits for them; more are refused."""
+    fleeting_bytes: int = 64 * 1024 * 1024
+    """Jobs that only memory has, because somebody waits for them; more are refused (one passes)."""
+    leased_jobs: int = 200_000
+    """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
@@ -40,6 +49,10 @@ class Limits(Struct, frozen=True):
     """Jobs whose beginning their submitters want to hear of; those of later ones go unheard."""
     story_attempts: int = 25
     """Attempts that a job's story keeps; the oldest go first."""
+    idle_queues: int = 10_000
+    """Queues without jobs, workers or settings that are still listed; the oldest go first."""
+    idle_queue_ms: int = 3_600_000
+    """And how long they stay listed."""
     dead_jobs: int = 100_000
     """Jobs in the dead set; the oldest go first."""
     dead_ms: int = 180 * 24 * 3600 * 1000
@@ -58,7 +71,7 @@ class Limits(Struct, frozen=True):
     """Unsent bytes beyond which the server stops reading from that peer."""
     output_hard_bytes: int = 16 * 1024 * 1024
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
-    pending_bytes: int = 64 * 1024 * 1024
+    pending_bytes: int = 32 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
     connections_max: int = 10_000
     """Connections of all listeners together."""

@@ -26,7 +26,7 @@ from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
 LISTED = Choice.LISTED
-LEASE_TICK_MS = 1_000
+LEASE_TICK_MS = 50
 DEMAND_TICK_MS = 50
 
 
@@ -35,11 +35,13 @@ class Lines(Tail):
 
     __slots__ = (
         "_awaited",
+        "_crowded",
         "_demand_ends",
         "_lease_ends",
         "_new_demands",
         "_new_leases",
         "events",
+        "leased",
         "wakeups",
     )
 
@@ -47,6 +49,8 @@ class Lines(Tail):
         super().__init__(limits, totals)
         self.events: list[tuple[Session, Event]] = []
         self.wakeups = 1
+        self.leased = 0
+        self._crowded: dict[str, None] = {}
         self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._new_demands: list[Demand] = []
@@ -65,11 +69,19 @@ class Lines(Tail):
     def _offer(self, job: Job, queue: Queue, now: Millis) -> None:
         """Make a job ready at its place, and give it to whoever waits for it."""
         job.state = READY
+        if self._large:
+            self._drop_large(job)
+        if job.away:
+            self._back_to_tail(job, queue)
+            if queue.sleepers and not queue.paused:
+                self._wake_enough(queue)
+            return
         if (
             queue.line
             and not queue.paused
             and not queue.size
             and (queue.mark is None or not queue.belongs_to_tail(job))
+            and self.leased < self.limits.leased_jobs
         ):
             demand = next(iter(queue.line))
             self._close_demand(demand)
@@ -88,10 +100,12 @@ class Lines(Tail):
             limits = self.limits
             if (
                 queue.size > limits.window_jobs
-                or queue.bytes_held > limits.window_bytes
+                or self.windows.bytes_held > limits.window_bytes
                 or len(self.jobs) > limits.held_jobs
             ):
                 self._cut_window(queue)
+            if queue.line and self.leased >= limits.leased_jobs:
+                self._crowded[queue.name] = None
         if queue.sleepers and not queue.paused:
             self._wake_enough(queue)
 
@@ -108,7 +122,9 @@ class Lines(Tail):
                 if woken_by is not None:
                     self._wake_enough(woken_by)
                 return Woken(demand)
-            if queue.size:
+            if self.leased >= self.limits.leased_jobs:
+                self._crowded[queue.name] = None
+            elif queue.size:
                 job = queue.pop()
                 self._lease(job, demand, queue, now)
                 if woken_by is not None:
@@ -146,6 +162,7 @@ class Lines(Tail):
                     if queue.size:
                         return queue
                     if queue.tail:
+                        queue.asked = True
                         self._want_ready(queue)
                         if demand.only_wake:
                             return queue
@@ -166,6 +183,7 @@ class Lines(Tail):
                 continue
             priority = queue.best_priority()
             if priority is None:
+                queue.asked = True
                 self._want_ready(queue)
                 if best is None and demand.only_wake:
                     best = queue
@@ -198,16 +216,25 @@ class Lines(Tail):
         """The queue of that name; one that nobody pushed to yet is not listed."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(name)
+            queue = self.queues[name] = Queue(name, self.windows)
         return queue
+
+    def _unlist(self, queue: Queue) -> None:
+        """Forget a queue that has nothing in it; those who wait for its jobs go on waiting."""
+        queue.listed = False
+        self._settings[queue.name] = None
+        self._drop_if_unused(queue)
 
     def _drop_if_unused(self, queue: Queue) -> None:
         if not (queue.listed or queue.line or queue.sleepers or queue.servers or queue.woken):
             del self.queues[queue.name]
+            self._supplied.pop(queue, None)
 
     def _match(self, queue: Queue, now: Millis) -> None:
         """Give ready jobs of the window to those who wait for them."""
-        while queue.line and queue.size and not queue.paused:
+        while (
+            queue.line and queue.size and not queue.paused and self.leased < self.limits.leased_jobs
+        ):
             demand = next(iter(queue.line))
             job = queue.pop()
             self._close_demand(demand)
@@ -216,6 +243,15 @@ class Lines(Tail):
         if queue.line and queue.tail and not queue.paused:
             self._want_ready(queue)
         self._wake_enough(queue)
+
+    def _match_crowded(self, now: Millis) -> None:
+        """Give jobs to those who had to wait because too many ran at once."""
+        crowded, self._crowded = self._crowded, {}
+        for name in crowded:
+            if self.leased >= self.limits.leased_jobs:
+                self._crowded[name] = None
+            elif (queue := self.queues.get(name)) is not None:
+                self._match(queue, now)
 
     # -- waking ---------------------------------------------------------------------------
 
@@ -267,8 +303,11 @@ class Lines(Tail):
             session.leases[job.id] = job
             job.bound = True
         queue.leased += 1
+        self.leased += 1
         if job.id not in self.jobs:
             self._hold(job)
+        if len(job.body) > self.limits.large_body_bytes:
+            self._keep_large(job)
         if policy.durable:  # as `_touch`, without a call: every job comes here
             self._dirty[job.id] = job
         if self._awaited and job.id in self._awaited:
@@ -323,14 +362,20 @@ class Lines(Tail):
         if queue.mark != want.mark:
             self._want_ready(queue)
             return
-        for job in jobs:
+        # The mark may have moved back behind jobs that are in memory already.
+        new = [job for job in jobs if job.id not in self.jobs]
+        for job in new:
             self._back_in_memory(job)
             queue.add(job)
-        queue.tail -= len(jobs)
+        queue.asked = False
+        queue.tail -= len(new)
         assert queue.tail >= 0, f"tail of {queue.name!r} is {queue.tail}"
         assert queue.tail == 0 or jobs, f"{queue.name!r} lost its tail"
         queue.mark = (jobs[-1].priority, jobs[-1].place) if jobs and queue.tail else None
         self._match(queue, now)
+        if self._large_bytes > self.limits.large_bytes:
+            self._lighten()
+        self._make_room(queue)
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
 

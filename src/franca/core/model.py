@@ -140,7 +140,8 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     repeat. `place` orders jobs of one queue and priority; it is kept when a job is returned and
     renewed when it is queued again. `run_at` is when a WAITING job becomes ready and when a
     DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
-    `timed` leases are on the clock. `shelf` says where the store has its row.
+    `timed` leases are on the clock. `shelf` says where the store has its row. The body of a job
+    that is `away` is in the store only; it is read again before the job is given to anybody.
     """
 
     id: JobId
@@ -175,6 +176,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     progress: bytes = b""
     shelf: Shelf = Shelf.NOWHERE
     digest: int = 0
+    away: bool = False
 
 
 class Failure(Struct, gc=False):

@@ -10,9 +10,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict, deque
 
-from franca.core.model import Demand, Job
+from franca.core.model import NEVER, Demand, Job, Millis
 
 Key = tuple[int, int]
+
+
+class Windows:
+    """What the windows of all queues hold together."""
+
+    __slots__ = ("bytes_held",)
+
+    def __init__(self) -> None:
+        self.bytes_held = 0
 
 
 class Queue:
@@ -21,6 +30,9 @@ class Queue:
     A queue is `listed` from its first job on; until then it exists only for those who wait.
     `woken` counts the sessions that were told of its jobs and have not asked for one yet;
     up to `crowd` jobs the window is not cut, because too many of them could not leave it.
+    While it is `watched` it is looked at now and then; `idle_since` is when it was first found
+    to have no jobs, no workers and no settings.
+    `asked` is set while somebody wanted a job and only the tail had one.
     `line` is where the next to be served stands; where some go before others there is a line for
     each of the `ranks`, and it is the foremost that somebody stands in.
     """
@@ -28,9 +40,11 @@ class Queue:
     __slots__ = (
         "_levels",
         "_order",
+        "asked",
         "bytes_held",
         "crowd",
         "dead",
+        "idle_since",
         "leased",
         "line",
         "listed",
@@ -45,16 +59,22 @@ class Queue:
         "sleepers",
         "supplying",
         "tail",
+        "watched",
+        "windows",
         "woken",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, windows: Windows | None = None) -> None:
         self.name = name
+        self.windows = windows or Windows()
         self.listed = False
+        self.watched = False
+        self.idle_since: Millis = NEVER
         self.paused = False
         self.size = 0
         self.bytes_held = 0
         self.crowd = 0
+        self.asked = False
         self.tail = 0
         self.mark: Key | None = None
         self.supplying = False
@@ -103,6 +123,18 @@ class Queue:
         """How many jobs are ready, waiting for their time, or run."""
         return self.size + self.tail + self.leased + self.scheduled + self.retrying
 
+    def is_idle(self) -> bool:
+        """Whether it has no jobs, no workers, nobody who waits for it, and no settings."""
+        return not (
+            self.live
+            or self.dead
+            or self.paused
+            or self.servers
+            or self.line
+            or self.sleepers
+            or self.woken
+        )
+
     def by_priority(self) -> dict[int, int]:
         """How many jobs of each priority are ready.
 
@@ -131,7 +163,9 @@ class Queue:
         else:
             level.insert(bisect_right(level, job.place, key=_place_of), job)
         self.size += 1
-        self.bytes_held += len(job.body)
+        size = len(job.body)
+        self.bytes_held += size
+        self.windows.bytes_held += size
 
     def best_priority(self) -> int | None:
         """The priority of the next job in the window, or None when it is empty."""
@@ -146,8 +180,10 @@ class Queue:
             level = self._levels[priority]
             if level:
                 job = level.popleft()
-                self.size -= 1
-                self.bytes_held -= len(job.body)
+                self.size -= 1  # as `_left`, without a call: most jobs come here
+                size = len(job.body)
+                self.bytes_held -= size
+                self.windows.bytes_held -= size
                 return job
         raise AssertionError("pop from an empty window")
 
@@ -162,34 +198,45 @@ class Queue:
     def remove(self, job: Job) -> None:
         """Take one job out of the window, wherever it stands."""
         self._levels[job.priority].remove(job)
+        self._left(job)
+
+    def _left(self, job: Job) -> None:
+        """A job is no longer in the window."""
         self.size -= 1
-        self.bytes_held -= len(job.body)
+        size = len(job.body)
+        self.bytes_held -= size
+        self.windows.bytes_held -= size
 
     def cut(self, keep: int, keep_bytes: int) -> list[Job]:
-        """Drop the window's last jobs beyond `keep` or `keep_bytes`; at least one stays.
+        """Drop the window's last jobs beyond `keep` or `keep_bytes`.
 
-        Sets the mark to the new last job, unless it lies further ahead: what may not go into
-        the tail stays in the window behind it. The caller puts what is returned into the tail.
+        Sets the mark right before the first of them, unless it lies further ahead: what may not go
+        into the tail stays in the window behind it. The caller puts what is returned into the tail.
         """
         dropped: list[Job] = []
         for priority in reversed(self._order):
             level = self._levels[priority]
-            while level and self.size > 1 and (self.size > keep or self.bytes_held > keep_bytes):
+            while level and (self.size > keep or self.bytes_held > keep_bytes):
                 job = level.pop()
-                self.size -= 1
-                self.bytes_held -= len(job.body)
+                self._left(job)
                 dropped.append(job)
             if level:
-                last = (priority, level[-1].place)
-                self.mark = last if self.mark is None else min(self.mark, last)
                 break
+        if dropped:
+            self.mark_before(dropped[-1])
         return dropped
+
+    def mark_before(self, job: Job) -> None:
+        """Let the tail begin with this job at the latest."""
+        before = (job.priority, job.place - 1)
+        self.mark = before if self.mark is None else min(self.mark, before)
 
     def take_all(self) -> list[Job]:
         """Empty the window and forget the tail; returns what was in the window."""
         jobs = [job for priority in self._order for job in self._levels[priority]]
         self._levels.clear()
         self._order = []
+        self.windows.bytes_held -= self.bytes_held
         self.size = self.bytes_held = self.tail = self.crowd = 0
         self.mark = None
         return jobs

@@ -155,9 +155,7 @@ class Steering(Life):
         if queue.leased or queue.scheduled or queue.retrying or queue.dead:
             self._settings[queue_name] = QueueSetting(queue_name, False)
             return
-        queue.listed = False
-        self._settings[queue_name] = None
-        self._drop_if_unused(queue)
+        self._unlist(queue)
 
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
@@ -185,6 +183,10 @@ class Steering(Life):
         self._lease_ends.clear()
         self._new_leases.clear()
         self._start_ends.clear()
+        self._crowded.clear()
+        self._supplied.clear()
+        self._large.clear()
+        self._large_bytes = self.leased = 0
         for job_id in list(self._awaited):
             self._await_no_more(job_id)
         self._flushed = True

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.known import Known, known_of, unseen
-from franca.core.ledger import READY, TAIL, WAITING, Ledger
+from franca.core.large import LargeBodies
+from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
 from franca.core.model import (
     Job,
@@ -42,7 +43,10 @@ class SupplyReady(Struct, frozen=True):
 
 
 class SupplyWaiting(Struct, frozen=True):
-    """More waiting jobs, those right behind `mark`, are wanted in memory."""
+    """More waiting jobs, those right behind `mark`, are wanted in memory.
+
+    Without the bodies that lie apart: these jobs are `away`.
+    """
 
     mark: tuple[Millis, int]
     limit: int
@@ -78,14 +82,20 @@ class Snapshot(Struct):
     known: list[Known]
 
 
-class Tail(Ledger):
-    """The ledger of a backlog larger than memory."""
+class Tail(LargeBodies):
+    """The ledger of a backlog larger than memory.
 
-    __slots__ = ("wants",)
+    With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
+    `_supplied` has the queues whose windows the store has filled, the last one filled last.
+    """
+
+    __slots__ = ("_supplied", "hold_supplies", "wants")
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wants: list[Want] = []
+        self.hold_supplies = False
+        self._supplied: dict[Queue, None] = {}
 
     # -- birth ----------------------------------------------------------------------------
 
@@ -111,10 +121,6 @@ class Tail(Ledger):
                 self._know(known)
 
     # -- out of memory ----------------------------------------------------------------------
-
-    def _may_leave(self, job: Job) -> bool:
-        """Whether a job may live in the store alone: not if it is not there, or is watched."""
-        return job.policy.durable and job.id not in self._watchers
 
     def _to_tail(self, job: Job) -> None:
         """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
@@ -155,16 +161,42 @@ class Tail(Ledger):
         if queue.mark is not None:
             # Some room is made at once: one by one would be a move for each job that comes.
             keep -= min(limits.supply_jobs, keep // 2)
-        for job in queue.cut(keep, limits.window_bytes):
+        # The windows of all queues share the room: this one keeps what the others leave.
+        others = self.windows.bytes_held - queue.bytes_held
+        self._cut_to(queue, keep, max(limits.window_bytes - others, 0))
+        queue.crowd = _next_crowd(queue.size, keep)
+
+    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int) -> None:
+        for job in queue.cut(keep, keep_bytes):
             if self._may_leave(job):
                 queue.tail += 1
                 self._to_tail(job)
             else:
                 queue.add(job)
                 self._touch(job)
-        queue.crowd = _next_crowd(queue.size, keep)
         if not queue.tail:
             queue.mark = None
+
+    def _make_room(self, queue: Queue) -> None:
+        """The store has filled a window: others that it filled before are emptied for it."""
+        self._supplied.pop(queue, None)
+        self._supplied[queue] = None
+        most = self.limits.window_bytes + self.limits.supply_bytes
+        while self.windows.bytes_held > most:
+            oldest = next(iter(self._supplied))
+            if oldest is queue:
+                break
+            del self._supplied[oldest]
+            self._cut_to(oldest, 0, 0)
+
+    def _back_to_tail(self, job: Job, queue: Queue) -> None:
+        """A ready job whose body is in the store goes where such jobs are."""
+        queue.mark_before(job)
+        queue.tail += 1
+        self._touch(job)
+        self._to_tail(job)
+        if queue.line and not queue.paused:
+            self._want_ready(queue)
 
     def _park(self, job: Job, queue: Queue) -> None:
         """Keep a job until its `run_at`."""
@@ -178,17 +210,31 @@ class Tail(Ledger):
             return
         self._hold(job)
         waiting.add(job)
-        if waiting.size > max(2 * self.limits.window_jobs, waiting.crowd):
-            for late in waiting.cut(self.limits.window_jobs):
-                if self._may_leave(late):
-                    waiting.tail += 1
-                    self._to_tail(late)
-                else:
-                    waiting.add(late)
-                    self._touch(late)
-            waiting.crowd = _next_crowd(waiting.size, self.limits.window_jobs)
-            if not waiting.tail:
-                waiting.mark = None
+        limits = self.limits
+        if len(job.body) > limits.large_body_bytes:
+            self._keep_large(job)
+        most = max(2 * limits.window_jobs, waiting.crowd)
+        if waiting.size > most or waiting.bytes_held > limits.waiting_bytes:
+            self._cut_waiting()
+
+    def _cut_waiting(self) -> None:
+        waiting = self.waiting
+        keep, keep_bytes = self.limits.window_jobs, self.limits.waiting_bytes // 2
+        if waiting.size <= waiting.crowd:
+            return
+        for late in waiting.cut(keep, keep_bytes):
+            if self._may_leave(late):
+                waiting.tail += 1
+                self._drop_large(late)
+                self._to_tail(late)
+            else:
+                waiting.add(late)
+                self._touch(late)
+        waiting.crowd = _next_crowd(waiting.size, keep)
+        if waiting.bytes_held > keep_bytes:
+            waiting.crowd = waiting.size + waiting.size // 4
+        if not waiting.tail:
+            waiting.mark = None
 
     def _count_waiting(self, queue: Queue, job: Job | Known, step: int) -> None:
         if job.failures:
@@ -237,10 +283,37 @@ class Tail(Ledger):
         The answers must be handed in before anything else happens to memory. At most one
         recall at a time: what is done with its jobs must be written before the next one reads.
         """
-        recalls = [want for want in self.wants if isinstance(want, Recall)]
-        wants = [want for want in self.wants if not isinstance(want, Recall)]
-        self.wants = list(recalls[1:])
-        return wants + recalls[:1]
+        recalls: list[Want] = []
+        supplies: list[Want] = []
+        later: list[Want] = []
+        full = self.windows.bytes_held >= self.limits.window_bytes
+        for want in self.wants:
+            if isinstance(want, Recall):
+                (later if recalls else recalls).append(want)
+            elif isinstance(want, SupplyWaiting):
+                supplies.append(want)
+            elif self.hold_supplies:
+                later.append(want)
+            elif full and not self._is_asked_for(want.queue):
+                self.queues[want.queue].supplying = False
+            else:
+                supplies.append(want)
+        self.wants = later
+        return supplies + recalls
+
+    def has_wants(self) -> bool:
+        """Whether `take_wants` would hand over anything."""
+        if self.hold_supplies:
+            return any(not isinstance(want, SupplyReady) for want in self.wants)
+        return bool(self.wants)
+
+    def want_again(self, wants: list[Want]) -> None:
+        """The store had too much to bring at once: these are still wanted."""
+        self.wants = wants + self.wants
+
+    def _is_asked_for(self, queue_name: str) -> bool:
+        queue = self.queues.get(queue_name)
+        return queue is None or queue.asked or bool(queue.line)
 
     def recall(self, query: JobQuery, by: Recaller) -> None:
         """Ask the store for jobs; `by` is handed them in a later turn."""
@@ -248,8 +321,17 @@ class Tail(Ledger):
 
     def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
         """Jobs that the store found, those in memory in place of their rows if still fitting."""
-        jobs = [self.jobs.get(job.id) or self._dirty.get(job.id, job) for job in found]
-        return [job for job in jobs if not query.states or job.state in query.states]
+        jobs: list[Job] = []
+        for row in found:
+            job = self.jobs.get(row.id) or self._dirty.get(row.id, row)
+            if job.away and not row.away:
+                job.body, job.away = row.body, False
+                if job.id in self.jobs:
+                    self._keep_large(job)
+                    self.waiting.burden(job)
+            if not query.states or job.state in query.states:
+                jobs.append(job)
+        return jobs
 
     def _want_ready(self, queue: Queue) -> None:
         if queue.tail and not queue.supplying and queue.mark is not None:

@@ -43,19 +43,21 @@ class Buckets(Generic[T]):
         members = self._buckets.get(bucket)
         if members is not None:
             members.pop(item, None)
+            if not members:
+                del self._buckets[bucket]  # its number stays in the heap until its slice is over
 
     def due(self, now: Millis) -> list[T]:
         """Take out every item whose slice is over by `now`, in order of slices."""
         over = now // self.tick_ms
         found: list[T] = []
         while self._heap and self._heap[0] < over:
-            found.extend(self._buckets.pop(heappop(self._heap)))
+            found.extend(self._buckets.pop(heappop(self._heap), ()))
         return found
 
     def next_at(self) -> Millis | None:
         """The moment at which the next bucket rings, or None."""
-        while self._heap and not self._buckets[self._heap[0]]:
-            del self._buckets[heappop(self._heap)]
+        while self._heap and self._heap[0] not in self._buckets:
+            heappop(self._heap)
         return (self._heap[0] + 1) * self.tick_ms if self._heap else None
 
     def clear(self) -> None:

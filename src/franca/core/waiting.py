@@ -6,7 +6,9 @@ The same rule as for a queue's window: memory holds every waiting job up to `mar
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 
 from franca.core.model import Job, JobId, Millis
 
@@ -16,11 +18,12 @@ _SPARE_ENTRIES = 1_000
 class Waiting:
     """Jobs by id, and a heap of their due times; entries of jobs that have left are skipped."""
 
-    __slots__ = ("_heap", "_jobs", "crowd", "mark", "supplying", "tail")
+    __slots__ = ("_heap", "_jobs", "bytes_held", "crowd", "mark", "supplying", "tail")
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, Job] = {}
         self._heap: list[tuple[Millis, JobId]] = []
+        self.bytes_held = 0
         self.crowd = 0
         self.tail = 0
         self.mark: tuple[Millis, int] | None = None
@@ -38,11 +41,13 @@ class Waiting:
     def add(self, job: Job) -> None:
         """Keep a waiting job in memory until its time."""
         self._jobs[job.id] = job
+        self.bytes_held += len(job.body)
         heappush(self._heap, (job.run_at, job.id))
 
     def remove(self, job: Job) -> None:
         """A waiting job in memory is no longer waiting."""
         del self._jobs[job.id]
+        self.bytes_held -= len(job.body)
         # Whoever replaces one far-off job again and again leaves nothing but entries behind.
         if len(self._heap) > 2 * len(self._jobs) + _SPARE_ENTRIES:
             self._rebuild()
@@ -55,18 +60,33 @@ class Waiting:
             job = self._jobs.get(job_id)
             if job is not None and job.run_at == at:
                 del self._jobs[job_id]
+                self.bytes_held -= len(job.body)
                 found.append(job)
         return found
 
-    def cut(self, keep: int) -> list[Job]:
-        """Drop the latest jobs beyond `keep` from memory; the mark is set as for a queue."""
+    def lighten(self, job: Job) -> None:
+        """The body of a job, which may be waiting here, is about to leave memory."""
+        if job.id in self._jobs:
+            self.bytes_held -= len(job.body)
+
+    def burden(self, job: Job) -> None:
+        """The body of a job, which may be waiting here, has come back into memory."""
+        if job.id in self._jobs:
+            self.bytes_held += len(job.body)
+
+    def cut(self, keep: int, keep_bytes: int) -> list[Job]:
+        """Drop the latest jobs beyond `keep` or `keep_bytes`; the mark is set as for a queue."""
         ordered = sorted(self._jobs.values(), key=_key_of)
+        sizes = accumulate(len(job.body) for job in ordered)
+        keep = min(keep, bisect_right(list(sizes), keep_bytes))
         dropped = ordered[keep:]
         if dropped:
-            last = _key_of(ordered[keep - 1])
-            self.mark = last if self.mark is None else min(self.mark, last)
+            at, job_id = _key_of(dropped[0])
+            before = (at, job_id - 1)
+            self.mark = before if self.mark is None else min(self.mark, before)
             for job in dropped:
                 del self._jobs[job.id]
+                self.bytes_held -= len(job.body)
             self._rebuild()
         return dropped
 
@@ -92,7 +112,7 @@ class Waiting:
         """Forget everything, the tail too."""
         self._jobs.clear()
         self._heap.clear()
-        self.tail = self.crowd = 0
+        self.tail = self.crowd = self.bytes_held = 0
         self.mark = None
 
     def _rebuild(self) -> None:

@@ -118,7 +118,9 @@ class Node:
         else:
             engine.turn(now)
             # The group begins before the replies are looked at: the disk is already at work.
-            if not self.busy and (not self._instant or now >= self._tell_at or engine.broker.wants):
+            if not self.busy and (
+                not self._instant or now >= self._tell_at or engine.broker.has_wants()
+            ):
                 self._begin_group(now)
             if engine.speaking:
                 self._speak()
@@ -249,7 +251,7 @@ class Node:
         broker = self.engine.broker
         self._tell_at = now + INSTANT_EVERY_MS
         while True:
-            if not broker.has_changes() and not broker.wants:
+            if not broker.has_changes() and not broker.has_wants():
                 if self._forming.said or self._forming.waiters:
                     group, self._forming = self._forming, Group(self._forming.number + 1)
                     self._release(group)
@@ -303,8 +305,10 @@ class Node:
         changes = broker.drain()
         wants = broker.take_wants()
         supplied = self.store.write(changes, wants)
-        for want, jobs in zip(wants, supplied, strict=True):
+        for want, jobs in zip(wants, supplied, strict=False):
             self.engine.supplied(want, jobs, now)
+        if len(supplied) < len(wants):
+            broker.want_again(wants[len(supplied) :])
         if self.engine.speaking:
             self._speak()
 

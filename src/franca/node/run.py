@@ -356,7 +356,14 @@ def _report(failure: BaseException, data: DataDir) -> int:
 
 def without_tails(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
-    return replace(limits, window_jobs=NO_LIMIT, window_bytes=NO_LIMIT, held_jobs=NO_LIMIT)
+    return replace(
+        limits,
+        window_jobs=NO_LIMIT,
+        window_bytes=NO_LIMIT,
+        held_jobs=NO_LIMIT,
+        waiting_bytes=NO_LIMIT,
+        large_bytes=NO_LIMIT,
+    )
 
 
 def _within_file_limit(limits: Limits) -> Limits:

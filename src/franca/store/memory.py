@@ -22,6 +22,7 @@ from franca.core.model import (
 )
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, fits
+from franca.store.rows import BODY_APART_BYTES
 
 HELD = Shelf.HELD
 
@@ -34,6 +35,7 @@ class MemoryStore(Store):
     def __init__(self, ended_jobs: int = 10_000) -> None:
         self.held: dict[JobId, Job] = {}
         self.tail: dict[JobId, Job] = {}
+        self.bodies: dict[JobId, bytes] = {}
         self.ended: deque[Job] = deque(maxlen=ended_jobs)
         self.queues: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
@@ -57,7 +59,7 @@ class MemoryStore(Store):
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Take a group in; it is as durable as this store ever makes it."""
         if changes.flushed:
-            for shelf in (self.held, self.tail, self.queues, self.schedules):
+            for shelf in (self.held, self.tail, self.bodies, self.queues, self.schedules):
                 shelf.clear()
             self.ended.clear()
         for queue in changes.emptied_tails:
@@ -65,7 +67,11 @@ class MemoryStore(Store):
             for job in [j for j in self.tail.values() if j.queue == queue]:
                 if job.state is State.READY and job.id not in spared:
                     del self.tail[job.id]
+                    self.bodies.pop(job.id, None)
         held, tail = self.held, self.tail
+        for job in changes.added:
+            if len(job.body) > BODY_APART_BYTES:
+                self.bodies[job.id] = job.body
         for job in changes.moved:
             (tail if job.shelf is HELD else held).pop(job.id, None)
         for jobs in (changes.moved, changes.added, changes.updated):
@@ -75,6 +81,9 @@ class MemoryStore(Store):
             held.pop(job.id, None)
         for job in changes.gone_tail:
             tail.pop(job.id, None)
+        if self.bodies:
+            for job in (*changes.gone_held, *changes.gone_tail):
+                self.bodies.pop(job.id, None)
         self.ended.extend(changes.ended)
         for setting in changes.queues_saved:
             self.queues[setting.queue] = setting
@@ -103,6 +112,8 @@ class MemoryStore(Store):
         for _, job in ordered[: want.limit]:
             if left <= 0:
                 break
+            if isinstance(want, SupplyReady) and job.away:
+                job.body, job.away = self.bodies[job.id], False
             supplied.append(job)
             left -= len(job.body)
         return supplied

@@ -45,7 +45,11 @@ class Store(ABC):
 
     @abstractmethod
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
-        """Put a group into the store, and read what is wanted as it is behind that group."""
+        """Put a group into the store, and read what is wanted as it is behind that group.
+
+        The first wants are answered, at least one; the others only as long as the bodies that were
+        read have not more bytes than one want may bring.
+        """
 
     @abstractmethod
     def commit(self) -> None:

@@ -40,7 +40,10 @@ def seal(row: Sequence[object]) -> int:
 
 def life_values(job: Job) -> Row:
     """The columns of LIFE."""
-    if len(job.body) <= BODY_APART_BYTES:
+    if job.away:
+        piece = _encode(job)
+        crc = crc32(piece, APART)
+    elif len(job.body) <= BODY_APART_BYTES:
         piece = _encode(job)
         crc = crc32(piece)
     else:
@@ -59,7 +62,7 @@ def row_of(job: Job) -> Row:
         job.name,
         job.key,
         job.priority,
-        APART if len(job.body) > BODY_APART_BYTES else 0,
+        APART if job.away or len(job.body) > BODY_APART_BYTES else 0,
         *life_values(job),
     )
 
@@ -75,17 +78,18 @@ def _body_crc(job_id: JobId, body: bytes) -> int:
 
 
 def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
-    """The job of a row, checked, its body behind the columns if that lies apart.
+    """The job of a row, checked, with its body if that lies apart and was read, else `away`.
 
     ValueError if the row is not what was written. Jobs with the same policy share it.
     """
     job = bodiless(row)
-    if row[6]:
+    if job.away and len(row) > COLUMN_COUNT:
         body, crc = row[-2:]
         whole = isinstance(body, bytes) and len(body) > BODY_APART_BYTES
         if not whole or _body_crc(job.id, body) != crc:
             raise ValueError(f"the row of job {job.id} is damaged: its body is not its own")
         job.body = body
+        job.away = False
     job.policy = policies.setdefault(job.policy, job.policy)
     job.shelf = shelf
     job.timed = False
@@ -101,6 +105,7 @@ def bodiless(row: Row) -> Job:
         job = _decode(piece)
         said = (job.id, job.queue, job.kind, job.name, job.key, job.priority)
         lives = (job.state, job.place, job.run_at, job.failures)
+        job.away = bool(apart)
         if said != row[:6] or lives != (state, place, run_at, failures):
             raise ValueError("its columns are not its own")
     except (TypeError, ValueError) as error:

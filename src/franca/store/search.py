@@ -9,11 +9,13 @@ from franca.store.port import fits
 from franca.store.rows import COLUMNS
 
 
-def select(table: str, where: str = "", order: str = "") -> str:
-    """All columns of a shelf's jobs, bodies that lie apart included; one limit if ordered."""
+def select(table: str, where: str = "", order: str = "", *, bodies: bool = True) -> str:
+    """All columns of a shelf's jobs, with the `bodies` that lie apart; one limit if ordered."""
     columns = ", ".join(f"j.{column.strip()}" for column in COLUMNS.split(","))
-    bodies = "LEFT JOIN bodies b ON j.apart AND b.id = j.id"
-    sql = f"SELECT {columns}, b.body AS body, b.crc AS body_crc FROM {table} j {bodies}"
+    sql = f"SELECT {columns} FROM {table} j"
+    if bodies:
+        join = "LEFT JOIN bodies b ON j.apart AND b.id = j.id"
+        sql = f"SELECT {columns}, b.body AS body, b.crc AS body_crc FROM {table} j {join}"
     if where:
         sql += f" WHERE {where}"
     if not order:

@@ -13,20 +13,22 @@ import msgspec
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.known import Known, is_known, known_of
-from franca.core.model import JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
 from franca.core.tail import Snapshot
 from franca.store import search
 from franca.store.group import GroupWriter
 from franca.store.rows import COLUMNS, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
+HELD_BODIES_BYTES = 48 * 1024 * 1024
+"""Large bodies of ready jobs that are read at the start; the others stay in the store."""
 
 
 def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     """Read what is held and count the tail; `books` learns of it too. ValueError on damage."""
     *totals, held, tail, sealed = _totals(db)
     policies: dict[Policy, Policy] = {}
-    jobs = [job_of(row, policies, Shelf.HELD) for row in db.execute(search.select("jobs"))]
+    jobs = _held(db, policies)
     tails = _tail_counts(db)
     tail_rows = sum(c.ready + c.scheduled + c.retrying + c.dead + c.leased for c in tails)
     held_rows = len({job.id for job in jobs})
@@ -52,6 +54,19 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
         schedules=[msgspec.msgpack.decode(piece, type=Schedule) for _, piece in schedules],
         known=_known(db),
     )
+
+
+def _held(db: sqlite3.Connection, policies: dict[Policy, Policy]) -> list[Job]:
+    """Jobs that were in memory. Of those that run or wait, bodies that lie apart are left there."""
+    rows = db.execute(search.select("jobs", bodies=False))
+    jobs = [job_of(row, policies, Shelf.HELD) for row in rows]
+    left = HELD_BODIES_BYTES
+    whole = search.select("jobs", "j.id = ?")
+    for index, job in enumerate(jobs):
+        if job.away and job.state is State.READY and left > 0:
+            jobs[index] = job_of(db.execute(whole, (job.id,)).fetchone(), policies, Shelf.HELD)
+            left -= len(jobs[index].body)
+    return jobs
 
 
 def _totals(db: sqlite3.Connection) -> list[int]:

@@ -108,7 +108,7 @@ class SqliteStore(Store):
         try:
             self._group = self._books.batches(changes)
             self._trying(self._execute)
-            return [self._supply(want) for want in wants]
+            return self._supplies(wants)
         except FAILURES as error:
             raise self._failed(error) from error
 
@@ -117,6 +117,7 @@ class SqliteStore(Store):
         self._step("before-commit")
         try:
             self._trying(self._commit)
+            self._group = []  # its rows may hold large bodies
             self._check_files()
         except FAILURES as error:
             raise self._failed(error) from error
@@ -187,6 +188,16 @@ class SqliteStore(Store):
 
     # -- reading behind a group ---------------------------------------------------------------
 
+    def _supplies(self, wants: Sequence[Want]) -> list[list[Job]]:
+        answers: list[list[Job]] = []
+        read = 0
+        for want in wants:
+            if not isinstance(want, Recall) and read >= want.bytes_max:
+                break
+            answers.append(self._supply(want))
+            read += sum(len(job.body) for job in answers[-1])
+        return answers
+
     def _supply(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
             return self._search(self._db, want.query)
@@ -196,7 +207,8 @@ class SqliteStore(Store):
             jobs = self._tail(sql, (want.queue, *want.mark, want.limit), want.bytes_max)
             _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
             return jobs
-        sql = search.select("tail", "j.state = 0 AND (j.run_at, j.id) > (?, ?)", "run_at, id")
+        where = "j.state = 0 AND (j.run_at, j.id) > (?, ?)"
+        sql = search.select("tail", where, "run_at, id", bodies=False)
         jobs = self._tail(sql, (*want.mark, want.limit), want.bytes_max)
         _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs

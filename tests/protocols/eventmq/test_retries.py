@@ -114,7 +114,7 @@ def test_the_same_text_before_its_time_is_a_result() -> None:
 def test_a_timeouts_answer_that_comes_late_does_not_end_the_next_run() -> None:
     world, worker, _ = served("timeout:5,retry-count:3", slots=2)
     late = worker.take()
-    world.pass_time(8_500, worker)
+    world.pass_time(7_500, worker)
     worker.done(late, TIMED_OUT, ready=False)
     assert world.job().state is State.WAITING
 

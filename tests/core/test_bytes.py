@@ -1,0 +1,215 @@
+"""Memory is bounded by bytes: windows of all queues, jobs that wait, jobs that run; and by counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.errors import TooMuch
+from franca.core.events import Granted
+from franca.core.model import Failure, State
+from franca.core.tail import SupplyReady
+from tests.core.kit import Bench, T, ids, state_of
+
+KIB = b"x" * 1024
+LARGE = b"y" * 3_000
+
+
+def test_the_windows_of_all_queues_share_one_budget() -> None:
+    bench = Bench(window_bytes=10 * 1024)
+    jobs = [bench.submit(f"q{number % 20}", body=KIB) for number in range(100)]
+    assert bench.broker.windows.bytes_held <= 10 * 1024
+    bench.write()
+    names = tuple(f"q{number}" for number in range(20))
+    assert sorted(ids(bench.take_all(*names))) == ids(jobs)
+    assert bench.broker.windows.bytes_held == 0
+
+
+def test_a_full_window_asks_for_no_more_until_somebody_wants_a_job() -> None:
+    bench = Bench(window_bytes=4 * 1024, supply_bytes=2 * 1024)
+    bench.submit_many(20, "a", body=KIB)
+    bench.submit_many(20, "b", body=KIB)
+    bench.write()
+    assert not bench.broker.wants
+    assert bench.broker.windows.bytes_held <= 4 * 1024
+    assert len(bench.take_all("b")) == 20
+    assert len(bench.take_all("a")) == 20
+
+
+def test_what_was_supplied_and_not_taken_makes_room_for_what_is_asked_for() -> None:
+    bench = Bench(window_bytes=4 * 1024, supply_bytes=2 * 1024)
+    for number in range(30):
+        bench.submit_many(3, f"q{number}", body=KIB)
+    session = bench.worker()
+    for number in range(30):
+        bench.ask(session, f"q{number}", until=T)  # the store is asked, and nobody comes for it
+        bench.write()
+        assert bench.broker.windows.bytes_held <= 8 * 1024
+
+
+def test_no_job_is_supplied_while_too_much_is_unsent() -> None:
+    bench = Bench(window_bytes=0)
+    bench.submit(body=KIB)
+    bench.write()
+    broker, session = bench.broker, bench.worker()
+    broker.hold_supplies = True
+    assert bench.ask(session) is None
+    assert broker.wants
+    assert not broker.has_wants()
+    assert broker.take_wants() == []
+    broker.hold_supplies = False
+    assert broker.has_wants()
+    assert [type(want) for want in broker.take_wants()] == [SupplyReady]
+
+
+def test_a_large_body_leaves_memory_while_its_job_runs_and_comes_back_with_it() -> None:
+    bench = Bench(large_bytes=4_000)
+    jobs = bench.submit_many(3, body=LARGE)
+    session = bench.worker()
+    for _ in jobs:
+        bench.take(session)
+    bench.broker.tick(T)
+    assert [job.away for job in jobs] == [False] * 3, "the store does not have them yet"
+    bench.write()
+    bench.broker.tick(T)
+    assert [(job.away, len(job.body)) for job in jobs] == [(True, 0), (True, 0), (False, 3_000)]
+    bench.write()
+    bench.broker.close_session(session, T)
+    bench.write()
+    assert [job.body for job in bench.take_all()] == [LARGE] * 3
+
+
+def test_a_worker_that_waits_is_given_a_job_whose_body_has_to_be_read_first() -> None:
+    bench = Bench(large_bytes=0)
+    job = bench.submit(body=LARGE)
+    first, second = bench.worker(), bench.worker()
+    bench.take(first)
+    bench.write()
+    bench.broker.tick(T)
+    assert job.away
+    assert bench.ask(second) is None
+    bench.broker.close_session(first, T)
+    bench.write()
+    [(session, event)] = bench.events()
+    assert session is second
+    assert isinstance(event, Granted)
+    assert (event.job.id, event.job.body, event.job.away) == (job.id, LARGE, False)
+
+
+def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
+    bench = Bench(large_bytes=0)
+    bench.submit(body=LARGE, failures=3, delay_ms=1_000)
+    session = bench.worker()
+    job = bench.take(session)
+    bench.write()
+    bench.broker.tick(T)
+    bench.broker.fail(job, session.holder, Failure("E", "x"), T)
+    bench.write()
+    assert (state_of(job), job.away) == (State.WAITING, True)
+    bench.crash(T)
+    bench.ripen(T + 2_000)
+    assert [found.body for found in bench.take_all(now=T + 2_000)] == [LARGE]
+
+
+def test_recalled_jobs_have_their_bodies() -> None:
+    bench = Bench(large_bytes=0)
+    job = bench.submit(body=LARGE, run_at=T + 9_000)
+    bench.write()
+    bench.broker.tick(T)
+    assert job.away
+    assert [found.body for found in bench.recall(ids=(job.id,))] == [LARGE]
+
+
+def test_waiting_jobs_are_bounded_by_bytes_and_released_in_time() -> None:
+    bench = Bench(waiting_bytes=8 * 1024)
+    jobs = [bench.submit(body=KIB, run_at=T + 1_000 + number) for number in range(50)]
+    assert bench.broker.waiting.bytes_held <= 8 * 1024
+    bench.write()
+    bench.ripen(T + 1_025)
+    assert ids(bench.take_all(now=T + 1_025)) == ids(jobs[:26])
+    bench.ripen(T + 2_000)
+    assert ids(bench.take_all(now=T + 2_000)) == ids(jobs[26:])
+    assert bench.broker.waiting.bytes_held == 0
+
+
+def test_a_job_that_somebody_waits_for_is_refused_when_memory_is_full_of_them() -> None:
+    bench = Bench(window_bytes=2_000, large_bytes=0, fleeting_bytes=4_000)
+    session = bench.worker()
+    for _ in range(2):
+        bench.submit(body=LARGE, watcher=session)
+    with pytest.raises(TooMuch):
+        bench.submit(body=LARGE, watcher=session)
+    bench.submit(body=LARGE)
+
+
+def test_one_memory_only_job_passes_however_large_it_is() -> None:
+    bench = Bench(fleeting_bytes=2_000)
+    bench.submit(body=LARGE, durable=False)
+    with pytest.raises(TooMuch):
+        bench.submit(body=b"", durable=False)
+
+
+def test_only_so_many_jobs_run_at_once_and_the_others_follow() -> None:
+    bench = Bench(leased_jobs=2)
+    jobs = bench.submit_many(4)
+    session = bench.worker()
+    taken = [bench.take(session), bench.take(session)]
+    assert bench.ask(session) is None
+    bench.broker.tick(T)
+    assert bench.events() == []
+    bench.broker.finish(taken[0], session.holder, b"", T)
+    bench.broker.tick(T)
+    [(_, event)] = bench.events()
+    assert isinstance(event, Granted)
+    assert event.job is jobs[2]
+
+
+# -- queues ---------------------------------------------------------------------------------
+
+
+def test_queues_without_anything_are_forgotten_after_a_while() -> None:
+    bench = Bench(idle_queue_ms=1_000)
+    for name in ("gone", "paused", "served", "scheduled", "dead"):
+        bench.submit(name, run_at=T + 9_000 if name == "scheduled" else 0)
+    [dead] = bench.recall(states=(State.READY,), queue="dead")
+    bench.broker.kill(dead, T)
+    bench.broker.pause("paused")
+    bench.broker.serve(bench.worker(), "served")
+    bench.take_all("gone", "served", "paused")
+    bench.broker.resume("paused", T)
+    bench.take_all("paused")
+    bench.broker.pause("paused")
+    for now in (T, T + 900, T + 1_100):
+        bench.broker.tick(now)
+    bench.write()
+    assert {count.queue for count in bench.broker.counts()} == {
+        "paused",
+        "served",
+        "scheduled",
+        "dead",
+    }
+    assert "gone" not in bench.disk.settings
+
+
+def test_a_million_names_would_leave_only_so_many_behind() -> None:
+    bench = Bench(idle_queues=10)
+    for number in range(200):
+        bench.submit(f"q{number}")
+        bench.take_all(f"q{number}")
+        bench.broker.tick(T + number)
+        assert len(bench.broker.queues) < 20
+    for number in range(3):
+        bench.broker.tick(T + 300 + number)
+    bench.write()
+    assert len(bench.broker.queues) == len(bench.disk.settings) == 10
+
+
+def test_a_queue_that_is_used_again_is_not_forgotten() -> None:
+    bench = Bench(idle_queue_ms=1_000)
+    bench.submit()
+    bench.take_all()
+    bench.broker.tick(T)
+    bench.submit()
+    bench.broker.tick(T + 2_000)
+    bench.take_all(now=T + 2_000)
+    bench.broker.tick(T + 2_500)
+    assert "q" in bench.broker.queues

@@ -1,0 +1,25 @@
+"""A lease's end is acted on within 100 ms, and never before."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.core.model import Demand, NewJob, Policy, State
+from tests.engine.stage import Stage, T, echo
+
+SAID_MS = 1_000
+
+
+@pytest.mark.parametrize("begin", [0, 1, 24, 25, 49, 50, 51, 73, 99])
+def test_a_lease_ends_within_a_tenth_of_a_second_of_its_time(begin: int) -> None:
+    stage = Stage()
+    link = stage.open()
+    began = T + begin
+    stage.engine.turn(T)
+    job = stage.broker.submit(NewJob("q", "k", b"", Policy(lease_ms=SAID_MS)), began)
+    stage.broker.demand(Demand(echo(link).session, ("q",)), began)
+    now = began
+    while job.state is State.LEASED:
+        now += 1
+        stage.engine.turn(now)
+    assert SAID_MS <= now - began <= SAID_MS + 100
