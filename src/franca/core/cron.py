@@ -26,7 +26,7 @@ def next_moment(line: str, timezone: str, after: Millis) -> Millis:
     try:
         start = datetime.fromtimestamp(after / 1000, UTC).astimezone(ZoneInfo(timezone))
         moment = next(CronSim(MACROS.get(line.strip(), line), start))
-    except (CronSimError, ZoneInfoNotFoundError, ValueError) as error:
+    except (CronSimError, ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise Refused(f"not a cron line: {line!r} in {timezone!r}: {error}") from error
     except StopIteration:
         raise Refused(f"this cron line names no moment: {line!r}") from None

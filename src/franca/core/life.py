@@ -15,15 +15,7 @@ from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
 from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS, Lines
 from franca.core.locks import Locks
-from franca.core.model import (
-    NEVER,
-    Failure,
-    Job,
-    JobId,
-    Millis,
-    Session,
-    State,
-)
+from franca.core.model import NEVER, Failure, Job, JobId, Millis, Session, State
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
@@ -44,6 +36,9 @@ class Life(Lines):
 
     A job may have an heir: a newer one with its key that came while it ran. The heir waits in
     no line, only behind the run, and takes the job's place when that is over, whatever came of it.
+
+    `listeners` are told of the end of every job of their origin whose policy says so, watched or
+    not: who waits for it may have to be found by what the job itself remembers.
     """
 
     __slots__ = (
@@ -53,6 +48,7 @@ class Life(Lines):
         "_rng",
         "_start_ends",
         "fleeting_bytes",
+        "listeners",
         "locks",
         "wall_ahead_ms",
     )
@@ -61,6 +57,7 @@ class Life(Lines):
         super().__init__(limits, totals)
         self.wall_ahead_ms = 0
         self.fleeting_bytes = 0
+        self.listeners: dict[str, Session] = {}
         self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
@@ -251,7 +248,7 @@ class Life(Lines):
         policy = job.policy
         if policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
-        elif policy.failures < 0 or job.failures <= policy.failures:
+        elif not failure.final and (policy.failures < 0 or job.failures <= policy.failures):
             if self._heirs and self._gives_way(job, now):
                 return
             self._forget_run(job)
@@ -294,6 +291,9 @@ class Life(Lines):
                 self._ended.append(job)
         else:
             self._settle_fleeting(job)
+        if job.policy.tells_end and job.origin in self.listeners:
+            event = Finished(job, state, result, failure)
+            self.events.append((self.listeners[job.origin], event))
         if self._watchers and job.id in self._watchers:
             self._tell_end(job, failure)
         if self._awaited:

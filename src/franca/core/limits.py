@@ -73,6 +73,18 @@ class Limits(Struct, frozen=True):
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
     pending_bytes: int = 32 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
+    kept_result_bytes: int = 66 * 1024 * 1024
+    """Results that wait for clients who are gone or do not read, of one protocol together."""
+    kept_result_ms: int = 5 * 60 * 1000
+    """And how long each of them waits."""
+    offered_bytes: int = 16 * 1024 * 1024
+    """Names of queues that the workers of one protocol offer, counted for each worker."""
+    subscribed_bytes: int = 16 * 1024 * 1024
+    """Topics that all subscribers ask for together."""
+    rules_max: int = 10_000
+    """Schedules that peers have made."""
+    rules_bytes: int = 16 * 1024 * 1024
+    """And the bytes of what they run."""
     connections_max: int = 10_000
     """Connections of all listeners together."""
     unknown_max: int = 256

@@ -79,7 +79,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     `failures` and `losses` are how many reported failures and unclean ends are made good by
     another run; -1 means without limit. `bury` keeps a job that is given up in the dead set.
     With `expiry_is_failure` only a vanished worker is a loss: a lease that ran out is a failure.
-    A job that is `never_given_up` may have more losses than the server allows others.
+    A job that is `never_given_up` may have more losses than the server allows others. One that
+    `tells_end` is told of to whoever listens for its origin.
     """
 
     failures: int = 0
@@ -94,6 +95,7 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     fails_watched: bool = False
     expiry_is_failure: bool = False
     never_given_up: bool = False
+    tells_end: bool = False
 
 
 class NewJob(Struct, gc=False):
@@ -183,12 +185,14 @@ class Failure(Struct, gc=False):
     """What a worker said when it reported a failure.
 
     `data` is the same in the worker's own bytes, for those who watch the job; it is not kept.
+    One that is `final` ends the job whatever its policy says: another run would fare no better.
     """
 
     kind: str = ""
     text: str = ""
     trace: list[str] = []
     data: bytes = b""
+    final: bool = False
 
 
 class Session(Struct, eq=False):

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from franca.core.cron import next_moment
+from franca.core.errors import Refused
 from franca.core.model import Millis, Schedule
+
+AGAIN_MS = 3_600_000
+"""A rule whose time zone the machine does not know any more is tried again after this."""
+STALE_MAX = 1_000
+"""Entries of rules that were dropped or changed that may lie in the heap besides the others."""
 
 
 class Schedules:
-    """All schedules by id, and a heap of their next moments; stale entries are skipped."""
+    """All schedules by id, and a heap of their next moments; stale entries are skipped.
 
-    __slots__ = ("_heap", "by_id")
+    `bytes` is what the jobs that they make have in bodies.
+    """
+
+    __slots__ = ("_heap", "by_id", "bytes")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Schedule] = {}
+        self.bytes = 0
         self._heap: list[tuple[Millis, str]] = []
 
     def begin(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
@@ -25,12 +35,20 @@ class Schedules:
 
     def put(self, schedule: Schedule) -> None:
         """Take in a rule that knows its next moment."""
+        self.drop(schedule.id)
         self.by_id[schedule.id] = schedule
+        self.bytes += size_of(schedule)
         heappush(self._heap, (schedule.next_at, schedule.id))
+        if len(self._heap) > 2 * len(self.by_id) + STALE_MAX:
+            self._heap = [(rule.next_at, rule.id) for rule in self.by_id.values()]
+            heapify(self._heap)
 
     def drop(self, schedule_id: str) -> bool:
         """Forget a rule; False if there was none."""
-        return self.by_id.pop(schedule_id, None) is not None
+        dropped = self.by_id.pop(schedule_id, None)
+        if dropped is not None:
+            self.bytes -= size_of(dropped)
+        return dropped is not None
 
     def due(self, now: Millis) -> list[Schedule]:
         """Every rule whose moment has come, each once, already set to its next moment.
@@ -46,9 +64,9 @@ class Schedules:
             if schedule.runs_left > 0:
                 schedule.runs_left -= 1
             if schedule.runs_left == 0:
-                del self.by_id[schedule_id]
+                self.drop(schedule_id)
             else:
-                schedule.next_at = _step(schedule, at, now)
+                schedule.next_at = _next(schedule, at, now)
                 heappush(self._heap, (schedule.next_at, schedule_id))
             fired.append(schedule)
         return fired
@@ -62,6 +80,19 @@ class Schedules:
                 return at
             heappop(self._heap)
         return None
+
+
+def size_of(schedule: Schedule) -> int:
+    """How many bytes of a body a rule keeps."""
+    return len(schedule.job.body)
+
+
+def _next(schedule: Schedule, last: Millis, now: Millis) -> Millis:
+    """The next moment of a rule that is in force: what it names may be unknown here by now."""
+    try:
+        return _step(schedule, last, now)
+    except Refused:
+        return now + AGAIN_MS
 
 
 def _step(schedule: Schedule, last: Millis, now: Millis) -> Millis:

@@ -4,22 +4,31 @@ A body is never changed in the store and never refused because of who will run i
 always a rendering. Each rule is a function here and a row in `docs/crossing.md`. Media labels:
 `json-job` (a JSON object with `args` inside), `json-args` (a JSON array), `json-call` (a JSON array
 of a word and an object that names what is called, with `args` inside), `bytes` (anything).
+
+Bodies may be long and are anybody's: nothing here takes a value apart into objects, and what is
+written anew is written in pieces.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
+from codecs import getincrementaldecoder
+from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
 JSON_CALL = "json-call"
 BYTES = "bytes"
+CHUNK_BYTES: Final = 256 * 1024
+"""How much of a long text is turned into another form at once."""
 
 
 class _Job(msgspec.Struct):
-    args: msgspec.Raw
+    args: Raw
 
 
 class _Base64(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,17 +36,43 @@ class _Base64(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Call(msgspec.Struct):
-    args: msgspec.Raw = msgspec.Raw(b"[]")
-    kwargs: dict[str, msgspec.Raw] | None = None
-    class_args: list[msgspec.Raw] | None = None
-    class_kwargs: dict[str, msgspec.Raw] | None = None
+    args: Raw = Raw(b"[]")
+    kwargs: Raw = Raw(b"{}")
+    class_args: Raw = Raw(b"[]")
+    class_kwargs: Raw = Raw(b"{}")
 
 
 _CALL = msgspec.json.Decoder(tuple[str, _Call])
-_PARTS = msgspec.json.Decoder(tuple[str, msgspec.Raw])
+_PARTS = msgspec.json.Decoder(tuple[str, Raw])
 _JOB = msgspec.json.Decoder(_Job)
 _ALONE = msgspec.json.Decoder(tuple[str | _Base64])
-_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_WHOLE = msgspec.json.Decoder(Raw)
+_BEGINS_AN_ARRAY = re.compile(rb"[ \t\r\n]*\[")
+_IS_EMPTY = re.compile(rb"\[[ \t\r\n]*\]|\{[ \t\r\n]*\}|null")
+_decoder = getincrementaldecoder("utf-8")
+_encode = msgspec.json.Encoder().encode
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Whether the bytes are text."""
+    if raw.isascii():
+        return True
+    decoder = _decoder()
+    try:
+        for at in range(0, len(raw), CHUNK_BYTES):
+            decoder.decode(raw[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(raw))
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def json_value(raw: bytes) -> list[bytes]:
+    """The bytes as a JSON string, or an object `{"base64": ...}` if they are no text; in pieces."""
+    if not is_utf8(raw):
+        return [b'{"base64":"', b64encode(raw), b'"}']
+    decoder = _decoder()
+    texts = (decoder.decode(raw[at : at + CHUNK_BYTES]) for at in range(0, len(raw), CHUNK_BYTES))
+    return [b'"', *(_encode(text)[1:-1] for text in texts), b'"']
 
 
 def as_json_args(media: str, body: bytes) -> bytes:
@@ -52,15 +87,14 @@ def as_json_args(media: str, body: bytes) -> bytes:
         return bytes(_JOB.decode(body).args)
     if media == JSON_CALL:
         return _args_of_call(body)
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return msgspec.json.encode([{"base64": b64encode(body).decode("ascii")}])
-    try:
-        _ARRAY.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
-        return msgspec.json.encode([text])
-    return body
+    if _BEGINS_AN_ARRAY.match(body) and is_utf8(body):
+        try:
+            _WHOLE.decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+        else:
+            return body
+    return b"".join((b"[", *json_value(body), b"]"))
 
 
 def as_bytes(media: str, body: bytes) -> bytes:
@@ -74,7 +108,7 @@ def as_bytes(media: str, body: bytes) -> bytes:
     args = as_json_args(media, body)
     try:
         alone = _ALONE.decode(args)[0]
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return args
     if isinstance(alone, str):
         return alone.encode("utf-8", "replace")
@@ -89,7 +123,8 @@ def _args_of_call(body: bytes) -> bytes:
     try:
         call = _CALL.decode(body)[1]
         args = bytes(call.args)
-        if args[:1] == b"[" and not (call.kwargs or call.class_args or call.class_kwargs):
+        others = (call.kwargs, call.class_args, call.class_kwargs)
+        if args[:1] == b"[" and all(map(_IS_EMPTY.fullmatch, others)):
             return args
     except (msgspec.MsgspecError, RecursionError):
         pass

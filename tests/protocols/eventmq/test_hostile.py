@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.frames import SKIPPED_BYTES_MAX
 from tests.protocols.eventmq.puppet import VERSION, World
 
 COMMANDS = [
@@ -104,11 +105,12 @@ def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
     assert shown["connected_workers"]["w"]["available_slots"] == 10_000
 
 
-def test_a_frame_of_a_size_that_nobody_may_send_ends_the_dialogue_at_its_head() -> None:
-    world = World(limits=Limits(frame_bytes_max=1_000, body_bytes_max=1_000))
+def test_a_frame_of_a_size_that_nobody_can_mean_ends_the_dialogue_at_its_head() -> None:
+    world = World()
     peer = world.peer()
-    peer.send(b"\x02" + (1_001).to_bytes(8, "big"))
+    peer.send(b"\x02" + (SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"))
     assert peer.is_hung_up
+    assert "1073741825" in world.engine.notices[-1].reason
 
 
 def test_who_never_finishes_a_message_is_hung_up_on() -> None:

@@ -130,15 +130,35 @@ def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> 
     assert len(client.words()) == 1
 
 
-def test_results_pile_up_for_a_client_that_does_not_read_only_so_far() -> None:
-    world = World(limits=Limits(output_hard_bytes=1_000, output_soft_bytes=500))
-    worker, client = world.worker(slots=9), world.peer()
-    client.link.full = True
-    for _ in range(9):
-        client.request(call(), headers="reply-requested")
-        worker.done(worker.take(), b"x" * 50)
-    assert 0 < len(client.replies()) < 9
+def test_results_wait_for_a_client_that_does_not_read_only_so_far() -> None:
+    world = World(limits=Limits(kept_result_bytes=20_000))
+    worker, client, other = world.worker(slots=12), world.peer(), world.peer()
+    client.link.full = other.link.full = True
+    for peer, count in ((other, 1), (client, 10)):
+        for _ in range(count):
+            peer.request(call(), headers="reply-requested")
+            worker.done(worker.take(), b"x" * 50)
+    assert client.replies() == []
+    assert world.service.post.kept_bytes <= 20_000
     assert world.service.refused > 0
+    client.link.full = other.link.full = False
+    world.pass_time(100)
+    assert 0 < len(client.replies()) < 10
+    assert len(other.replies()) == 1  # it loses nothing because of somebody else
+    assert world.service.post.kept_bytes == 0
+
+
+def test_and_not_for_ever() -> None:
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    client.link.full = True
+    client.request(call(), headers="reply-requested")
+    worker.done(worker.take())
+    world.pass_time(world.limits.kept_result_ms + 100, worker)
+    assert world.service.post.kept_bytes == 0
+    client.link.full = False
+    world.pass_time(100)
+    assert client.replies() == []
 
 
 def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:

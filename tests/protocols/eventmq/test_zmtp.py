@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from franca.core.errors import WireError
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.zmtp import Frames, Greeted
+from franca.protocols.eventmq.frames import (
+    COMMAND_BYTES_MAX,
+    FRAMES_MAX,
+    SKIPPED_BYTES_MAX,
+    Frames,
+    Skipped,
+)
+from franca.protocols.eventmq.zmtp import Greeted
 
 MAX = 1 << 20
 
@@ -108,9 +115,9 @@ def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"\x02" + (MAX + 1).to_bytes(8, "big"), "frame-too-large"),
+        (b"\x02" + (SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
         (b"\x02" + b"\xff" * 8, "frame-too-large"),
-        (b"\x06" + (zmtp.COMMAND_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
+        (b"\x06" + (COMMAND_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
         (b"\x08\x00", "bad-flags"),
         (b"\xff" * 9, "bad-flags"),
         (b"\x05\x00", "bad-flags"),
@@ -126,7 +133,7 @@ def test_bad_frames_are_refused_at_their_heads(data: bytes, code: str) -> None:
 def test_a_message_of_many_frames_is_not_gathered_for_ever() -> None:
     frames = Frames(MAX)
     with pytest.raises(WireError) as refusal:
-        for _ in range(zmtp.FRAMES_MAX + 1):
+        for _ in range(FRAMES_MAX + 1):
             cut(frames, zmtp.more(b"x"))
     assert refusal.value.code == "message-too-large"
 
@@ -147,6 +154,39 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     for at in range(0, len(data), 1_000):  # would take minutes if each piece copied the rest
         found += cut(frames, data[at : at + 1_000])
     assert found == [[body]]
+
+
+@pytest.mark.parametrize("step", [1, 100, 1_000, 1 << 20])
+@pytest.mark.parametrize("more", [True, False])
+def test_a_frame_that_is_too_large_is_left_out_and_what_follows_is_read(
+    step: int, more: bool
+) -> None:
+    frames = Frames(1_000)
+    large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
+    data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])
+    found: list[list[bytes]] = []
+    for at in range(0, len(data), step):
+        found += cut(frames, data[at : at + step])
+        assert len(frames) <= step + 10
+    assert found == [[b"a", b"", b"b"] if more else [b"a", b""], [b"next"]]
+    assert frames.skipped == [Skipped(1, 1_001)]
+
+
+def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
+    frames = Frames(100_000)
+    frame = b"x" * 70_000
+    data = zmtp.message([frame, frame, b"end"])
+    found: list[list[bytes]] = []
+    for at in range(0, len(data), 10_000):
+        found += cut(frames, data[at : at + 10_000])
+    assert found == [[frame, b"", b"end"]]
+    assert frames.skipped == [Skipped(1, 70_000)]
+
+
+def test_nothing_of_a_message_is_kept_once_it_was_read() -> None:
+    frames = Frames(MAX)
+    assert cut(frames, zmtp.message([b"x" * 200_000])) == [[b"x" * 200_000]]
+    assert frames._data == b""
 
 
 # -- the greeting ------------------------------------------------------------------------------------

@@ -17,11 +17,13 @@ import msgspec
 
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
-from franca.core.model import Failure, Job, Millis, OnHangUp, Session, State
+from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import on_show_schedulers, on_show_workers, on_status
+from franca.protocols.eventmq.frames import Skipped
 from franca.protocols.eventmq.hands import Hands, settle_late
-from franca.protocols.eventmq.job import REQUEST_FRAMES, msgid_of
+from franca.protocols.eventmq.headers import wants_result
+from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.results import HOLDERS, result_of
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import VERSION, VERSIONS
@@ -34,6 +36,10 @@ LEASED = State.LEASED
 FRAMES_MIN: Final = 4
 ADMIN_PREFIX: Final = b"admin:"
 """What the ids of the original's command line begin with."""
+ENVELOPE_BYTES_MAX: Final = 1_024
+"""What sockets between a client and us may put around its messages, all of them together."""
+COMMAND_BYTES: Final = 32
+"""No command is longer."""
 
 
 class EventmqConversation(ZmtpConversation):
@@ -51,11 +57,10 @@ class EventmqConversation(ZmtpConversation):
         self.drops = True
         self._submit = service.intake.submit
         self._session: Session | None = None
-        self._envelopes: dict[int, bytes] = {}
+        self._address = Address(link.id)
+        self._joined: dict[JobId, bytes] = {}
         self._envelope = b""
         self._is_client = False
-        self._unread_results = 0
-        self._results_max = service.limits.output_hard_bytes // 2
         self._waits_for_room: list[bytes] | None = None
 
     # -- the contract -------------------------------------------------------------------------
@@ -70,7 +75,7 @@ class EventmqConversation(ZmtpConversation):
                 self.service.refuse("not an eMQP message")
                 return
             frames = unwrapped
-        verb = VERBS.get(frames[2]) or VERBS.get(frames[2].upper())
+        verb = VERBS.get(frames[2]) or VERBS.get(frames[2][:COMMAND_BYTES].upper())
         if self.hands is not None:
             self.hands.member.heard_at = now
         if verb is None:
@@ -83,11 +88,56 @@ class EventmqConversation(ZmtpConversation):
 
         The envelope is put on every answer. None if there is no message inside.
         """
+        size = 0
         for at in range(len(frames) - FRAMES_MIN + 1):
             if not frames[at] and frames[at + 1].startswith(VERSIONS):
                 self._envelope = b"".join(map(more, frames[:at]))
                 return frames[at:]
+            size += len(frames[at])
+            if size > ENVELOPE_BYTES_MAX:
+                break
         return None
+
+    def act_on_rest(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
+        """A result or a request that is too large: who waits for it is told so."""
+        self._envelope = b""
+        whole = self._unwrap(frames)
+        if whole is None:
+            self.service.refused += 1
+            return
+        sizes = {frame.at - len(frames) + len(whole): frame.size for frame in skipped}
+        command = whole[2].upper()
+        if command == b"REPLY" and 4 in sizes and 5 not in sizes and self.hands is not None:
+            self.hands.reply_too_large(whole[5] if len(whole) > 5 else b"", sizes[4], now)
+        elif command == b"REQUEST":
+            most = self.service.limits.body_bytes_max
+            text = f"a request of {sum(sizes.values())} bytes, at most {most}"
+            self._refuse_request(whole, Unfit(text))
+        else:
+            self.service.refused += 1
+
+    def on_progress(self, now: Millis) -> None:
+        """A worker is heard as long as a large result comes."""
+        if self.hands is not None:
+            self.hands.member.heard_at = now
+
+    def on_known(self) -> None:
+        """The peer has said who it is: results may be there for it."""
+        self._address = Address(self.link.id, self.identity)
+        self.service.post.join(self)
+
+    def on_turn(self, now: Millis) -> None:
+        """Take the request that waits for room, if there is some."""
+        frames = self._waits_for_room
+        if frames is not None and not self.broker.refusing_new:
+            self._waits_for_room = None
+            self.holding = False
+            self.on_request(frames, now)
+
+    def unread(self) -> int:
+        """How many bytes wait, those of a request that waits for room too."""
+        waits = self._waits_for_room
+        return super().unread() + (sum(map(len, waits)) if waits is not None else 0)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job for this worker, or news of a job of this client."""
@@ -98,12 +148,15 @@ class EventmqConversation(ZmtpConversation):
             self.hands.granted(event, now)
         elif isinstance(event, Begun):
             self._on_begun(event.job)
-        elif isinstance(event, Finished) and self._wants_result(event.job):
-            self._say_result(event)
+        elif isinstance(event, Finished) and event.job.id in self._joined:
+            envelope = self._joined.pop(event.job.id)
+            if self.takes_results:
+                self.say_result(result_of(event), msgid_of(event.job), envelope)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
         self.service.wait_no_more(self)
+        self.service.post.leave(self)
         self.forget(now, unheard=unheard)
 
     def forget(self, now: Millis, *, unheard: bool = False) -> None:
@@ -115,7 +168,7 @@ class EventmqConversation(ZmtpConversation):
         if self._session is not None:
             self.broker.close_session(self._session, now)
             self._session = None
-        self._envelopes.clear()
+        self._joined.clear()
 
     def stop(self, now: Millis) -> None:
         """The server stops: no more jobs for this peer, and a goodbye.
@@ -149,23 +202,41 @@ class EventmqConversation(ZmtpConversation):
             self.link.write_after_commit(self._envelope + self.voice.report(text))
         self.has_had_its_share = True
 
-    def go_on(self, now: Millis) -> None:
-        """There is room again: take the request that waits for it, and what came behind it."""
-        frames, self._waits_for_room = self._waits_for_room, None
-        self.holding = False
-        if frames is not None:
-            self.on_request(frames, now)
-        while not self.link.closing and self.receive(b"", now):
-            pass
+    @property
+    def takes_results(self) -> bool:
+        """Whether a result would leave at once: one large one at a time is on its way."""
+        link = self.link
+        return not (link.full or link.closing or (link.bulky and link.out))
+
+    def say_result(self, result: bytes, msgid: bytes, envelope: bytes) -> None:
+        """Tell a client what came of its request."""
+        self._write([envelope, *self.voice.result(result, msgid)])
+        self.link.after_commit = True
+
+    def _write(self, pieces: list[bytes]) -> None:
+        """Say something that may be long, and then is not copied."""
+        if len(pieces) > 2:
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(b"".join(pieces))
 
     # -- clients ----------------------------------------------------------------------------------
 
+    def _be_client(self) -> None:
+        """The peer asks for something, again perhaps after a goodbye."""
+        self._is_client = True
+        self.service.post.join(self)
+
     def on_request(self, frames: list[bytes], now: Millis) -> None:
         """REQUEST: a job. The answer says that a worker has it, and comes when one does."""
-        self._is_client = True
+        if not self._is_client:
+            self._be_client()
         session = self._session or self.session
+        client = self._address
+        if self._envelope:
+            client = Address(client.link, client.identity, self._envelope)
         try:
-            job, terms = self._submit(frames, now)
+            job = self._submit(frames, client, now)
         except StoreFull:
             # No word says so. What cannot be kept is not taken: the peer's socket keeps it.
             self._waits_for_room = frames
@@ -175,63 +246,39 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
-        if self._envelope:
-            self._envelopes[job.id] = self._envelope
+        if job.policy.tells_end:
+            self._join(job, client)
         if job.state is LEASED:
             self._on_begun(job)
-        elif not self.broker.await_begin(job, session) and terms.wants_result:
-            self.broker.watch(job.id, session)
+        else:
+            self.broker.await_begin(job, session)
+
+    def _join(self, job: Job, client: Address) -> None:
+        """Hear of the end of a job that another client asked for first."""
+        first = client_of(job)
+        if first is None or (first.identity or first.link) != (client.identity or client.link):
+            self._joined[job.id] = client.envelope
+            self.broker.watch(job.id, self.session)
 
     def _on_begun(self, job: Job) -> None:
-        """Somebody has the job of a request. From now on its end is of interest, if it is at all.
-
-        Not before: a job that is watched cannot leave memory, and might overtake those that do.
-        """
-        wants_result = self._wants_result(job)
-        if wants_result:
-            if job.state > LEASED:  # somebody has taken it away in the same breath
-                self._say_result(Finished(job, job.state, job.result, Failure()))
-                return
-            self.broker.watch(job.id, self.session)
-            if self.peer_type == b"REQ":
-                return  # a REQ socket hears one answer to each request: the result
-        if not self.link.full:
-            handed_over = self.voice.handed_over(msgid_of(job))
-            self.link.write_after_commit(self._enveloped(job.id) + handed_over)
-        if self._envelopes and not wants_result:
-            self._envelopes.pop(job.id, None)
+        """Somebody has the job of a request. A REQ socket hears one answer: the result, if any."""
+        if self.link.full or (job.policy.tells_end and self.peer_type == b"REQ"):
+            return
+        client = client_of(job)
+        envelope = b"" if client is None else self._joined.get(job.id, client.envelope)
+        self.link.write_after_commit(envelope + self.voice.handed_over(msgid_of(job)))
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
         """Who asked for a result hears why there will be none."""
         self.service.refuse(refusal.text)
-        if len(frames) >= REQUEST_FRAMES and self.service.terms.of(frames[5]).wants_result:
+        is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ENVELOPE_BYTES_MAX
+        if is_whole and wants_result(frames[5]) and not self.link.full:
             error = msgspec.json.encode({"error": refusal.text})
-            self.say(self.voice.result(error, frames[3]))
-
-    def _wants_result(self, job: Job) -> bool:
-        return self.service.renderer.terms(job).wants_result
-
-    def _say_result(self, event: Finished) -> None:
-        job = event.job
-        envelope = self._enveloped(job.id)
-        if envelope:
-            del self._envelopes[job.id]
-        result = envelope + self.voice.result(result_of(event), msgid_of(job))
-        if not self.link.full:
-            self._unread_results = 0
-        else:
-            self._unread_results += len(result)
-            if self._unread_results > self._results_max:
-                self.service.refuse("results that their client does not read")
-                return
-        self.link.write_after_commit(result)
-
-    def _enveloped(self, job_id: int) -> bytes:
-        return self._envelopes.get(job_id, b"") if self._envelopes else b""
+            self._write([self._envelope, *self.voice.result(error, frames[3])])
 
     def on_schedule(self, frames: list[bytes], now: Millis) -> None:
         """SCHEDULE: jobs by a rule. There is no answer."""
-        self._is_client = True
+        self._be_client()
         try:
             self.service.scheduling.schedule(frames, now)
         except Refused as refusal:
@@ -239,7 +286,7 @@ class EventmqConversation(ZmtpConversation):
 
     def on_unschedule(self, frames: list[bytes], now: Millis) -> None:
         """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
-        self._is_client = True
+        self._be_client()
         try:
             self.service.scheduling.unschedule(frames)
         except Refused as refusal:
@@ -249,7 +296,7 @@ class EventmqConversation(ZmtpConversation):
 
     def on_publish(self, frames: list[bytes], now: Millis) -> None:
         """PUBLISH: topic and message, with headers between them or without."""
-        self._is_client = True
+        self._be_client()
         if len(frames) < 6:
             self.service.refuse("a PUBLISH of too few frames")
         else:
@@ -271,8 +318,9 @@ class EventmqConversation(ZmtpConversation):
         self.hands = hands
         self.drops = False
         # At once: a job manager starts its processes on the first heartbeat it hears.
-        self.say(self.voice.ack(frames[3]) + self.service.heartbeat(now))
+        self.say(self.voice.ack(frames[3][:ENVELOPE_BYTES_MAX]) + self.service.heartbeat(now))
         hands.join()
+        self.has_had_its_share = True
         if self.service.stopping:
             hands.stop()
 
@@ -304,6 +352,8 @@ class EventmqConversation(ZmtpConversation):
         if self.hands is not None:
             self.hands.leave()
         else:
+            self._is_client = False
+            self.service.post.leave(self)
             self.forget(now)
 
     def on_disconnect(self, frames: list[bytes], now: Millis) -> None:
@@ -313,7 +363,7 @@ class EventmqConversation(ZmtpConversation):
             if not self.service.may_stop(self.link.peer):
                 self.service.refuse("a DISCONNECT from afar")
                 return
-            self.say(self.voice.ack(frames[3]))
+            self.say(self.voice.ack(frames[3][:ENVELOPE_BYTES_MAX]))
             self.service.request_stop()
             return
         self.say(self.voice.kbye())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
 
 SLOTS_MAX: Final = 10_000
+MSGID_BYTES_MAX: Final = 4_096
+"""No job goes by a longer name."""
 EARLY_MS: Final = 250
 """How much sooner than the server a worker's clock may find that a timeout has passed."""
 GHOST_MS: Final = BEAT_EVERY_MS + 1_000
@@ -50,6 +52,7 @@ class Hands:
         self._broker = conversation.broker
         self._link = link
         self._holder = self.session.holder
+        self._result_max = conversation.service.limits.body_bytes_max
         self._render = conversation.service.renderer.request
         self._queues = tuple(name for _, name in queues)
         ranks = {name: weight - USUAL_WEIGHT for weight, name in queues if weight != USUAL_WEIGHT}
@@ -70,16 +73,20 @@ class Hands:
         if role != b"worker":
             raise Unfit("an INFORM of neither a worker nor a scheduler")
         weighted = read_queues(queues, service.limits.name_bytes_max)
-        return cls(conversation, service.workers_here, weighted, now)
+        hands = cls(conversation, service.workers_here, weighted, now)
+        if service.workers_here.bytes + hands.member.size() > service.limits.offered_bytes:
+            raise Unfit("an INFORM of more queues than all workers may name together")
+        return hands
 
     # -- coming and going -----------------------------------------------------------------------
 
     def join(self) -> None:
         """Be known from now on, and so are its queues, for good: a restart must not forget them."""
         self._members.join(self.member)
+        new = {name for name in self._queues if name not in self._broker.queues}
+        if new:
+            self._service.scheduling.adopt(new)
         for name in self._queues:
-            if name not in self._broker.queues:
-                self._service.scheduling.adopt(name)
             self._broker.queue(name)
             self._broker.serve(self.session, name)
 
@@ -193,10 +200,19 @@ class Hands:
         self._service.handed[job.queue] += 1
         self._last_grant = job
         self._last_attempt = job.attempts
-        self._link.write_after_commit(self._render(job))
+        said = self._render(job)
+        if len(said) == 1:
+            self._link.write_after_commit(said[0])
+        else:
+            self._link.write_bulk(*said)
+            self._link.after_commit = True
 
     def reply(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """A job is done, or its worker says that it failed."""
+        if len(result) > self._result_max:
+            self._link.note(f"a result of {len(result)} bytes, at most {self._result_max}")
+            self.reply_too_large(msgid, len(result), now)
+            return
         broker = self._broker
         job = self._held(msgid) or self._held_by_its_ghost(msgid, now)
         if job is None:
@@ -213,9 +229,34 @@ class Hands:
                 if job.origin != ORIGIN:
                     result = as_stranger_knows_it(result)
                 broker.finish(job, holder, result, now)
+        self._note_done()
+
+    def _note_done(self) -> None:
         self.member.done += 1
         if self.member.leaving and not self.session.leases:
             self._members.leave(self.member)
+
+    def reply_too_large(self, msgid: bytes, size: int, now: Millis) -> None:
+        """A job is done, and nobody can be given what came of it.
+
+        Who asked for it is told so; to run the job again would bring the same. A job whose result
+        nobody waits for is simply done.
+        """
+        broker = self._broker
+        job = self._held(msgid) or self._held_by_its_ghost(msgid, now) or self._only_job(msgid)
+        if job is None:
+            return
+        if job.policy.tells_end or broker.watchers_of(job.id):
+            text = f"its result has {size} bytes, at most {self._result_max}"
+            broker.fail(job, job.holder, Failure("ResultTooLarge", text, final=True), now)
+        else:
+            broker.finish(job, job.holder, b"", now)
+        self._note_done()
+
+    def _only_job(self, msgid: bytes) -> Job | None:
+        """The job that a REPLY is to that does not say so, if there is only one."""
+        jobs = self.session.leases.values()
+        return next(iter(jobs)) if not msgid and len(jobs) == 1 else None
 
     def reply_unnamed(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """The document's REPLY, which does not say to what: to its own id, or to the only job."""
@@ -242,6 +283,8 @@ class Hands:
 
     def _held(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""
+        if len(msgid) > MSGID_BYTES_MAX:
+            return None
         try:
             job = self._broker.sole(msgid.decode())
         except UnicodeDecodeError:
@@ -275,7 +318,7 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
     Its connection broke, or the server was restarted, while it ran; if nobody was given the job
     since, its word counts: better than to run the job again.
     """
-    if result in TIMED_OUT or failure_in(result, 0) is not None:
+    if result in TIMED_OUT or len(msgid) > MSGID_BYTES_MAX or failure_in(result, 0) is not None:
         return
     for job in named(broker, msgid):
         if (
@@ -285,7 +328,10 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
             and not _has_failed(job)
         ):
             bare = result if job.origin == ORIGIN else as_stranger_knows_it(result)
-            broker.finish_late(job, job.holder, bare, now)
+            try:
+                broker.finish_late(job, job.holder, bare, now)
+            except Refused:
+                pass  # it has left memory, or somebody else was given it
             return
 
 

@@ -7,19 +7,21 @@ job is a `Terms`, made once for each text.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from franca.core.model import Backoff, Policy
+from franca.protocols.eventmq.literals import Literal, Unreadable, number_of, read_literal
 
 HEADERS_BYTES_MAX: Final = 4_096
 TIMEOUT_S_MAX: Final = 10 * 365 * 86_400
+_TIMEOUT_DIGITS: Final = 9
 RETRIES_MAX: Final = 1_000_000
+NUMBER_MAX: Final = 2**31 - 1
+"""Larger numbers are this one: nobody lives to see the difference."""
 REPLY_DELAY_MS: Final = 2_000
 """How much later than a job's timeout its worker, which enforces it, may say so."""
 RETRY_MS: Final = 1_000
@@ -41,6 +43,8 @@ _KNOWN: Final = frozenset(
 )
 _NO: Final = ("false", "0", "no", "off", "none", "null")
 _TERMS_MAX: Final = 1_000
+_TERMS_BYTES_MAX: Final = 256
+"""Longer headers are read anew each time."""
 _REPLY_REQUESTED: Final = "reply-requested"
 
 
@@ -75,25 +79,20 @@ def read_headers(raw: bytes) -> dict[str, str]:
 
 
 def _as_mapping(text: str) -> dict[str, str] | None:
-    value: object
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return None
-    if isinstance(value, Mapping):
-        return {_name(str(k)): _shown(v) for k, v in value.items()}
-    if isinstance(value, (set, frozenset, list, tuple)):
-        return {name: text for item in value for name, text in _of_words(str(item)).items()}
-    return None
+        value = read_literal(text) if text != "set()" else []
+    except Unreadable:
+        return None
+    if isinstance(value, dict):
+        return {_name(name): _shown(said) for name, said in value.items()}
+    words = [item for item in value if isinstance(item, str)]
+    return {name: said for word in words for name, said in _of_words(word).items()}
 
 
-def _shown(value: object) -> str:
-    if value is None or value is False:
-        return "false"
-    return "true" if value is True else str(value)
+def _shown(value: Literal) -> str:
+    if not isinstance(value, str):
+        return "true"
+    return {"None": "false", "null": "false", "False": "false", "True": "true"}.get(value, value)
 
 
 def _of_words(text: str) -> dict[str, str]:
@@ -115,17 +114,20 @@ def _name(text: str) -> str:
     return text.strip().lower()
 
 
+def wants_result(raw: bytes) -> bool:
+    """Whether headers ask for a reply."""
+    return is_set(read_headers(raw), _REPLY_REQUESTED)
+
+
 def is_set(headers: Mapping[str, str], name: str) -> bool:
     """Whether a header is there and does not say no."""
     return headers.get(name, "false").lower() not in _NO
 
 
 def number_in(headers: Mapping[str, str], name: str) -> int | None:
-    """A header's number, or None if there is none."""
-    try:
-        return int(float(headers[name]))
-    except (KeyError, ValueError, OverflowError):
-        return None
+    """A header's whole number, or None if there is none."""
+    number = number_of(headers.get(name, ""))
+    return None if number is None else int(max(min(number, NUMBER_MAX), -NUMBER_MAX))
 
 
 class TermsReader:
@@ -139,9 +141,10 @@ class TermsReader:
         terms = self._known.get(raw)
         if terms is None:
             terms = self._read(raw)
-            if len(self._known) >= _TERMS_MAX:
-                self._known.clear()
-            self._known[raw] = terms
+            if len(raw) <= _TERMS_BYTES_MAX:
+                if len(self._known) >= _TERMS_MAX:
+                    self._known.clear()
+                self._known[raw] = terms
         return terms
 
     def _read(self, raw: bytes) -> Terms:
@@ -149,6 +152,7 @@ class TermsReader:
         timeout_s = min(max(number_in(headers, "timeout") or 0, 0), TIMEOUT_S_MAX)
         retries = min(max(number_in(headers, "retry-count") or 0, 0), RETRIES_MAX)
         guaranteed = is_set(headers, "guarantee")
+        asks = is_set(headers, _REPLY_REQUESTED)
         policy = Policy(
             failures=-1 if guaranteed else retries,
             losses=-1,
@@ -158,15 +162,18 @@ class TermsReader:
             lease_ms=timeout_s * 1000 + REPLY_DELAY_MS if timeout_s else 0,
             expiry_is_failure=True,
             never_given_up=guaranteed,
+            tells_end=asks,
         )
-        wants_result = is_set(headers, _REPLY_REQUESTED)
         wary = replace(policy, losses=WARY_LOSSES)
-        return Terms(policy, wary, wants_result, _forwarded(raw, headers), timeout_s * 1000)
+        return Terms(policy, wary, asks, _forwarded(raw, headers), timeout_s * 1000)
 
 
 def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
-    """The headers for a worker. Job managers die of a timeout that is no whole number."""
-    if raw[:1] in (b"{", b"s") or not raw.isascii() or not headers.get("timeout", "0").isdigit():
+    """The headers for a worker. Job managers die of a timeout that is no whole number.
+
+    So does a job of theirs whose timeout is longer than a machine can wait.
+    """
+    if raw[:1] in (b"{", b"s") or not raw.isascii() or not _is_plain(headers.get("timeout", "0")):
         words = [_word(name, value) for name, value in headers.items() if value != "false"]
         raw = ",".join(word for word in words if word).encode()
     if is_set(headers, _REPLY_REQUESTED):
@@ -174,8 +181,12 @@ def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
     return raw + b",reply-requested" if raw else b"reply-requested"
 
 
+def _is_plain(timeout: str) -> bool:
+    return timeout.isdigit() and len(timeout) <= _TIMEOUT_DIGITS
+
+
 def _word(name: str, value: str) -> str:
     if name == "timeout":
-        seconds = number_in({name: value}, name)
-        return f"timeout:{seconds}" if seconds is not None and seconds > 0 else ""
+        seconds = min(number_in({name: value}, name) or 0, TIMEOUT_S_MAX)
+        return f"timeout:{seconds}" if seconds > 0 else ""
     return name if value == "true" else f"{name}:{value}"

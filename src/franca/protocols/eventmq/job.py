@@ -2,7 +2,8 @@
 
 A job's body is the request's last usual frame, to the byte; what else was in it lies in `extra`:
 the headers alone where that is all, as nearly always, else everything that a worker must be shown
-again. A job of another protocol is shown as the call that its kind and arguments stand for.
+again, and whom to send the result. A job of another protocol is shown as the call that its kind
+and arguments stand for.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, NewJob
-from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args
+from franca.core.names import Names, text_of
+from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args, is_utf8
 from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsReader
 from franca.protocols.eventmq.queues import DEFAULT_QUEUE
 from franca.protocols.eventmq.wire import long_request, request
+from franca.protocols.eventmq.zmtp import LARGE_BYTES
 
 ORIGIN: Final = "eventmq"
 REQUEST_FRAMES: Final = 7
@@ -37,12 +40,27 @@ class Unfit(Refused):
     code = "unfit"
 
 
+class Address(Struct, array_like=True, gc=False):
+    """Whom a result is for: the connection that asked, or else another of the same identity.
+
+    `envelope` is what sockets between a client and us have put around its request.
+    """
+
+    link: str
+    identity: bytes = b""
+    envelope: bytes = b""
+
+
 class Apart(Struct, array_like=True, gc=False):
-    """What a worker is shown besides the body, where it is not the usual."""
+    """What a job has besides its body, where that is more than its headers.
+
+    `queue` is the one that was asked for, where that is another than the one it is in.
+    """
 
     headers: bytes
-    queue: bytes
+    queue: bytes | None
     more: list[bytes] = []
+    client: Address | None = None
 
 
 class Call(Struct, gc=False):
@@ -115,18 +133,18 @@ def named(broker: Broker, msgid: bytes) -> list[Job]:
 # -- in ------------------------------------------------------------------------------------
 
 
-def kind_of(body: bytes) -> str:
+def kind_of(body: bytes, bytes_max: int) -> str:
     """What a message calls, as one dotted name; nothing if it is no call that can be read."""
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError:
-            return ""
+    if not body.isascii() and not is_utf8(body):
+        return ""
     try:
         call = _decode_call(body)[1]
     except (msgspec.MsgspecError, RecursionError):
         return ""
-    return f"{call.path}.{call.callable}"
+    kind = f"{call.path[:bytes_max]}.{call.callable[:bytes_max]}"
+    if len(kind) > bytes_max // 4:
+        kind = kind.encode()[:bytes_max].decode("utf-8", "ignore")
+    return kind
 
 
 class Intake:
@@ -136,11 +154,11 @@ class Intake:
         self._broker = broker
         self._limits: Limits = broker.limits
         self._id_max = broker.limits.name_bytes_max // 2
-        self._kind_chars = broker.limits.name_bytes_max // 4
+        self._names = Names()
         self._queues = broker.queues
         self._terms_of = terms.of
 
-    def new_job(self, frames: list[bytes], terms: Terms) -> NewJob:
+    def new_job(self, frames: list[bytes], terms: Terms, client: Address | None = None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
         msgid, queue_frame, headers, body = frames[3:7]
         limits = self._limits
@@ -152,20 +170,21 @@ class Intake:
         ):
             raise Unfit(
                 f"a request has at most {limits.body_bytes_max} bytes, its id {self._id_max}, its "
-                f"queue {limits.name_bytes_max}, its headers {HEADERS_BYTES_MAX}"
+                f"queue {limits.name_bytes_max}, its headers {HEADERS_BYTES_MAX}; this one has "
+                f"{len(body)}, {len(msgid)}, {len(queue_frame)} and {len(headers)}"
             )
-        try:
-            queue = queue_frame.decode()
-            is_known = queue in self._queues
-        except UnicodeDecodeError:
-            is_known = False
+        queue = self._names.text(queue_frame)
+        is_known = queue in self._queues
         extra = headers
-        if not is_known or len(frames) > REQUEST_FRAMES or headers[:1] == _APART:
+        if (
+            not is_known
+            or client is not None
+            or len(frames) > REQUEST_FRAMES
+            or headers[:1] == _APART
+        ):
             queue = queue if is_known else DEFAULT_QUEUE
-            extra = self._set_apart(frames, queue)
-        kind = kind_of(body)
-        if len(kind) > self._kind_chars:
-            kind = kind.encode()[: limits.name_bytes_max].decode("utf-8", "ignore")
+            extra = self._set_apart(frames, queue, client)
+        kind = kind_of(body, limits.name_bytes_max)
         return NewJob(
             queue,
             kind,
@@ -179,14 +198,16 @@ class Intake:
             once=True,
         )
 
-    def _set_apart(self, frames: list[bytes], queue: str) -> bytes:
-        """What a worker must be shown of an unusual request besides its body."""
+    def _set_apart(self, frames: list[bytes], queue: str, client: Address | None) -> bytes:
+        """What an unusual request has besides its body."""
         queue_frame, headers, more = frames[4], frames[5], frames[7:]
-        if sum(map(len, more)) > self._limits.body_bytes_max:
-            raise Unfit(f"more than {self._limits.body_bytes_max} bytes")
-        if not more and headers[:1] != _APART and queue_frame == queue.encode():
-            return headers
-        return _APART + _pack(Apart(headers, queue_frame, more))
+        if len(frames[6]) + sum(map(len, more)) > self._limits.body_bytes_max:
+            raise Unfit(f"a request of more than {self._limits.body_bytes_max} bytes")
+        if queue_frame == self._names.raw(queue):
+            if not more and client is None and headers[:1] != _APART:
+                return headers
+            return _APART + _pack(Apart(headers, None, more, client))
+        return _APART + _pack(Apart(headers, queue_frame, more, client))
 
     def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
         """A job without headers and without an id of its own, for those that a rule makes."""
@@ -195,22 +216,25 @@ class Intake:
         new.once = False
         return new
 
-    def submit(self, frames: list[bytes], now: Millis) -> tuple[Job, Terms]:
-        """Take in a REQUEST. `Refused`, and nothing happened."""
+    def submit(self, frames: list[bytes], client: Address, now: Millis) -> Job:
+        """Take in a REQUEST of this client. `Refused`, and nothing happened."""
         if len(frames) < REQUEST_FRAMES:
             raise Unfit("a REQUEST of too few frames")
         terms = self._terms_of(frames[5])
-        return self._broker.submit(self.new_job(frames, terms), now), terms
+        answered_to = client if terms.wants_result or client.envelope else None
+        new = self.new_job(frames, terms, answered_to)
+        return self._broker.submit(new, now)
 
 
 # -- out -----------------------------------------------------------------------------------
 
 
 class Renderer:
-    """Writes jobs down for workers."""
+    """Writes jobs down for workers, as pieces of which a long one is not copied."""
 
     def __init__(self, terms: TermsReader) -> None:
         self._terms_of = terms.of
+        self._names = Names()
 
     def terms(self, job: Job) -> Terms:
         """What the headers of a job say."""
@@ -219,34 +243,34 @@ class Renderer:
         extra = job.extra
         return self._terms_of(_unpack(extra[1:]).headers if extra[:1] == _APART else extra)
 
-    def request(self, job: Job) -> bytes:
+    def request(self, job: Job) -> list[bytes]:
         """The REQUEST that gives a worker this job."""
-        if job.origin != ORIGIN:
-            headers = self._terms_of(_headers_of(job)).forwarded
-            return request(shown_msgid(job), job.queue.encode(), headers, _as_call(job))
+        queue = self._names.raw(job.queue)
         extra = job.extra
-        if extra[:1] != _APART:
-            headers = self._terms_of(extra).forwarded
-            return request(shown_msgid(job), job.queue.encode(), headers, job.body)
-        apart = _unpack(extra[1:])
-        headers = self._terms_of(apart.headers).forwarded
-        queue = apart.queue if _is_text(apart.queue) else job.queue.encode()
-        return long_request([shown_msgid(job), queue, headers, job.body, *apart.more])
+        body = job.body
+        more: list[bytes] = []
+        if job.origin != ORIGIN:
+            extra, body = _headers_of(job), _as_call(job)
+        elif extra[:1] == _APART:
+            apart = _unpack(extra[1:])
+            extra, more = apart.headers, apart.more
+            if apart.queue is not None and is_utf8(apart.queue):
+                queue = apart.queue
+        headers = self._terms_of(extra).forwarded
+        if more or len(body) > LARGE_BYTES:
+            return long_request([shown_msgid(job), queue, headers, body, *more])
+        return [request(shown_msgid(job), queue, headers, body)]
 
 
-def _is_text(frame: bytes) -> bool:
-    try:
-        frame.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def client_of(job: Job) -> Address | None:
+    """Whom the result of a job is for, if anybody asked for it."""
+    return _unpack(job.extra[1:]).client if job.extra[:1] == _APART else None
 
 
 def wished_queue(new: NewJob) -> str:
     """The queue that a job was meant for, where that is not the one it is in."""
-    if new.extra[:1] != _APART:
-        return ""
-    return _unpack(new.extra[1:]).queue.decode("utf-8", "replace")
+    wished = _unpack(new.extra[1:]).queue if new.extra[:1] == _APART else None
+    return "" if wished is None else text_of(wished)
 
 
 def _headers_of(job: Job) -> bytes:

@@ -12,31 +12,66 @@ from franca.core.limits import Limits
 from franca.core.model import Millis, Session
 from franca.protocols.conversation import Link, Service
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.zmtp import last, more
+from franca.protocols.eventmq.zmtp import more, pieces
 
 TOPICS_MAX: Final = 10_000
 """Subscriptions of one subscriber."""
+SUBSCRIPTION_COSTS_BYTES: Final = 256
+"""What a subscription takes besides its topic, roughly."""
 
 
 class Topics:
-    """Everybody who subscribes. `published` counts messages, `dropped` those somebody lost."""
+    """Who subscribed to what. `published` counts messages, `dropped` those somebody lost.
 
-    def __init__(self) -> None:
-        self.subscribers: dict[SubscriberConversation, None] = {}
+    `bytes` is what all subscriptions take; more than `bytes_max` are refused.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
         self.published = 0
         self.dropped = 0
+        self.bytes = 0
+        self._bytes_max = bytes_max
+        self._subscribers: dict[bytes, dict[SubscriberConversation, None]] = {}
+        self._lengths: dict[int, int] = {}
 
     def publish(self, topic: bytes, body: bytes) -> None:
         """Tell everybody who asked for this topic, or for something that it begins with."""
         self.published += 1
-        data = b""
-        for subscriber in self.subscribers:
-            if subscriber.wants(topic):
-                if subscriber.link.full:
-                    self.dropped += 1
-                    continue
-                data = data or more(topic) + last(body)
-                subscriber.link.write(data)
+        wanted = [self._subscribers.get(topic[:length]) for length in self._lengths]
+        said: list[bytes] = []
+        for subscriber in {s: None for found in wanted if found for s in found}:
+            link = subscriber.link
+            if link.full or (link.bulky and link.out):
+                self.dropped += 1
+                continue
+            said = said or pieces(more(topic), [body])
+            if len(said) == 1:
+                link.write(said[0])
+            else:
+                link.write_bulk(*said)
+
+    def add(self, subscriber: SubscriberConversation, topic: bytes) -> bool:
+        """Somebody asks for a topic; False if there is no room for it."""
+        size = len(topic) + SUBSCRIPTION_COSTS_BYTES
+        if self.bytes + size > self._bytes_max:
+            return False
+        self.bytes += size
+        if topic not in self._subscribers:
+            self._subscribers[topic] = {}
+            self._lengths[len(topic)] = self._lengths.get(len(topic), 0) + 1
+        self._subscribers[topic][subscriber] = None
+        return True
+
+    def remove(self, subscriber: SubscriberConversation, topic: bytes) -> None:
+        """Somebody asks for a topic no more."""
+        self.bytes -= len(topic) + SUBSCRIPTION_COSTS_BYTES
+        subscribers = self._subscribers[topic]
+        del subscribers[subscriber]
+        if not subscribers:
+            del self._subscribers[topic]
+            self._lengths[len(topic)] -= 1
+            if not self._lengths[len(topic)]:
+                del self._lengths[len(topic)]
 
 
 class SubscriberConversation(ZmtpConversation):
@@ -50,7 +85,6 @@ class SubscriberConversation(ZmtpConversation):
         super().__init__(link, limits, name)
         self._hub = topics
         self._counts: dict[bytes, int] = {}
-        self._lengths: dict[int, int] = {}
         self._topic_max = limits.name_bytes_max
 
     def act(self, frames: list[bytes], now: Millis) -> None:
@@ -68,20 +102,15 @@ class SubscriberConversation(ZmtpConversation):
         elif name == b"CANCEL":
             self._cancel(data)
 
-    def wants(self, topic: bytes) -> bool:
-        """Whether it subscribed to the topic or to something that it begins with."""
-        counts = self._counts
-        return any(topic[:length] in counts for length in self._lengths)
-
     def _subscribe(self, topic: bytes) -> None:
         """Subscribed twice is cancelled twice, as sockets that speak for several do."""
-        if len(topic) > self._topic_max or len(self._counts) >= TOPICS_MAX:
-            self.link.close()
+        count = self._counts.get(topic, 0)
+        too_long = len(topic) > self._topic_max
+        too_many = not count and len(self._counts) >= TOPICS_MAX
+        if too_long or too_many or not (count or self._hub.add(self, topic)):
+            self.link.close("more topics, or longer ones, than one may subscribe to")
             return
-        if topic not in self._counts:
-            self._lengths[len(topic)] = self._lengths.get(len(topic), 0) + 1
-        self._counts[topic] = self._counts.get(topic, 0) + 1
-        self._hub.subscribers[self] = None
+        self._counts[topic] = count + 1
 
     def _cancel(self, topic: bytes) -> None:
         count = self._counts.get(topic, 0)
@@ -89,16 +118,16 @@ class SubscriberConversation(ZmtpConversation):
             self._counts[topic] = count - 1
         elif count:
             del self._counts[topic]
-            self._lengths[len(topic)] -= 1
-            if not self._lengths[len(topic)]:
-                del self._lengths[len(topic)]
+            self._hub.remove(self, topic)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A subscriber has no dealings with the broker."""
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The subscriber is gone."""
-        self._hub.subscribers.pop(self, None)
+        for topic in self._counts:
+            self._hub.remove(self, topic)
+        self._counts.clear()
 
 
 class SubscribeDoor(Service):

@@ -6,12 +6,17 @@ the document's; plain names have the usual weight.
 
 from __future__ import annotations
 
-import ast
-from typing import Final
-
-import msgspec
+from typing import Final, TypeGuard
 
 from franca.core.errors import Refused
+from franca.core.names import raw_of, text_of
+from franca.protocols.eventmq.literals import (
+    Bare,
+    Literal,
+    Unreadable,
+    number_of,
+    read_literal,
+)
 
 DEFAULT_QUEUE: Final = "default"
 USUAL_WEIGHT: Final = 10
@@ -32,53 +37,55 @@ def read_queues(raw: bytes, name_bytes_max: int) -> tuple[Weighted, ...]:
     """Weights and names in the order in which they were sent, each name once."""
     if len(raw) > QUEUES_BYTES_MAX:
         raise BadQueues(f"the list of queues has {len(raw)} bytes, at most {QUEUES_BYTES_MAX}")
-    text = raw.decode("utf-8", "replace").strip()
+    text = text_of(raw).strip() if raw else ""
     pairs = [_pair(item) for item in _items(text)] if text else []
     found: dict[str, int] = {}
     for weight, name in pairs or [(USUAL_WEIGHT, DEFAULT_QUEUE)]:
-        if not name or len(name.encode()) > name_bytes_max:
+        if not name or len(raw_of(name)) > name_bytes_max:
             raise BadQueues(f"queue names have 1 to {name_bytes_max} bytes")
-        found.setdefault(name, weight)
+        found.setdefault(str(name), weight)
     if len(found) > QUEUES_MAX:
         raise BadQueues(f"at most {QUEUES_MAX} queues")
     return tuple((weight, name) for name, weight in found.items())
 
 
-def _items(text: str) -> list[object]:
-    value = _decoded(text)
+def _items(text: str) -> list[Literal]:
+    value = _read(text)
     if value is None and text[0] in "[(":
-        value = _decoded(f"[{text}]")
+        value = _read(f"[{text}]")
     if value is None and text[0] in "[({":
         raise BadQueues("a list of queues that cannot be read")
     if value is None:
         return [word.strip() for word in text.split(",") if word.strip()]
-    if isinstance(value, (list, tuple)):
-        is_pair = len(value) == 2 and _is_number(value[0]) and isinstance(value[1], str)
-        return [value] if is_pair else list(value)
-    return [value]
+    if not isinstance(value, list):
+        return [value]
+    return [value] if _as_pair(value) else value
 
 
-def _decoded(text: str) -> object:
-    """The value that a text of JSON or of Python's literals stands for; None if it is neither."""
+def _read(text: str) -> Literal | None:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return read_literal(text)
+    except Unreadable:
         return None
 
 
-def _pair(item: object) -> Weighted:
-    if isinstance(item, str):
-        return USUAL_WEIGHT, item
-    if isinstance(item, (list, tuple)) and len(item) == 2:
+def _pair(item: Literal) -> Weighted:
+    pair = (USUAL_WEIGHT, item) if _is_name(item) else _as_pair(item)
+    if pair is None:
+        raise BadQueues("a queue is a name, or a weight and a name")
+    return pair
+
+
+def _as_pair(item: Literal) -> Weighted | None:
+    """A weight and a name, if that is what the item is."""
+    if isinstance(item, list) and len(item) == 2:
         weight, name = item
-        if _is_number(weight) and isinstance(name, str):
-            return int(max(min(weight, _WEIGHT_MAX), -_WEIGHT_MAX)), name
-    raise BadQueues("a queue is a name, or a weight and a name")
+        number = number_of(weight) if isinstance(weight, Bare) else None
+        if number is not None and _is_name(name):
+            return int(max(min(number, _WEIGHT_MAX), -_WEIGHT_MAX)), name
+    return None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+def _is_name(item: Literal) -> TypeGuard[str]:
+    """Whether this is text, and no number."""
+    return isinstance(item, str) and not (isinstance(item, Bare) and number_of(item) is not None)

@@ -6,7 +6,6 @@ as it always was. `{"error": ...}` is our own form of saying that a job failed.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from franca.core.events import Finished
 from franca.core.model import Failure, State
+from franca.protocols.bodies import json_value
 
 HOLDERS: Final = "eventmq "
 """What the holder's name of every worker of this protocol begins with."""
@@ -41,23 +41,31 @@ def failure_in(body: bytes, text_max: int) -> Failure | None:
         answer = _decode(body)
         if not isinstance(answer.error, Raw) or answer.value is not UNSET:
             return None
-        error = msgspec.json.decode(answer.error)
+        text = _text_in(answer.error)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-    text = error if isinstance(error, str) else bytes(answer.error).decode("utf-8", "replace")
+    if text is None:
+        text = bytes(memoryview(answer.error)[: 4 * text_max]).decode("utf-8", "replace")
     return Failure("Error", text[:text_max])
+
+
+def _text_in(value: Raw) -> str | None:
+    """The text that a value is; None if it is another value, which is not read any further."""
+    is_text = bytes(memoryview(value)[:1]) == b'"'
+    return msgspec.json.decode(value, type=str) if is_text else None
 
 
 def result_of(event: Finished) -> bytes:
     """What the client that asked for a job's result is sent."""
     if event.state is not State.DONE:
-        return _encode({"error": event.failure.text or event.state.name.lower()})
+        text = event.failure.text or event.state.name.lower()
+        return _encode({"error": text.encode("utf-8", "replace").decode()})
     result = event.result
     if result in _EMPTY:
         return NOTHING
     if event.job.holder.startswith(HOLDERS):
         return result
-    return _encode({"value": _as_value(result)})
+    return b"".join((b'{"value":', *json_value(result), b"}"))
 
 
 def as_stranger_knows_it(result: bytes) -> bytes:
@@ -66,16 +74,10 @@ def as_stranger_knows_it(result: bytes) -> bytes:
         value = _decode(result).value
         if not isinstance(value, Raw):
             return result
-        decoded = msgspec.json.decode(value)
+        text = _text_in(value)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return result
-    if decoded is None:
-        return b""
-    return decoded.encode("utf-8", "replace") if isinstance(decoded, str) else bytes(value)
-
-
-def _as_value(result: bytes) -> object:
-    try:
-        return result.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(result).decode("ascii")}
+    if text is not None:
+        return text.encode("utf-8", "replace")
+    bare = bytes(value)
+    return b"" if bare == b"null" else bare

@@ -8,21 +8,25 @@ that no worker has spoken of makes its jobs in `default` until one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from hashlib import sha1
 from typing import Final
 
 from franca.core.broker import Broker
-from franca.core.errors import Refused
+from franca.core.errors import Refused, TooMuch
 from franca.core.model import Millis, Schedule
+from franca.core.schedules import size_of
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
 from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
+from franca.protocols.eventmq.literals import number_of
 
 FRAMES_OF_DOCUMENT: Final = 7
 FRAMES_WITH_INTERVAL: Final = 8
 _PREFIX: Final = f"{ORIGIN}:"
 _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
+_CALL_BYTES_MAX: Final = 64 * 1024
+"""Longer calls, which cannot be read when they are cut off here, are known by all their bytes."""
 _NAMED: Final = ("args", "kwargs", "class_args", "class_kwargs", "path", "callable")
 _EMPTY: Final[Mapping[str, object]] = {
     "args": [],
@@ -52,7 +56,8 @@ class Scheduling:
             schedule.cron = _as_cronsim(cron)
             schedule.timezone = headers.get("timezone", self._timezone)
         else:
-            schedule.every_ms = int(interval * 1000)
+            schedule.every_ms = max(int(interval * 1000), 1)
+        self._check_room(schedule)
         runs = number_in(headers, "run_count")
         if runs is None:
             runs = number_in(headers, "run-count")
@@ -62,6 +67,17 @@ class Scheduling:
                 return
             schedule.runs_left = runs
         self._begin(schedule, now, hasty=not is_set(headers, "nohaste"))
+
+    def _check_room(self, schedule: Schedule) -> None:
+        """Rules are kept in memory, for good: there may be only so many."""
+        rules, limits = self._broker.schedules, self._broker.limits
+        old = rules.by_id.get(schedule.id)
+        size = rules.bytes + size_of(schedule) - (0 if old is None else size_of(old))
+        if (old is None and len(rules.by_id) >= limits.rules_max) or size > limits.rules_bytes:
+            raise TooMuch(
+                f"a SCHEDULE of {size_of(schedule)} bytes beyond {limits.rules_max} rules "
+                f"or {limits.rules_bytes} bytes of them"
+            )
 
     def _begin(self, schedule: Schedule, now: Millis, *, hasty: bool) -> None:
         """Put a rule in force. Its first run, if it is a hasty one, is already under way then.
@@ -90,11 +106,12 @@ class Scheduling:
         body = frames[6] if len(frames) == FRAMES_OF_DOCUMENT else frames[7]
         self._broker.drop_schedule(schedule_id(body))
 
-    def adopt(self, queue: str) -> None:
-        """A worker speaks of this queue for the first time: rules that wished for it have it."""
+    def adopt(self, queues: Set[str]) -> None:
+        """A worker speaks of these queues for the first time: rules that wished for one have it."""
         for schedule in self._broker.schedules.by_id.values():
-            if schedule.id.startswith(_PREFIX) and wished_queue(schedule.job) == queue:
-                schedule.job.queue = queue
+            wished = wished_queue(schedule.job) if schedule.id.startswith(_PREFIX) else ""
+            if wished in queues:
+                schedule.job.queue = wished
                 schedule.job.extra = b""
                 self._broker.amend_schedule(schedule)
 
@@ -102,7 +119,7 @@ class Scheduling:
 def schedule_id(body: bytes) -> str:
     """What a rule is known by: the original's digest of the call, or one of what is no call."""
     try:
-        call = json.loads(body)[1]
+        call = json.loads(body[: _CALL_BYTES_MAX + 1])[1]
         named = json.dumps(
             {name: call.get(name, _EMPTY.get(name)) for name in _NAMED}, sort_keys=True
         )
@@ -120,8 +137,8 @@ def _parts(frames: list[bytes]) -> tuple[float, str, dict[str, str], bytes]:
         cron = "" if interval > 0 else headers.get("cron", "")
         body = frames[6]
     else:
-        interval = _seconds(frames[6].decode("utf-8", "replace"))
-        cron = frames[8].decode("utf-8", "replace").strip() if len(frames) > 8 else ""
+        interval = _seconds(_text(frames[6]))
+        cron = _text(frames[8]) if len(frames) > 8 else ""
         body = frames[7]
         if interval >= 0:
             cron = ""
@@ -132,11 +149,13 @@ def _parts(frames: list[bytes]) -> tuple[float, str, dict[str, str], bytes]:
     return interval, cron, headers, body
 
 
+def _text(frame: bytes) -> str:
+    return frame[: 4 * _CRON_CHARS_MAX + 4].decode("utf-8", "replace").strip()
+
+
 def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return -1
+    number = number_of(text)
+    return -1 if number is None else number
 
 
 def _as_cronsim(cron: str) -> str:

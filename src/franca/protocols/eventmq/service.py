@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
@@ -15,6 +14,7 @@ from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.job import Intake, Renderer
+from franca.protocols.eventmq.post import Post
 from franca.protocols.eventmq.publish import SubscribeDoor, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
 from franca.protocols.eventmq.wire import Voice
@@ -22,6 +22,8 @@ from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Members
 
 LOOK_EVERY_MS: Final = 1_000
 COMPLAIN_EVERY_MS: Final = 1_000
+TALLIED_MAX: Final = 10_000
+"""Queues whose jobs are counted; all counts begin anew when there are more."""
 
 Complain = Callable[[str], None]
 
@@ -33,6 +35,15 @@ class EventmqSettings(Struct, frozen=True):
     """From whom an administrator's DISCONNECT is taken: `loopback`, `all` or `never`."""
     timezone: str = "UTC"
     """Where cron lines are that name no time zone. The original knows only this one."""
+
+
+class Tally(dict[str, int]):
+    """How often something happened, by names of which only so many are kept."""
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= TALLIED_MAX:
+            self.clear()
+        return 0
 
 
 class EventmqService(Service):
@@ -61,10 +72,11 @@ class EventmqService(Service):
         self.intake = Intake(broker, self.terms)
         self.renderer = Renderer(self.terms)
         self.scheduling = Scheduling(broker, self.intake, settings.timezone)
-        self.topics = Topics()
+        self.topics = Topics(self.limits.subscribed_bytes)
+        self.post = Post(broker, self.refuse)
         self.workers_here = Members()
         self.schedulers = Members()
-        self.handed: dict[str, int] = defaultdict(int)
+        self.handed = Tally()
         self.refused = 0
         self.stopping = False
         self._complain = complain
@@ -86,6 +98,7 @@ class EventmqService(Service):
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
         self._now = now
+        self.post.look(now)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
             beat = self.heartbeat(now)
@@ -98,7 +111,7 @@ class EventmqService(Service):
         if self._wait_for_room and not self.broker.refusing_new:
             waiting, self._wait_for_room = self._wait_for_room, {}
             for conversation in waiting:
-                conversation.go_on(now)
+                conversation.link.again()
 
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""

@@ -15,7 +15,8 @@ from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.zmtp import Frames, Greeted
+from franca.protocols.eventmq.frames import FRAMES_MAX, Frames, Skipped
+from franca.protocols.eventmq.zmtp import Greeted
 
 IDENTITY_BYTES_MAX: Final = 255
 
@@ -36,7 +37,8 @@ class ZmtpConversation(Conversation):
         self._share = limits.turn_messages
         self._greeted: Greeted | None = Greeted()
         self._greets = False
-        self._frames = Frames(limits.frame_bytes_max, usual)
+        self._size_max = limits.frame_bytes_max
+        self._frames = Frames(self._size_max, usual)
         self.has_had_its_share = False
         """What was just done was more work than a message usually is."""
 
@@ -44,13 +46,27 @@ class ZmtpConversation(Conversation):
     def act(self, frames: list[bytes], now: Millis) -> None:
         """The peer sent a message."""
 
+    def act_on_rest(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
+        """The peer sent a message of which these frames were too large: they are empty in it."""
+
     def on_command(self, name: bytes, data: bytes) -> None:
         """The peer sent a command that the transport itself does not know."""
+
+    def on_known(self) -> None:
+        """The peer has said of which type its socket is, and how it is called."""
+
+    def on_turn(self, now: Millis) -> None:
+        """Nothing came, but this conversation wanted its turn."""
+
+    def on_progress(self, now: Millis) -> None:
+        """More of a large message has come."""
 
     # -- the contract -------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
+        if not data:
+            self.on_turn(now)
         if self.holding:
             self._frames.feed(data)
             return False
@@ -58,8 +74,8 @@ class ZmtpConversation(Conversation):
             if self._greeted is not None:
                 return self._is_greeted(data) and self._read(b"", now)
             return self._read(data, now)
-        except WireError:
-            self._give_up()
+        except WireError as error:
+            self._give_up(error.text)
             return False
 
     def _read(self, data: bytes, now: Millis) -> bool:
@@ -73,10 +89,17 @@ class ZmtpConversation(Conversation):
             if frames.commands:
                 self._take_commands()
             if message is None:
+                if frames.is_gathering:
+                    self.on_progress(now)
                 return False
             if not link.known:
                 raise WireError("no-ready", "a message before READY")
-            act(message, now)
+            if len(message) > FRAMES_MAX:
+                raise WireError("message-too-large", f"a message of {len(message)} frames")
+            if frames.skipped:
+                self._act_on_rest(message, now)
+            else:
+                act(message, now)
             if frames.is_behind:
                 # A worker that is given a job asks for the next: told only behind all that
                 # follows, it would be given another.
@@ -87,6 +110,13 @@ class ZmtpConversation(Conversation):
                 self.has_had_its_share = False
                 break
         return frames.is_behind
+
+    def _act_on_rest(self, message: list[bytes], now: Millis) -> None:
+        skipped = self._frames.skipped[:]
+        self._frames.skipped.clear()
+        sizes = ", ".join(str(frame.size) for frame in skipped)
+        self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
+        self.act_on_rest(message, skipped, now)
 
     def unread(self) -> int:
         """How many bytes wait, parts of the greeting too."""
@@ -114,7 +144,8 @@ class ZmtpConversation(Conversation):
         for body in commands:
             name, data = zmtp.split_command(body)
             if name == b"PING":
-                self.link.write(zmtp.pong(data))
+                if not self.link.full:
+                    self.link.write(zmtp.pong(data))
             elif not self.link.known:
                 self._on_ready(name, data)
             elif name == b"ERROR":
@@ -124,7 +155,7 @@ class ZmtpConversation(Conversation):
 
     def _on_ready(self, name: bytes, data: bytes) -> None:
         if name != b"READY":
-            raise WireError("no-ready", f"{name!r} before READY")
+            raise WireError("no-ready", "a command before READY")
         properties = zmtp.read_properties(data)
         self.peer_type = properties.get(b"socket-type", b"").upper()
         self.identity = properties.get(b"identity", b"")
@@ -132,11 +163,12 @@ class ZmtpConversation(Conversation):
             raise WireError("identity", "an identity has at most 255 bytes")
         if self.peer_type not in self.accepted:
             self.link.write(zmtp.error(b"Invalid socket type"))
-            raise WireError("socket-type", f"{self.peer_type!r} is not served here")
+            raise WireError("socket-type", f"{self.peer_type[:16]!r} is not served here")
         self.link.known = True
+        self.on_known()
 
-    def _give_up(self) -> None:
+    def _give_up(self, reason: str) -> None:
         """These bytes are beyond repair: forget what is left of them, and hang up."""
         self._greeted = None
         self._frames = Frames(0)
-        self.link.close()
+        self.link.close(reason)

@@ -10,7 +10,14 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from franca.protocols.eventmq.zmtp import LAST_HEADS, MORE_HEADS, SHORT_MAX, last, more
+from franca.protocols.eventmq.zmtp import (
+    LAST_HEADS,
+    MORE_HEADS,
+    SHORT_MAX,
+    last,
+    more,
+    pieces,
+)
 
 VERSION: Final = b"eMQP/1.0"
 VERSIONS: Final = b"eMQP/"
@@ -50,9 +57,9 @@ class Voice:
         self._count += 1
         return b"%b%b%012x%b" % (_REPLY, self._stem, self._count, last(msgid))
 
-    def result(self, result: bytes, msgid: bytes) -> bytes:
+    def result(self, result: bytes, msgid: bytes) -> list[bytes]:
         """REPLY to a client: what came of its request."""
-        return b"".join((_REPLY, self._id(), more(result), last(msgid)))
+        return pieces(_REPLY + self._id(), [result, msgid])
 
     def report(self, text: bytes) -> bytes:
         """REPLY to an administrator."""
@@ -88,7 +95,6 @@ def request(msgid: bytes, queue: bytes, headers: bytes, body: bytes) -> bytes:
     )
 
 
-def long_request(frames: list[bytes]) -> bytes:
-    """REQUEST with more frames than the usual ones."""
-    *first, end = frames
-    return b"".join((_REQUEST, *map(more, first), last(end)))
+def long_request(frames: list[bytes]) -> list[bytes]:
+    """REQUEST with more frames than the usual ones, or with long ones, in pieces."""
+    return pieces(_REQUEST, frames)

@@ -21,6 +21,10 @@ SILENCE_MS: Final = 10_000
 """A worker that said nothing for so long is taken for gone. (The original: 5 to 15 s.)"""
 
 
+QUEUE_COSTS_BYTES: Final = 256
+"""What it costs to know that a worker serves a queue, besides the name."""
+
+
 class Party(Protocol):
     """The conversation of a peer that INFORMed, as far as the registry needs to reach it."""
 
@@ -58,21 +62,29 @@ class Member(Struct, eq=False):
     handed: int = 0
     done: int = 0
 
+    def size(self) -> int:
+        """How much memory what it named takes, roughly."""
+        return sum(QUEUE_COSTS_BYTES + len(name) for _, name in self.queues)
+
 
 class Members:
-    """All workers, or all schedulers."""
+    """All workers, or all schedulers. `bytes` is what the queues that they named take together."""
 
     def __init__(self) -> None:
         self.all: dict[Member, None] = {}
+        self.bytes = 0
         self.lost = 0
 
     def join(self, member: Member) -> None:
         """A peer has INFORMed."""
         self.all[member] = None
+        self.bytes += member.size()
 
     def leave(self, member: Member) -> None:
         """It is gone."""
-        self.all.pop(member, None)
+        if member in self.all:
+            del self.all[member]
+            self.bytes -= member.size()
 
     def tell(self, message: bytes) -> None:
         """Tell everybody the same."""

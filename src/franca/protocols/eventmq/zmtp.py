@@ -1,8 +1,7 @@
 """ZMTP 3.x in bytes: the greeting, the NULL mechanism, frames and commands, for both roles.
 
-Knows sockets' types and nothing of what is said over them. A message is a list of frames.
-Sizes are checked before anything of that size is gathered, and a frame that comes in pieces is
-looked at again only when all of it is there.
+Knows sockets' types and nothing of what is said over them. A message is a list of frames; how
+bytes are cut into them is in `frames.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ MORE: Final = 1
 LONG: Final = 2
 COMMAND: Final = 4
 SHORT_MAX: Final = 255
-COMMAND_BYTES_MAX: Final = 4_096
-"""A command: READY with an identity, a PING, a subscription."""
-FRAMES_MAX: Final = 64
-"""Frames of one message that is gathered over several reads."""
-_LONG_HEADER: Final = 9
+LARGE_BYTES: Final = 64 * 1024
+"""Frames beyond this are gathered by themselves, and not copied to be said."""
 
 MORE_HEADS: Final = [bytes((MORE, size)) for size in range(SHORT_MAX + 1)]
 """What stands before a frame of that size that others follow."""
@@ -59,6 +55,22 @@ def message(frames: Iterable[bytes]) -> bytes:
     """A whole message."""
     *first, end = frames
     return b"".join([*map(more, first), last(end)])
+
+
+def pieces(begun: bytes, frames: Sequence[bytes]) -> list[bytes]:
+    """A message whose first frames are `begun`, in pieces: a large frame is one by itself."""
+    said: list[bytes] = []
+    small = [begun]
+    end = len(frames) - 1
+    for at, frame in enumerate(frames):
+        size = len(frame)
+        if size <= LARGE_BYTES:
+            small.append(last(frame) if at == end else more(frame))
+        else:
+            small.append((b"\x02" if at == end else b"\x03") + size.to_bytes(8, "big"))
+            said += [b"".join(small), frame]
+            small = []
+    return [*said, b"".join(small)] if small else said
 
 
 def command(name: bytes, data: bytes = b"") -> bytes:
@@ -149,140 +161,3 @@ class Greeted:
     def is_signed(self) -> bool:
         """Whether the peer has shown that it speaks ZMTP."""
         return len(self._data) >= _SIGNATURE_SIZE
-
-
-class Frames:
-    """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
-
-    `usual` are the frames with which nearly all messages begin: they are known at a glance.
-    """
-
-    __slots__ = (
-        "_at",
-        "_data",
-        "_frames",
-        "_need",
-        "_part",
-        "_size_max",
-        "_usual",
-        "_usual_frames",
-        "_usual_size",
-        "commands",
-    )
-
-    def __init__(self, size_max: int, usual: Sequence[bytes] = (b"",)) -> None:
-        self.commands: list[bytes] = []
-        self._usual_frames = list(usual)
-        self._usual = b"".join(map(more, usual))
-        self._usual_size = len(self._usual)
-        self._size_max = size_max
-        self._data = b""
-        self._at = 0
-        self._part: bytearray | None = None
-        self._need = 0
-        self._frames: list[bytes] = []
-
-    def __len__(self) -> int:
-        """How many bytes wait, those of a message's first frames too."""
-        unread = len(self._data) - self._at if self._part is None else len(self._part)
-        return unread + sum(map(len, self._frames)) if self._frames else unread
-
-    def feed(self, data: bytes) -> None:
-        """Add bytes at the end."""
-        part = self._part
-        if part is not None:
-            part += data
-            if len(part) >= self._need:
-                self._data = bytes(part)
-                self._at = 0
-                self._part = None
-        elif self._at < len(self._data):
-            self._data = self._data[self._at :] + data
-            self._at = 0
-        else:
-            self._data = data
-            self._at = 0
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether bytes wait that were not looked at since they came."""
-        return self._part is None and self._at < len(self._data)
-
-    def next_message(self) -> list[bytes] | None:
-        """The next whole message, or None until more bytes are fed."""
-        data = self._data
-        at = self._at
-        end = len(data)
-        if at >= end:
-            return None
-        frames = self._frames
-        if not frames and data.startswith(self._usual, at):
-            frames += self._usual_frames
-            at += self._usual_size
-        append = frames.append
-        while at + 1 < end:
-            flags = data[at]
-            start = at + 2
-            if flags <= MORE:
-                stop = start + data[at + 1]
-                if stop > end:
-                    break
-                append(data[start:stop])
-                at = stop
-                if not flags:
-                    self._at = at
-                    self._frames = []
-                    return frames
-                continue
-            if flags & LONG:
-                start = at + _LONG_HEADER
-                if start > end:
-                    break
-            stop = start + self._checked_size(flags, data, at)
-            if stop > end:
-                break
-            at = stop
-            if flags & COMMAND:
-                self.commands.append(data[start:stop])
-                continue
-            append(data[start:stop])
-            if not flags & MORE:
-                self._at = at
-                self._frames = []
-                return frames
-        self._wait(data, at)
-        return None
-
-    def _checked_size(self, flags: int, data: bytes, at: int) -> int:
-        """The size of a long frame or a command, if it may come."""
-        if flags > COMMAND | LONG or (flags & COMMAND and flags & MORE):
-            raise WireError("bad-flags", f"no frame begins with {flags}")
-        if not flags & LONG:
-            return data[at + 1]
-        size = int.from_bytes(data[at + 1 : at + _LONG_HEADER], "big")
-        most = COMMAND_BYTES_MAX if flags & COMMAND else self._size_max
-        if size > most:
-            raise WireError("frame-too-large", f"{size} bytes, at most {most}")
-        return size
-
-    def _wait(self, data: bytes, at: int) -> None:
-        """Keep what is left of the data until the frame that it begins is whole."""
-        left = len(data) - at
-        need = 2
-        if left > 1:
-            flags = data[at]
-            if not flags & LONG:
-                need = 2 + data[at + 1]
-            elif left >= _LONG_HEADER:
-                need = _LONG_HEADER + self._checked_size(flags, data, at)
-            else:
-                need = _LONG_HEADER
-        frames = self._frames
-        if frames:
-            size = sum(map(len, frames)) + need
-            if len(frames) >= FRAMES_MAX or size > self._size_max + _LONG_HEADER:
-                raise WireError("message-too-large", f"{len(frames)} frames, {size} bytes")
-        self._need = need
-        self._part = bytearray(data[at:]) if left else None
-        self._data = b""
-        self._at = 0

@@ -1,0 +1,254 @@
+"""ZMTP's frames: bytes in, whole messages and commands out.
+
+Sizes are checked before anything of that size is gathered. A large frame that comes in pieces is
+gathered by itself; one that is too large is left out of its message, and its bytes are dropped as
+they come: the messages behind it can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from franca.core.errors import WireError
+from franca.protocols.eventmq.zmtp import COMMAND, LARGE_BYTES, LONG, MORE, more
+from franca.protocols.gathering import Gathering
+
+COMMAND_BYTES_MAX: Final = 4_096
+"""A command: READY with an identity, a PING, a subscription."""
+FRAMES_MAX: Final = 64
+"""Frames of one message."""
+SKIPPED_BYTES_MAX: Final = 1 << 30
+"""A frame that is too large is dropped as it comes, but not one that can only be rubbish."""
+_LONG_HEADER: Final = 9
+
+
+class Skipped(NamedTuple):
+    """A frame that was left out of its message, where it stood, and how large it was."""
+
+    at: int
+    size: int
+
+
+class _Large:
+    """A large frame that is on its way; `body` is None if it is too large to be kept."""
+
+    __slots__ = ("body", "flags", "missing", "size")
+
+    def __init__(self, flags: int, size: int, body: Gathering | None) -> None:
+        self.flags = flags
+        self.size = size
+        self.missing = size
+        self.body = body
+
+    def feed(self, data: bytes) -> int:
+        """Take what belongs to it; returns how many bytes that were."""
+        taken = min(len(data), self.missing) if self.body is None else self.body.feed(data)
+        self.missing -= taken
+        return taken
+
+
+class Frames:
+    """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
+
+    `usual` are the frames with which nearly all messages begin: they are known at a glance.
+    `skipped` are the frames of the message at hand that were too large; they are empty there.
+    """
+
+    __slots__ = (
+        "_at",
+        "_data",
+        "_frames",
+        "_large",
+        "_need",
+        "_part",
+        "_size_max",
+        "_usual",
+        "_usual_frames",
+        "_usual_size",
+        "commands",
+        "skipped",
+    )
+
+    def __init__(self, size_max: int, usual: Sequence[bytes] = (b"",)) -> None:
+        self.commands: list[bytes] = []
+        self.skipped: list[Skipped] = []
+        self._usual_frames = list(usual)
+        self._usual = b"".join(map(more, usual))
+        self._usual_size = len(self._usual)
+        self._size_max = size_max
+        self._data = b""
+        self._at = 0
+        self._part: bytearray | None = None
+        self._need = 0
+        self._large: _Large | None = None
+        self._frames: list[bytes] = []
+
+    def __len__(self) -> int:
+        """How many bytes wait, those of a message's first frames too."""
+        unread = len(self._data) - self._at if self._part is None else len(self._part)
+        large = self._large
+        if large is not None:
+            unread += 1 if large.body is None else 1 + large.body.have
+        return unread + sum(map(len, self._frames)) if self._frames else unread
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes at the end."""
+        large = self._large
+        if large is not None and large.missing:
+            taken = large.feed(data)
+            if taken == len(data):
+                return
+            data = data[taken:]
+        part = self._part
+        if part is not None:
+            part += data
+            if len(part) >= self._need:
+                self._data = bytes(part)
+                self._at = 0
+                self._part = None
+        elif self._at < len(self._data):
+            self._data = self._data[self._at :] + data
+            self._at = 0
+        else:
+            self._data = data
+            self._at = 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether bytes wait that were not looked at since they came."""
+        if self._large is not None:
+            return not self._large.missing
+        return self._part is None and self._at < len(self._data)
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether a large frame is on its way."""
+        return self._large is not None
+
+    def next_message(self) -> list[bytes] | None:
+        """The next whole message, or None until more bytes are fed."""
+        if self._large is not None:
+            if self._large.missing:
+                return None
+            if self._take_large():
+                return self._whole()
+        data = self._data
+        at = self._at
+        end = len(data)
+        if at >= end:
+            return None
+        frames = self._frames
+        if not frames and data.startswith(self._usual, at):
+            frames += self._usual_frames
+            at += self._usual_size
+        append = frames.append
+        while at + 1 < end:
+            flags = data[at]
+            start = at + 2
+            if flags <= MORE:
+                stop = start + data[at + 1]
+                if stop > end:
+                    break
+                append(data[start:stop])
+                at = stop
+                if not flags:
+                    self._frames = []
+                    self._go_to(at, end)
+                    return frames
+                continue
+            if flags & LONG:
+                start = at + _LONG_HEADER
+                if start > end:
+                    break
+            size = self._checked_size(flags, data, at)
+            stop = start + size
+            if stop > end:
+                break
+            if flags & COMMAND:
+                self.commands.append(data[start:stop])
+                at = stop
+                continue
+            if size > self._size_max:
+                break
+            at = stop
+            append(data[start:stop])
+            if not flags & MORE:
+                self._frames = []
+                self._go_to(at, end)
+                return frames
+        self._wait(data, at)
+        return self.next_message() if self._large is not None else None
+
+    def _go_to(self, at: int, end: int) -> None:
+        """Go on behind a message; what was read is not kept until more comes."""
+        if at < end:
+            self._at = at
+        else:
+            self._data = b""
+            self._at = 0
+
+    def _whole(self) -> list[bytes]:
+        frames = self._frames
+        self._frames = []
+        return frames
+
+    def _take_large(self) -> bool:
+        """Put the large frame where it belongs; True if it was its message's last."""
+        large = self._large
+        assert large is not None
+        self._large = None
+        if large.body is None:
+            self.skipped.append(Skipped(len(self._frames), large.size))
+            self._frames.append(b"")
+        else:
+            self._frames.append(large.body.value())
+        return not large.flags & MORE
+
+    def _checked_size(self, flags: int, data: bytes, at: int) -> int:
+        """The size of a long frame or a command, if it may come."""
+        if flags > COMMAND | LONG or (flags & COMMAND and flags & MORE):
+            raise WireError("bad-flags", f"no frame begins with {flags}")
+        if not flags & LONG:
+            return data[at + 1]
+        size = int.from_bytes(data[at + 1 : at + _LONG_HEADER], "big")
+        most = COMMAND_BYTES_MAX if flags & COMMAND else SKIPPED_BYTES_MAX
+        if size > most:
+            raise WireError("frame-too-large", f"a frame of {size} bytes, at most {most}")
+        return size
+
+    def _wait(self, data: bytes, at: int) -> None:
+        """Keep what is left of the data until the frame that it begins is whole."""
+        left = len(data) - at
+        need = 2
+        self._data = b""
+        self._at = 0
+        if left > 1:
+            flags = data[at]
+            if not flags & LONG:
+                need = 2 + data[at + 1]
+            elif left >= _LONG_HEADER:
+                size = self._checked_size(flags, data, at)
+                need = _LONG_HEADER + size
+                if not flags & COMMAND and (size > LARGE_BYTES or size > self._size_max):
+                    self._begin_large(flags, size, data[at + _LONG_HEADER :])
+                    return
+            else:
+                need = _LONG_HEADER
+        self._check_message(need)
+        self._need = need
+        self._part = bytearray(data[at:]) if left else None
+
+    def _begin_large(self, flags: int, size: int, data: bytes) -> None:
+        """Gather a large frame, or drop one that makes its message too large."""
+        self._check_message(0)
+        fits = sum(map(len, self._frames)) + size <= self._size_max
+        large = self._large = _Large(flags, size, Gathering(size) if fits else None)
+        self._data = data[large.feed(data) :]
+
+    def _check_message(self, need: int) -> None:
+        frames = self._frames
+        if frames:
+            size = sum(map(len, frames)) + need
+            if len(frames) >= FRAMES_MAX or size > self._size_max + _LONG_HEADER:
+                raise WireError("message-too-large", f"{len(frames)} frames, {size} bytes")
