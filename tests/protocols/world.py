@@ -75,6 +75,7 @@ class AnyWorld(Generic[P]):
                     self.engine.supplied(want, jobs, self.now)
             self.listen()
             if not (self.engine.has_input() or self.engine.speaking):
+                assert not self.engine.unhandled, self.engine.notices
                 return
         raise AssertionError("the server never comes to rest")
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
-from franca.node import log
 from franca.node.settings import Settings
 from franca.node.zone import zone_of
 from franca.protocols.conversation import Service
@@ -76,11 +75,7 @@ def _eventmq(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
     timezone = "UTC" if settings.timezone == "local" else settings.timezone
     eventmq = EventmqSettings(settings.remote_shutdown, timezone)
-
-    def complain(reason: str) -> None:
-        log.event("warning", "message-refused", f"eventmq: {reason}", protocol="eventmq")
-
-    return EventmqService(broker, eventmq, rng, server.request_stop, complain)
+    return EventmqService(broker, eventmq, rng, server.request_stop)
 
 
 def _periodic(broker: Broker, settings: Settings, rng: Random, server: ServerFacts) -> Service:

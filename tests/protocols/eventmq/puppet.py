@@ -34,13 +34,11 @@ class World(AnyWorld["Puppet"]):
     ) -> None:
         super().__init__(limits, store=store, now=now)
         self.stop_requests = 0
-        self.complaints: list[str] = []
         self.service = EventmqService(
             self.broker,
             settings or EventmqSettings(),
             Random(1),
             self._request_stop,
-            self.complaints.append,
         )
         self.serve({"eventmq": self.service, **self.service.doors()})
         self._messages = 0

@@ -256,7 +256,7 @@ def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[b
     client = world.peer()
     client.send(zmtp.message(frames))
     assert world.service.refused == 1
-    assert len(world.complaints) == 1
+    assert len(world.engine.notices) == 1
     assert world.jobs() == []
     client.request(b"good")
     assert len(world.jobs()) == 1
@@ -271,16 +271,16 @@ def test_who_wants_a_result_hears_why_there_is_none() -> None:
     assert "at most 100" in json.loads(error)["error"]
 
 
-def test_complaints_do_not_flood_the_log() -> None:
-    world = World()
+def test_what_is_too_large_is_noted_with_its_size() -> None:
+    world = World(limits=Limits(body_bytes_max=100, frame_bytes_max=150))
     client = world.peer()
-    for _ in range(100):
-        client.say("DANCE")
-    assert world.service.refused == 100
-    assert len(world.complaints) == 1
-    world.pass_time(2_000)
-    client.say("DANCE")
-    assert len(world.complaints) == 2
+    for size in (101, 151, 100_000):
+        msgid = client.request(b"x" * size, headers="reply-requested").decode()
+        ((word, error, of),) = client.words()
+        assert (word, of) == ("REPLY", msgid)
+        assert "at most 100" in json.loads(error)["error"]
+        assert str(size) in "".join(notice.reason for notice in world.engine.notices)
+        world.engine.notices.clear()
 
 
 # -- without room ---------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def services(broker: Broker, rng: Random) -> dict[str, Service]:
     Somebody serves its queues all the time: a request for one that nobody has spoken of, or that
     was removed, goes to `default`, and no client can tell whether that has happened.
     """
-    service = EventmqService(broker, EventmqSettings(), rng, lambda: None, lambda reason: None)
+    service = EventmqService(broker, EventmqSettings(), rng, lambda: None)
     keeper = broker.open_session("keeper", OnHangUp.KEEP, None)
     for queue in (*QUEUES, SOMEDAY):
         broker.serve(keeper, queue)

@@ -17,7 +17,7 @@ import msgspec
 
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
-from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import on_show_schedulers, on_show_workers, on_status
 from franca.protocols.eventmq.frames import Skipped
@@ -38,6 +38,8 @@ ADMIN_PREFIX: Final = b"admin:"
 """What the ids of the original's command line begin with."""
 ENVELOPE_BYTES_MAX: Final = 1_024
 """What sockets between a client and us may put around its messages, all of them together."""
+JOINED_MAX: Final = 10_000
+"""Requests that were said again whose results one connection waits for."""
 COMMAND_BYTES: Final = 32
 """No command is longer."""
 
@@ -56,6 +58,7 @@ class EventmqConversation(ZmtpConversation):
         self.hands: Hands | None = None
         self.drops = True
         self._submit = service.intake.submit
+        self._totals = service.broker.totals
         self._session: Session | None = None
         self._address = Address(link.id)
         self._joined: dict[JobId, bytes] = {}
@@ -72,14 +75,14 @@ class EventmqConversation(ZmtpConversation):
         if len(frames) < FRAMES_MIN or frames[0] or not frames[1].startswith(VERSIONS):
             unwrapped = self._unwrap(frames)
             if unwrapped is None:
-                self.service.refuse("not an eMQP message")
+                self.refuse("not an eMQP message")
                 return
             frames = unwrapped
         verb = VERBS.get(frames[2]) or VERBS.get(frames[2][:COMMAND_BYTES].upper())
         if self.hands is not None:
             self.hands.member.heard_at = now
         if verb is None:
-            self.service.refuse("an unknown command")
+            self.refuse("an unknown command")
         else:
             verb(self, frames, now)
 
@@ -191,6 +194,11 @@ class EventmqConversation(ZmtpConversation):
             session = self._session = self.broker.open_session(holder, OnHangUp.RETURN, self)
         return session
 
+    def refuse(self, reason: str) -> None:
+        """A message was not taken: it is counted, and now and then the operator is told."""
+        self.service.refused += 1
+        self.link.note(reason)
+
     def say(self, message: bytes) -> None:
         """Say something that no disk can make untrue, in answer to the message at hand."""
         if not self.link.full:
@@ -235,6 +243,7 @@ class EventmqConversation(ZmtpConversation):
         client = self._address
         if self._envelope:
             client = Address(client.link, client.identity, self._envelope)
+        last_id = self._totals.last_job_id
         try:
             job = self._submit(frames, client, now)
         except StoreFull:
@@ -246,31 +255,42 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
-        if job.policy.tells_end:
+        if job.id <= last_id and job.policy.tells_end:
             self._join(job, client)
         if job.state is LEASED:
             self._on_begun(job)
-        else:
-            self.broker.await_begin(job, session)
+        elif not self.broker.await_begin(job, session) and job.id in self._joined:
+            self.broker.watch(job.id, session)
 
     def _join(self, job: Job, client: Address) -> None:
-        """Hear of the end of a job that another client asked for first."""
-        first = client_of(job)
-        if first is None or (first.identity or first.link) != (client.identity or client.link):
+        """Hear of the end of a job that was asked for before, perhaps by somebody else."""
+        if len(self._joined) < JOINED_MAX:
             self._joined[job.id] = client.envelope
-            self.broker.watch(job.id, self.session)
+
+    def hears_of(self, job: Job) -> None:
+        """The result of a job comes to this client as to the one that asked first."""
+        self._joined.pop(job.id, None)
 
     def _on_begun(self, job: Job) -> None:
-        """Somebody has the job of a request. A REQ socket hears one answer: the result, if any."""
-        if self.link.full or (job.policy.tells_end and self.peer_type == b"REQ"):
-            return
+        """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
+
+        From now on a job that another asked for first is watched. Not before: a job that is
+        watched cannot leave memory, and might overtake those that do.
+        """
         client = client_of(job)
-        envelope = b"" if client is None else self._joined.get(job.id, client.envelope)
-        self.link.write_after_commit(envelope + self.voice.handed_over(msgid_of(job)))
+        envelope = b"" if client is None else client.envelope
+        if self._joined and job.id in self._joined:
+            envelope = self._joined[job.id]
+            if job.state > LEASED:  # somebody has taken it away in the same breath
+                self.tell(self.session, Finished(job, job.state, job.result, Failure()), NEVER)
+                return
+            self.broker.watch(job.id, self.session)
+        if not (self.link.full or (job.policy.tells_end and self.peer_type == b"REQ")):
+            self.link.write_after_commit(envelope + self.voice.handed_over(msgid_of(job)))
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
         """Who asked for a result hears why there will be none."""
-        self.service.refuse(refusal.text)
+        self.refuse(refusal.text)
         is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ENVELOPE_BYTES_MAX
         if is_whole and wants_result(frames[5]) and not self.link.full:
             error = msgspec.json.encode({"error": refusal.text})
@@ -282,7 +302,7 @@ class EventmqConversation(ZmtpConversation):
         try:
             self.service.scheduling.schedule(frames, now)
         except Refused as refusal:
-            self.service.refuse(refusal.text)
+            self.refuse(refusal.text)
 
     def on_unschedule(self, frames: list[bytes], now: Millis) -> None:
         """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
@@ -290,7 +310,7 @@ class EventmqConversation(ZmtpConversation):
         try:
             self.service.scheduling.unschedule(frames)
         except Refused as refusal:
-            self.service.refuse(refusal.text)
+            self.refuse(refusal.text)
             return
         self.service.schedulers.tell(message(frames))
 
@@ -298,7 +318,7 @@ class EventmqConversation(ZmtpConversation):
         """PUBLISH: topic and message, with headers between them or without."""
         self._be_client()
         if len(frames) < 6:
-            self.service.refuse("a PUBLISH of too few frames")
+            self.refuse("a PUBLISH of too few frames")
         else:
             self.service.topics.publish(frames[4], frames[6] if len(frames) > 6 else frames[5])
 
@@ -311,7 +331,7 @@ class EventmqConversation(ZmtpConversation):
         try:
             hands = Hands.of(self, role, queues, now)
         except Refused as refusal:
-            self.service.refuse(refusal.text)
+            self.refuse(refusal.text)
             return
         if self.hands is not None:
             self.hands.replace()
@@ -340,7 +360,7 @@ class EventmqConversation(ZmtpConversation):
         elif len(frames) == 5 and hands is not None:
             hands.reply_unnamed(frames[4], frames[3], now)
         else:
-            self.service.refuse("a REPLY of too few frames")
+            self.refuse("a REPLY of too few frames")
 
     # -- anybody ----------------------------------------------------------------------------------
 
@@ -361,7 +381,7 @@ class EventmqConversation(ZmtpConversation):
         is_admin = self.hands is None and not self._is_client
         if is_admin or frames[3].startswith(ADMIN_PREFIX):
             if not self.service.may_stop(self.link.peer):
-                self.service.refuse("a DISCONNECT from afar")
+                self.refuse("a DISCONNECT from afar")
                 return
             self.say(self.voice.ack(frames[3][:ENVELOPE_BYTES_MAX]))
             self.service.request_stop()

@@ -262,7 +262,7 @@ class Hands:
         """The document's REPLY, which does not say to what: to its own id, or to the only job."""
         if self._held(msgid) is None:
             if len(self.session.leases) != 1:
-                self._service.refuse("a REPLY to nobody knows which request")
+                self._conversation.refuse("a REPLY to nobody knows which request")
                 return
             (job,) = self.session.leases.values()
             msgid = shown_msgid(job)

@@ -9,7 +9,6 @@ client without an identity cannot come back, so what is for it ends with its con
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -53,13 +52,14 @@ class Box(Struct):
 class Post(Conversation):
     """Every connection by its name and by its identity, and results that wait for theirs.
 
-    `kept_bytes` is what all of them take. Oldest first, those go for which there is no room.
+    `kept_bytes` is what all of them take. Oldest first, those go for which there is no room, and
+    are counted as `dropped`.
     """
 
-    def __init__(self, broker: Broker, drop: Callable[[str], None]) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.kept_bytes = 0
+        self.dropped = 0
         self._limits = broker.limits
-        self._drop = drop
         self._by_link: dict[str, EventmqConversation] = {}
         self._by_identity: dict[bytes, dict[EventmqConversation, None]] = {}
         self._boxes: dict[bytes | str, Box] = {}
@@ -91,9 +91,10 @@ class Post(Conversation):
     def _find(self, client: Address) -> EventmqConversation | None:
         """The connection that asked, or the newest of the same identity."""
         found = self._by_link.get(client.link)
-        if found is None and client.identity in self._by_identity:
-            found = next(reversed(self._by_identity[client.identity]))
-        return found
+        if found is not None and found.identity == client.identity:
+            return found
+        others = self._by_identity.get(client.identity)
+        return next(reversed(others)) if others else None
 
     # -- results --------------------------------------------------------------------------------
 
@@ -102,7 +103,10 @@ class Post(Conversation):
         client = client_of(event.job) if isinstance(event, Finished) else None
         if client is None or not isinstance(event, Finished):
             return
-        if client.identity or client.link in self._by_link:
+        found = self._find(client)
+        if found is not None:
+            found.hears_of(event.job)
+        if client.identity or found is not None:
             until = now + self._limits.kept_result_ms
             letter = Letter(client, result_of(event), msgid_of(event.job), until)
             key = _key(client)
@@ -120,7 +124,7 @@ class Post(Conversation):
         size = letter.size()
         most = self._limits.kept_result_bytes
         if size > most:
-            self._drop("a result that is too large to be kept")
+            self._note_loss(letter)
             return
         box = self._boxes.setdefault(key, Box(deque()))
         while box.letters and box.bytes + size > most // SHARES:
@@ -135,8 +139,14 @@ class Post(Conversation):
         self._stuck[key] = None
 
     def _give_up(self, letter: Letter) -> None:
-        self._drop("a result that its client does not read")
+        self._note_loss(letter)
         self._forget(letter)
+
+    def _note_loss(self, letter: Letter) -> None:
+        self.dropped += 1
+        client = self._find(letter.client)
+        if client is not None:
+            client.link.note(f"a result of {len(letter.result)} bytes that it did not read")
 
     def _forget(self, letter: Letter) -> None:
         """Keep the first letter of a box no longer."""

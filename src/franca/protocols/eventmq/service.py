@@ -21,11 +21,8 @@ from franca.protocols.eventmq.wire import Voice
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Members
 
 LOOK_EVERY_MS: Final = 1_000
-COMPLAIN_EVERY_MS: Final = 1_000
 TALLIED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
-
-Complain = Callable[[str], None]
 
 
 class EventmqSettings(Struct, frozen=True):
@@ -49,8 +46,8 @@ class Tally(dict[str, int]):
 class EventmqService(Service):
     """What all EventMQ connections share.
 
-    `request_stop` is called when an administrator asks for it, `complain` with what could not be
-    taken: peers have no ears for it. `handed` counts the jobs of each queue given to workers.
+    `request_stop` is called when an administrator asks for it. `handed` counts the jobs of each
+    queue given to workers, `refused` what could not be taken: peers have no ears for it.
     """
 
     name = "eventmq"
@@ -61,7 +58,6 @@ class EventmqService(Service):
         settings: EventmqSettings,
         rng: Random,
         request_stop: Callable[[], None],
-        complain: Complain,
     ) -> None:
         self.broker = broker
         self.limits = broker.limits
@@ -73,15 +69,12 @@ class EventmqService(Service):
         self.renderer = Renderer(self.terms)
         self.scheduling = Scheduling(broker, self.intake, settings.timezone)
         self.topics = Topics(self.limits.subscribed_bytes)
-        self.post = Post(broker, self.refuse)
+        self.post = Post(broker)
         self.workers_here = Members()
         self.schedulers = Members()
         self.handed = Tally()
         self.refused = 0
         self.stopping = False
-        self._complain = complain
-        self._complained_at: Millis = NEVER
-        self._now: Millis = NEVER
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
         self._wait_for_room: dict[EventmqConversation, None] = {}
@@ -97,7 +90,6 @@ class EventmqService(Service):
 
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
-        self._now = now
         self.post.look(now)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
@@ -117,13 +109,6 @@ class EventmqService(Service):
         """HEARTBEAT with the time of the clock on the wall."""
         wall = self.broker.wall(now)
         return self.voice.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
-
-    def refuse(self, reason: str) -> None:
-        """A message was not taken: it is counted, and now and then the operator is told."""
-        self.refused += 1
-        if self._now >= self._complained_at:
-            self._complained_at = self._now + COMPLAIN_EVERY_MS
-            self._complain(reason)
 
     def wait_for_room(self, conversation: EventmqConversation) -> None:
         """A request could not be kept: its conversation goes on when there is room."""
