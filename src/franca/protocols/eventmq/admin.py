@@ -7,7 +7,7 @@ has seen a request waiting may count on it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
     from franca.protocols.eventmq.service import EventmqService
 
+ADMIN_PREFIX: Final = b"admin:"
+"""What the ids of the original's command line begin with."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,6 +55,21 @@ def on_show_schedulers(conversation: EventmqConversation, frames: list[bytes], n
     schedulers = conversation.service.schedulers.all
     shown = {"connected_schedulers": {m.name: {"hb": m.heard_at / 1000} for m in schedulers}}
     conversation.report(_encode(shown))
+
+
+def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """DISCONNECT: of an administrator, the whole server is to stop; of others, only they."""
+    service = conversation.service
+    is_admin = conversation.hands is None and not conversation.is_client
+    if is_admin or frames[3].startswith(ADMIN_PREFIX):
+        if not service.may_stop(conversation.link.peer):
+            conversation.refuse("a DISCONNECT from afar")
+            return
+        conversation.say(service.voice.ack(frames[3]))
+        service.request_stop()
+        return
+    conversation.say(service.voice.kbye())
+    conversation.on_goodbye(frames, now)
 
 
 def status(service: EventmqService, now: Millis) -> dict[str, dict[str, int]]:

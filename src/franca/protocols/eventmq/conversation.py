@@ -19,14 +19,19 @@ from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
-from franca.protocols.eventmq.admin import on_show_schedulers, on_show_workers, on_status
+from franca.protocols.eventmq.admin import (
+    on_disconnect,
+    on_show_schedulers,
+    on_show_workers,
+    on_status,
+)
 from franca.protocols.eventmq.frames import Skipped
 from franca.protocols.eventmq.hands import Hands, settle_late
 from franca.protocols.eventmq.headers import wants_result
 from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.results import HOLDERS, result_of
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.wire import VERSION, VERSIONS
+from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
 from franca.protocols.eventmq.zmtp import message, more
 
 if TYPE_CHECKING:
@@ -34,8 +39,6 @@ if TYPE_CHECKING:
 
 LEASED = State.LEASED
 FRAMES_MIN: Final = 4
-ADMIN_PREFIX: Final = b"admin:"
-"""What the ids of the original's command line begin with."""
 ENVELOPE_BYTES_MAX: Final = 1_024
 """What sockets between a client and us may put around its messages, all of them together."""
 JOINED_MAX: Final = 10_000
@@ -63,7 +66,7 @@ class EventmqConversation(ZmtpConversation):
         self._address = Address(link.id)
         self._joined: dict[JobId, bytes] = {}
         self._envelope = b""
-        self._is_client = False
+        self.is_client = False
         self._waits_for_room: list[bytes] | None = None
 
     # -- the contract -------------------------------------------------------------------------
@@ -180,7 +183,7 @@ class EventmqConversation(ZmtpConversation):
         """
         if self.hands is not None:
             self.hands.stop()
-        elif self._is_client and self.peer_type != b"REQ" and not self.link.full:
+        elif self.is_client and self.peer_type != b"REQ" and not self.link.full:
             self.link.write(self.voice.kbye())
 
     # -- for those built on it ------------------------------------------------------------------
@@ -232,12 +235,12 @@ class EventmqConversation(ZmtpConversation):
 
     def _be_client(self) -> None:
         """The peer asks for something, again perhaps after a goodbye."""
-        self._is_client = True
+        self.is_client = True
         self.service.post.join(self)
 
     def on_request(self, frames: list[bytes], now: Millis) -> None:
         """REQUEST: a job. The answer says that a worker has it, and comes when one does."""
-        if not self._is_client:
+        if not self.is_client:
             self._be_client()
         session = self._session or self.session
         client = self._address
@@ -291,7 +294,7 @@ class EventmqConversation(ZmtpConversation):
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
         """Who asked for a result hears why there will be none."""
         self.refuse(refusal.text)
-        is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ENVELOPE_BYTES_MAX
+        is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ECHO_BYTES_MAX
         if is_whole and wants_result(frames[5]) and not self.link.full:
             error = msgspec.json.encode({"error": refusal.text})
             self._write([self._envelope, *self.voice.result(error, frames[3])])
@@ -338,7 +341,7 @@ class EventmqConversation(ZmtpConversation):
         self.hands = hands
         self.drops = False
         # At once: a job manager starts its processes on the first heartbeat it hears.
-        self.say(self.voice.ack(frames[3][:ENVELOPE_BYTES_MAX]) + self.service.heartbeat(now))
+        self.say(self.voice.ack(frames[3]) + self.service.heartbeat(now))
         hands.join()
         self.has_had_its_share = True
         if self.service.stopping:
@@ -372,22 +375,9 @@ class EventmqConversation(ZmtpConversation):
         if self.hands is not None:
             self.hands.leave()
         else:
-            self._is_client = False
+            self.is_client = False
             self.service.post.leave(self)
             self.forget(now)
-
-    def on_disconnect(self, frames: list[bytes], now: Millis) -> None:
-        """DISCONNECT: of an administrator, the whole server is to stop; of others, only they."""
-        is_admin = self.hands is None and not self._is_client
-        if is_admin or frames[3].startswith(ADMIN_PREFIX):
-            if not self.service.may_stop(self.link.peer):
-                self.refuse("a DISCONNECT from afar")
-                return
-            self.say(self.voice.ack(frames[3][:ENVELOPE_BYTES_MAX]))
-            self.service.request_stop()
-            return
-        self.say(self.voice.kbye())
-        self.on_goodbye(frames, now)
 
 
 Verb = Callable[[EventmqConversation, list[bytes], Millis], None]
@@ -403,7 +393,7 @@ VERBS: Final[Mapping[bytes, Verb]] = {
     b"PUBLISH": EventmqConversation.on_publish,
     b"KBYE": EventmqConversation.on_goodbye,
     b"KBAI": EventmqConversation.on_goodbye,
-    b"DISCONNECT": EventmqConversation.on_disconnect,
+    b"DISCONNECT": on_disconnect,
     b"HELLO": EventmqConversation.on_noted,
     b"ACK": EventmqConversation.on_noted,
     b"STATUS": on_status,

@@ -22,6 +22,8 @@ from franca.protocols.eventmq.zmtp import (
 VERSION: Final = b"eMQP/1.0"
 VERSIONS: Final = b"eMQP/"
 """What the second frame of every version begins with."""
+ECHO_BYTES_MAX: Final = 1_024
+"""How much of a peer's words is said back to it where they are no request's id."""
 _HEAD: Final = more(b"") + more(VERSION)
 _ID_SIZE: Final = 36
 _ID_MORE: Final = bytes((1, _ID_SIZE))
@@ -67,7 +69,7 @@ class Voice:
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""
-        return b"".join((_ACK, self._id(), last(msgid)))
+        return b"".join((_ACK, self._id(), last(msgid[:ECHO_BYTES_MAX])))
 
     def heartbeat(self, stamp: bytes) -> bytes:
         """HEARTBEAT, with the time in seconds."""
