@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from franca.core.names import text_of
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.cbor import Malformed
 from franca.protocols.memodb.messages import (
@@ -25,6 +26,7 @@ from franca.protocols.memodb.messages import (
     encode_ready,
     encode_result,
     read_header,
+    task,
 )
 
 ID = bytes.fromhex("2a9f0c7b")
@@ -199,8 +201,7 @@ def test_every_other_shape_is_malformed(value: object) -> None:
         b"\x83\x66memo01\x04\x5a\x00\x00",
         b"\x84\x66memo01\x01\x40\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x84\x66memo01\x01\x40\x9f" + b"\x61s" * (SERVICES_MAX + 1) + b"\xff",
-        b"\x85\x66memo01\x02\x40\x62\xff\xfe\x01",  # not UTF-8
-        b"\x85\x66memo01\x02\x40\x63\xed\xa0\x80\x01",  # a surrogate
+        b"\x83\x7f" + b"\x60" * 20_000 + b"\x66memo01\xff\x04\x40",  # too many pieces
         b"\x81" * 100_000,
         b"\x9f" * 100_000,
         b"\xc1" * 100_000,
@@ -234,3 +235,11 @@ def test_half_a_header_is_none(text: str) -> None:
 
 def test_a_service_that_is_named_twice_is_offered_once() -> None:
     assert read(encode_ready(["b", "a", "b"])).services == ("b", "a")
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b"\xed\xa0\x80", "ü\uef80".encode(), b"plain"])
+def test_a_name_that_is_not_utf8_is_the_same_in_every_protocol(raw: bytes) -> None:
+    data = b"\x85\x66memo01\x02\x40" + bytes((0x60 | len(raw),)) + raw + b"\x01"
+    header = read_header(data, 0, len(data), 1_024)
+    assert header.service == text_of(raw)
+    assert task(header.service, 1) == bytes((0x60 | len(raw),)) + raw + b"\x01"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.memodb.messages import (
     encode_disconnect,
@@ -550,19 +551,35 @@ def test_nobody_else_can_be_asked(name: str, what: str) -> None:
     assert not world.service.ask_worker(view.name, "dance")
 
 
-def test_the_services_of_one_connection_are_bounded_and_freed_when_workers_leave(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("franca.protocols.memodb.crew.OFFERS_MAX", 5)
-    world = World()
-    peer = world.peer()
+def test_the_services_of_all_workers_are_bounded_and_freed_when_workers_leave() -> None:
+    world = World(limits=Limits(offered_bytes=5_000))
+    peer, other = world.peer(), world.peer()
     for number in range(4):
         peer.send(peer.frame(stack(number) + encode_ready(["a", "b"])))
-    assert len(world.service.registry.by_id) == 2
-    other = world.peer()
-    other.send(other.frame(stack(1) + encode_ready(["a", "b"])))
+        other.send(other.frame(stack(number) + encode_ready([])))
     assert len(world.service.registry.by_id) == 3
+    assert world.service.registry.bytes <= 5_000
     leaving = next(iter(world.service.registry.by_id))
     peer.send(peer.frame(stack(9) + encode_disconnect(leaving)))
+    assert len(world.service.registry.by_id) == 2
     peer.send(peer.frame(stack(10) + encode_ready(["a", "b"])))
     assert len(world.service.registry.by_id) == 3
+
+
+def test_a_result_that_is_too_large_fails_its_job_and_its_worker_goes_on() -> None:
+    world = World(limits=Limits(body_bytes_max=100_000))
+    client, worker = world.peer(), worker_on(world)
+    client.job()
+    given = worker.given()
+    data = stack(77) + encode_result(b"x" * 300_000, given.worker)
+    frame = worker.frame(data)
+    for at in range(0, len(frame), 10_000):
+        worker.send(frame[at : at + 10_000])
+        assert worker.link.conversation.unread() < 20_000
+    assert not worker.is_hung_up
+    assert not client.is_hung_up  # it would only ask for the same again
+    assert world.broker.jobs == {}
+    assert "300" in world.engine.notices[-1].reason
+    other = world.peer()
+    other.job(b"next")
+    assert worker.given().payload == b"next"

@@ -258,17 +258,12 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
-        if job.id <= last_id and job.policy.tells_end:
-            self._join(job, client)
+        if job.id <= last_id and job.policy.tells_end and len(self._joined) < JOINED_MAX:
+            self._joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
         if job.state is LEASED:
             self._on_begun(job)
         elif not self.broker.await_begin(job, session) and job.id in self._joined:
             self.broker.watch(job.id, session)
-
-    def _join(self, job: Job, client: Address) -> None:
-        """Hear of the end of a job that was asked for before, perhaps by somebody else."""
-        if len(self._joined) < JOINED_MAX:
-            self._joined[job.id] = client.envelope
 
     def hears_of(self, job: Job) -> None:
         """The result of a job comes to this client as to the one that asked first."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from franca.core.names import raw_of, text_of
+
 UINT: Final = 0
 BYTES: Final = 2
 TEXT: Final = 3
@@ -16,6 +18,8 @@ ARRAY: Final = 4
 OPEN: Final = -1
 """The length of something that goes on until a break."""
 
+PIECES_MAX: Final = 16_384
+"""Pieces of one string whose length is left open."""
 _BREAK: Final = 0xFF
 _FALSE: Final = 0xF4
 _TRUE: Final = 0xF5
@@ -49,6 +53,12 @@ def of_bytes(value: bytes) -> bytes:
 def of_text(value: str) -> bytes:
     """A text."""
     raw = value.encode()
+    return head(TEXT, len(raw)) + raw
+
+
+def of_name(name: str) -> bytes:
+    """A name as the text that it stands for."""
+    raw = raw_of(name)
     return head(TEXT, len(raw)) + raw
 
 
@@ -100,12 +110,26 @@ def read_text(data: bytes, at: int, end: int, most: int) -> tuple[str, int]:
         raise Malformed("a text that is not UTF-8") from None
 
 
-def _read_string(data: bytes, at: int, end: int, major: int, most: int) -> tuple[bytes, int]:
+def read_name(
+    data: bytes, at: int, end: int, most: int, pieces: int = PIECES_MAX
+) -> tuple[str, int]:
+    """The name that a text of at most that many bytes stands for, UTF-8 or not."""
+    raw, at = _read_string(data, at, end, TEXT, most, pieces)
+    if not raw:
+        raise Malformed("an empty name")
+    return text_of(raw), at
+
+
+def _read_string(
+    data: bytes, at: int, end: int, major: int, most: int, pieces_max: int = PIECES_MAX
+) -> tuple[bytes, int]:
     size, at = read_head(data, at, end, major)
     if size != OPEN:
         return _read_piece(data, at, end, size, most)
     pieces: list[bytes] = []
     while not at_break(data, at, end):
+        if len(pieces) >= pieces_max:
+            raise Malformed("a string of too many pieces")
         size, at = read_head(data, at, end, major)
         if size == OPEN:
             raise Malformed("an open string inside of an open string")

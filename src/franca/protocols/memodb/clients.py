@@ -154,7 +154,7 @@ class Clients:
         """Submit a client's job, if there is room for it and it was not submitted before."""
         size = (end if parts is None else parts.size) - stop
         if size > self._body_max:
-            self._conversation.link.close()
+            self._conversation.link.close(f"a job of {size} bytes, at most {self._body_max}")
             return
         if (parts is None or parts is not self._admitted) and not self._has_room(size):
             self._hold(data[start:end] if parts is None else parts, size)
@@ -222,7 +222,8 @@ class Clients:
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)
-            self._owe(stack)
+            if not event.failure.final:  # else it would only be asked again at once
+                self._owe(stack)
         if self._owed and not self.asked:
             self._hang_up_if_alone()
         size = len(job.body)

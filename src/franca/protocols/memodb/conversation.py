@@ -17,9 +17,10 @@ from franca.protocols.conversation import Conversation, Link
 from franca.protocols.memodb.cbor import Malformed
 from franca.protocols.memodb.clients import USUAL_JOB, Clients, job_header_end
 from franca.protocols.memodb.crew import RESULT_HEADER_BYTES, USUAL_RESULT, Crew
-from franca.protocols.memodb.messages import JOB, READY, read_header
+from franca.protocols.memodb.messages import JOB, READY, RESULT, read_header
 from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
+    HEAD_BYTES,
     HELLO_OF_CLIENT,
     HELLO_OF_SERVER,
     ID_BIT,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 HEADER_ROOM: Final = 64 * 1024
 """How much longer than the longest body a message may be."""
-HEAD_BYTES: Final = 4 * 1024
-"""How much of a large message is looked at for its header before it is joined."""
+HEADER_BYTES_MAX: Final = 2 * 1024 * 1024
+"""No header is longer: that of a READY with as many services as there may be."""
 GLANCE_BYTES: Final = 128
 """How much of one that has only begun to come is looked at: enough for any usual header."""
 USUAL: Final = len(USUAL_JOB)
@@ -125,8 +126,8 @@ class MemoDBConversation(Conversation):
                     self._act(message, 0, len(message), None, now)
                 else:
                     self._act_on_parts(message, now)
-        except WireError:
-            self.link.close()
+        except WireError as error:
+            self.link.close(error.text)
             return False
         self._behind = len(inbox) > 0
         return self._behind
@@ -138,7 +139,7 @@ class MemoDBConversation(Conversation):
             return False
         self._greeted = self.link.known = said == HELLO_OF_CLIENT
         if not self._greeted:
-            self.link.close()
+            self.link.close("these bytes are not a request socket's")
         return self._greeted
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
@@ -194,7 +195,7 @@ class MemoDBConversation(Conversation):
 
     def _act_on_parts(self, parts: Parts, now: Millis) -> None:
         """Act on a message that came in pieces; a large payload is joined once and never cut."""
-        if parts.size <= LARGE_BYTES:
+        if parts.size <= LARGE_BYTES and not parts.too_large:
             self._act(parts.rest(0), 0, parts.size, None, now)
         else:
             head = parts.head(HEAD_BYTES)
@@ -208,8 +209,11 @@ class MemoDBConversation(Conversation):
         try:
             header = read_header(data, at, end, self._name_max)
         except Malformed:
-            if parts is not None:
-                self.act_on_unusual(parts.rest(0), start, at, parts.size, None, now)
+            if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
+                # Its header may be longer than what was looked at; no payload follows a READY.
+                whole = parts.head(HEADER_BYTES_MAX)
+                rest = parts if parts.size > HEADER_BYTES_MAX else None
+                self.act_on_unusual(whole, start, at, len(whole), rest, now)
             return
         if header.op == READY:
             if not header.id and header.end == end and parts is None:
@@ -219,18 +223,29 @@ class MemoDBConversation(Conversation):
         elif header.id:
             self.crew.on_word(header, data, start, at, end, parts, now)
 
+    def _is_result(self, head: bytes, at: int) -> bool:
+        """Whether a message that begins like this is a worker's result: only then one goes on."""
+        try:
+            return at > 0 and read_header(head, at, len(head), self._name_max).op == RESULT
+        except Malformed:
+            return False
+
     def _glance_at(self, parts: Parts) -> None:
         """A large message has begun to come: see what it is, once.
 
         Its payload is gathered apart from its header; for a JOB there must be room.
         """
-        if parts.size <= LARGE_BYTES or parts.glanced_at or parts.have < GLANCE_BYTES:
+        is_large = parts.size > LARGE_BYTES or parts.too_large
+        if not is_large or parts.glanced_at or parts.have < GLANCE_BYTES:
             return
         parts.glanced_at = True
         head = parts.head(GLANCE_BYTES)
         at = stack_end(head, 0, GLANCE_BYTES)
         begin = head[at : at + USUAL]
-        if begin == USUAL_JOB:
+        if parts.too_large:
+            if not self._is_result(head, at):
+                self.link.close(f"a message of {parts.size} bytes, at most {self._size_max}")
+        elif begin == USUAL_JOB:
             parts.set_body(job_header_end(head, at, GLANCE_BYTES) or at)
             self.clients.admit(parts)
         elif begin == USUAL_RESULT:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import NotHeld
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Job, Millis, Session
+from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
 from franca.protocols.memodb.kinds import ORIGIN
 from franca.protocols.memodb.messages import (
@@ -24,7 +24,15 @@ from franca.protocols.memodb.messages import (
 )
 from franca.protocols.memodb.outbox import Outbox
 from franca.protocols.memodb.sp import WORD, Parts
-from franca.protocols.memodb.workers import BEATING, ID_BYTES, LOST, PARKED, WORKING, Worker
+from franca.protocols.memodb.workers import (
+    BEATING,
+    ID_BYTES,
+    LOST,
+    PARKED,
+    WORKING,
+    Worker,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
@@ -34,8 +42,6 @@ USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
-OFFERS_MAX: Final = 100_000
-"""Services that all workers of one connection may offer together; each costs memory."""
 FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
@@ -58,7 +64,6 @@ class Crew:
         self._readies: dict[bytes, Worker] = {}
         self._patient: list[Worker] = []
         self._last_given: tuple[Worker, int] | None = None
-        self._offers = 0
 
     # -- what workers say -------------------------------------------------------------------------
 
@@ -68,16 +73,14 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
-        if self._offers + len(header.services) > OFFERS_MAX:
+        size = size_of(header.services, said)
+        if self._workers.bytes + size > self._service.limits.offered_bytes:
+            self.link.note("a READY of more services than all workers may offer together")
             return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
         self._readies[said] = worker
-        self._take_in(worker)
-        self._want(worker, now)
-
-    def _take_in(self, worker: Worker) -> None:
         self.here[worker.session] = worker
-        self._offers += len(worker.services)
+        self._want(worker, now)
 
     def on_usual_result(
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
@@ -91,7 +94,7 @@ class Crew:
         if self._says_again(worker, data, start, at, end, parts):
             self._answer_again(worker, data[start:at], now)
             return
-        self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
+        self._take_result(worker, data, stop, end, parts, now)
         self._want(worker, now)
 
     def on_word(
@@ -113,12 +116,11 @@ class Crew:
         doing = worker.doing
         if worker.crew is not self or doing is LOST:
             self._workers.find_again(worker, self)
-            self._take_in(worker)
+            self.here[worker.session] = worker
         if self._says_again(worker, data, start, at, end, parts):
             self._answer_again(worker, stack, now)
         elif header.op == RESULT and doing in (WORKING, LOST):
-            stop = header.end
-            self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
+            self._take_result(worker, data, header.end, end, parts, now)
             worker.leaving = worker.leaving or header.leaving
             self._want(worker, now)
         elif header.op == HEARTBEAT and doing is not WORKING:
@@ -141,6 +143,28 @@ class Crew:
         worker.said_bytes = size
         worker.stack = data[start:at]
         return False
+
+    def _take_result(
+        self, worker: Worker, data: bytes, stop: int, end: int, parts: Parts | None, now: Millis
+    ) -> None:
+        """A worker's job is done; or what came of it is more than anybody may be given."""
+        if parts is None:
+            self._finish(worker, data[stop:end], now)
+        elif not parts.too_large:
+            self._finish(worker, parts.rest(stop), now)
+        else:
+            self._fail(worker, parts.size, now)
+
+    def _fail(self, worker: Worker, size: int, now: Millis) -> None:
+        job = worker.job
+        worker.job = None
+        most = self._service.limits.body_bytes_max
+        text = f"a result of {size} bytes, at most {most}"
+        self.link.note(text)
+        if job is not None and job.id in worker.session.leases:
+            failure = Failure("ResultTooLarge", text, final=True)
+            self._broker.fail(job, worker.session.holder, failure, now)
+            worker.durable = job.policy.durable
 
     def _finish(self, worker: Worker, result: bytes, now: Millis) -> None:
         """The job is done; a word that comes too late changes nothing."""
@@ -181,7 +205,7 @@ class Crew:
         """A job has come for a worker that waits."""
         worker = self.here.get(session)
         if worker is None or worker.demand is not event.demand or self.link.closing:
-            self._broker.give_back(event.job, session.holder, now)
+            self._give_back(event.job, session, now)
         else:
             self._give(worker, event.job, now)
 
@@ -189,7 +213,7 @@ class Crew:
         worker.demand = None
         if not self._outbox.takes(len(job.body)):
             # Its time would run while it waits to be sent: somebody else may have it.
-            self._broker.give_back(job, worker.session.holder, now)
+            self._give_back(job, worker.session, now)
             self._wait_for_peer(worker)
             return
         worker.job = job
@@ -198,6 +222,13 @@ class Crew:
         durable = worker.durable or job.policy.durable
         worker.durable = False
         self._say_job(worker, job, durable)
+
+    def _give_back(self, job: Job, session: Session, now: Millis) -> None:
+        """A job that its worker will never hear of, unless it was taken away meanwhile."""
+        try:
+            self._broker.give_back(job, session.holder, now)
+        except NotHeld:
+            pass
 
     def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
         head, body = worker.job_head + job.extra, job.body
@@ -283,19 +314,14 @@ class Crew:
         if unheard and self._last_given is not None:
             worker, count = self._last_given
             if count == self._outbox.count and worker.job is not None:
-                try:
-                    self._broker.give_back(worker.job, worker.session.holder, now)
-                except NotHeld:
-                    pass  # it was taken from it, or it spoke on another connection
+                self._give_back(worker.job, worker.session, now)
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()
-        self._offers = 0
 
     def let_go(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
-        if self.here.pop(worker.session, None) is not None:
-            self._offers -= len(worker.services)
+        self.here.pop(worker.session, None)
         self._past_ready(worker)
 
     def _past_ready(self, worker: Worker) -> None:

@@ -12,6 +12,8 @@ from franca.protocols.memodb.messages import task
 
 ORIGIN: Final = "memodb"
 KINDS_MAX: Final = 1_024
+TIMEOUT_MS_MAX: Final = 10 * 365 * 86_400_000
+"""A longer timeout is this one; its worker is told it as it was said."""
 LOSSES: Final = 3
 """How often a job whose worker was lost is given to another."""
 
@@ -44,7 +46,7 @@ class Kinds:
         policy = Policy(
             losses=LOSSES,
             bury=False,
-            lease_ms=max(timeout_ms, 1),
+            lease_ms=min(max(timeout_ms, 1), TIMEOUT_MS_MAX),
             durable=False,
             dies_unwatched=True,
             expiry_is_failure=True,

@@ -21,6 +21,8 @@ _VERSION_TEXT: Final = cbor.of_text(VERSION)
 _ITEMS: Final = {READY: (4, 4), JOB: (5, 5), RESULT: (3, 4), HEARTBEAT: (3, 3), DISCONNECT: (3, 3)}
 SERVICES_MAX: Final = 1_024
 """Services that one worker may offer."""
+SERVICE_PIECES_MAX: Final = 64
+"""Pieces in which each of them may be written: there may be many of them."""
 
 
 class Header(Struct, gc=False):
@@ -45,12 +47,12 @@ def begin(op: int, items: int) -> bytes:
 
 def task(service: str, timeout_ms: int) -> bytes:
     """The part of a JOB's header behind the id."""
-    return cbor.of_text(service) + cbor.head(cbor.UINT, timeout_ms)
+    return cbor.of_name(service) + cbor.head(cbor.UINT, timeout_ms)
 
 
 def encode_ready(services: Iterable[str]) -> bytes:
     """A worker offers itself."""
-    names = [cbor.of_text(service) for service in services]
+    names = [cbor.of_name(service) for service in services]
     return (
         begin(READY, 4) + cbor.of_bytes(b"") + cbor.head(cbor.ARRAY, len(names)) + b"".join(names)
     )
@@ -96,7 +98,7 @@ def read_header(data: bytes, at: int, end: int, name_bytes_max: int) -> Header:
     if op == READY:
         header.services, at = _read_services(data, at, end, name_bytes_max)
     elif op == JOB:
-        header.service, at = _read_service(data, at, end, name_bytes_max)
+        header.service, at = cbor.read_name(data, at, end, name_bytes_max)
         header.timeout_ms, at = cbor.read_uint(data, at, end)
     elif op == RESULT and (items == 4 or (items == OPEN and not cbor.at_break(data, at, end))):
         header.leaving, at = cbor.read_bool(data, at, end)
@@ -118,7 +120,7 @@ def _read_services(data: bytes, at: int, end: int, most: int) -> tuple[tuple[str
     services: dict[str, None] = {}
     left = SERVICES_MAX if count == OPEN else count
     while left and not (count == OPEN and cbor.at_break(data, at, end)):
-        service, at = _read_service(data, at, end, most)
+        service, at = cbor.read_name(data, at, end, most, SERVICE_PIECES_MAX)
         services[service] = None
         left -= 1
     if count == OPEN:
@@ -126,10 +128,3 @@ def _read_services(data: bytes, at: int, end: int, most: int) -> tuple[tuple[str
             raise Malformed("too many services")
         at += 1
     return tuple(services), at
-
-
-def _read_service(data: bytes, at: int, end: int, most: int) -> tuple[str, int]:
-    service, at = cbor.read_text(data, at, end, most)
-    if not service:
-        raise Malformed("a service without a name")
-    return service, at

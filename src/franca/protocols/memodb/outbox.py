@@ -92,7 +92,8 @@ class Outbox:
             self._link.again()
         self._waiting.append((front, body, durable))
         self._waiting_bytes += len(front) + len(body)
-        if self._waiting_bytes > self._limits.frame_bytes_max:
+        if self._waiting_bytes > 2 * self._limits.frame_bytes_max:
+            waiting = self._waiting_bytes
             self._waiting.clear()
             self._waiting_bytes = 0
-            self._link.close()
+            self._link.close(f"replies of {waiting} bytes wait for it to read")

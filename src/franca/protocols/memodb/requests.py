@@ -107,10 +107,11 @@ class Requests(Conversation):
     def sweep(self, now: Millis) -> None:
         """Forget replies that are too old, and what waits to run once more for nobody."""
         self._forget_oldest(now)
-        for request in list(self._orphans.values()):
+        for job_id, request in list(self._orphans.items()):
             job = request.job
-            assert job is not None
-            if job.state is not LEASED:
+            if job is None:
+                del self._orphans[job_id]
+            elif job.state is not LEASED:
                 self.release(job, now)
                 self.forget(request)
 

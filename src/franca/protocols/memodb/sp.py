@@ -8,17 +8,21 @@ in front of the reply. Knows nothing of what a message says.
 
 from __future__ import annotations
 
-from io import BytesIO
 from struct import Struct
 from typing import Final
 
 from franca.core.errors import WireError
 from franca.protocols.buffer import ByteBuffer
+from franca.protocols.gathering import Gathering
 
 HELLO_OF_CLIENT: Final = b"\0SP\0\0\x30\0\0"
 HELLO_OF_SERVER: Final = b"\0SP\0\0\x31\0\0"
 HOPS_MAX: Final = 8
 """Devices that a request may have come through, as NNG counts them."""
+SKIPPED_BYTES_MAX: Final = 1 << 30
+"""A message that is too large is dropped as it comes, but not one that can only be rubbish."""
+HEAD_BYTES: Final = 4 * 1024
+"""How much of a large message is looked at for its header before it is joined."""
 WORD: Final = 4
 ID_BIT: Final = 0x80
 NOBODY: Final = -1
@@ -53,25 +57,30 @@ def stack_end(data: bytes, at: int, end: int) -> int:
 class Parts:
     """A message that comes in several pieces.
 
-    Once somebody has seen where its payload begins, that is gathered by itself: each piece is
-    copied to its place as it comes, and the whole need not be copied again. Its room is taken
-    when an eighth of it is there: what is only promised takes none.
+    Once somebody has seen where its payload begins, that is gathered by itself. Of one that is
+    `too_large` only the beginning is kept, to see what it is; the rest is dropped as it comes.
     """
 
-    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "size")
+    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "size", "too_large")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, too_large: bool = False) -> None:
         self.size = size
         self.have = 0
         self.glanced_at = False
+        self.too_large = too_large
         self._head = bytearray()
-        self._body: BytesIO | None = None
+        self._body: Gathering | None = None
         self._body_at = 0
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing is missing."""
         return self.have == self.size
+
+    @property
+    def kept(self) -> int:
+        """How many bytes of it are in memory."""
+        return min(self.have, HEAD_BYTES) if self.too_large else self.have
 
     def feed(self, data: bytes) -> int:
         """Take what belongs to this message; returns how many bytes that were."""
@@ -80,40 +89,33 @@ class Parts:
             data = data[:missing]
         self.have += len(data)
         if self._body is not None:
-            self._body.write(data)
-        else:
+            self._body.feed(data)
+        elif not self.too_large:
             self._head += data
-            if self._body_at and self.have >= self.size // 8:
-                self._begin_body()
+        elif len(self._head) < HEAD_BYTES:
+            self._head += data[: HEAD_BYTES - len(self._head)]
         return len(data)
 
     def set_body(self, at: int) -> None:
         """The payload begins at `at`, which has come already."""
-        self._body_at = at
-
-    def _begin_body(self) -> None:
-        # Nobody else has this object, so that it is written in place, and handed out as it is.
-        self._body = BytesIO(bytes(self.size - self._body_at))
-        with memoryview(self._head) as head:
-            self._body.write(head[self._body_at :])
-        del self._head[self._body_at :]
+        if not self.too_large:
+            self._body_at = at
+            self._body = Gathering(self.size - at)
+            self._body.feed(bytes(self._head[at:]))
+            del self._head[at:]
 
     def head(self, count: int) -> bytes:
         """The first `count` bytes, or all there are."""
         head = bytes(self._head[:count])
-        if self._body is None:
-            return head
-        with self._body.getbuffer() as body:
-            return head + bytes(body[: count - len(head)])
+        return head if self._body is None else head + self._body.peek(count - len(head))
 
     def rest(self, at: int) -> bytes:
         """All bytes from `at` on; without a copy, if the payload begins there."""
-        body = b"" if self._body is None else self._body.getvalue()
-        if self._body is not None and at == self._body_at:
-            return body
-        if at > len(self._head):
-            return body[at - len(self._head) :]
-        return bytes(self._head[at:]) + body
+        if self._body is None:
+            return bytes(self._head[at:])
+        if at == self._body_at:
+            return self._body.value()
+        return (bytes(self._head) + self._body.value())[at:]
 
 
 class Inbox:
@@ -134,7 +136,7 @@ class Inbox:
     def __len__(self) -> int:
         parts = self.parts
         # A length that came alone counts too: a message has begun.
-        return len(self._buffer) + (0 if parts is None else self._head + parts.have)
+        return len(self._buffer) + (0 if parts is None else self._head + parts.kept)
 
     def feed(self, data: bytes) -> None:
         """Add bytes at the end."""
@@ -159,7 +161,7 @@ class Inbox:
     def next(self) -> bytes | Parts | None:
         """The next whole message, without its length, or None until more bytes are fed.
 
-        A `WireError` as soon as it is plain that it is too long, or none at all.
+        A `WireError` as soon as it is plain that it is none at all.
         """
         parts = self.parts
         if parts is not None:
@@ -173,11 +175,15 @@ class Inbox:
         if self._unix and head[0] != _MESSAGE:
             raise WireError("not-a-message", "a message on a unix socket begins with 01")
         (size,) = LENGTH.unpack(head[-LENGTH.size :])
-        if size > self._size_max:
+        if size > SKIPPED_BYTES_MAX:
             raise WireError("too-long", f"a message of {size} bytes, at most {self._size_max}")
         self._buffer.take(self._head)
-        message = self._buffer.take(size)
+        too_large = size > self._size_max
+        message = None if too_large else self._buffer.take(size)
         if message is None:
-            parts = self.parts = Parts(size)
-            parts.feed(self._buffer.take(len(self._buffer)) or b"")
+            parts = self.parts = Parts(size, too_large=too_large)
+            there = self._buffer.take(min(len(self._buffer), size)) or b""
+            parts.feed(there)
+            if parts.is_whole:
+                return self.next()
         return message

@@ -32,6 +32,9 @@ LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
 LOST_MS_MAX: Final = 600_000
 """And for how long at most, however long its job may take."""
+WORKER_COSTS_BYTES: Final = 1_024
+SERVICE_COSTS_BYTES: Final = 256
+"""What a worker and each of its services take besides their names, roughly."""
 _JOB_BEGIN: Final = begin(JOB, 5)
 _HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
@@ -79,13 +82,23 @@ class Worker(Struct, eq=False):
     wanted: tuple[str, ...] = ()
     leaving: bool = False
     durable: bool = False
+    cost: int = 0
+
+
+def size_of(services: tuple[str, ...], said: bytes) -> int:
+    """How much memory a worker with these services and this READY takes, roughly."""
+    return WORKER_COSTS_BYTES + len(said) + sum(SERVICE_COSTS_BYTES + len(s) for s in services)
 
 
 class Workers:
-    """All workers. Ids begin with what only this run of the server knows: others are strangers'."""
+    """All workers. Ids begin with what only this run of the server knows: others are strangers'.
+
+    `bytes` is what all of them take.
+    """
 
     def __init__(self, broker: Broker, rng: Random) -> None:
         self.by_id: dict[bytes, Worker] = {}
+        self.bytes = 0
         self._broker = broker
         self._boot = rng.getrandbits(32).to_bytes(4, "big")
         self._number = rng.getrandbits(31)
@@ -117,6 +130,8 @@ class Workers:
             wanted=services,
         )
         self.by_id[worker_id] = worker
+        worker.cost = size_of(services, said)
+        self.bytes += worker.cost
         return worker
 
     def _open_session(self, worker_id: bytes, services: tuple[str, ...], crew: Crew) -> Session:
@@ -128,7 +143,8 @@ class Workers:
 
     def dismiss(self, worker: Worker, now: Millis) -> None:
         """Forget a worker; a job that it holds goes to another."""
-        self.by_id.pop(worker.id, None)
+        if self.by_id.pop(worker.id, None) is not None:
+            self.bytes -= worker.cost
         self._lost.pop(worker, None)
         worker.crew.let_go(worker)
         self._broker.close_session(worker.session, now)
