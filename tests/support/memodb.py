@@ -80,7 +80,8 @@ def _cbor(value: object) -> bytes:
     if isinstance(value, bytes):
         return _number(2, len(value)) + value
     if isinstance(value, str):
-        return _number(3, len(value.encode())) + value.encode()
+        raw = value.encode("utf-8", "surrogateescape")
+        return _number(3, len(raw)) + raw
     assert isinstance(value, list)
     return _number(4, len(value)) + b"".join(_cbor(item) for item in value)
 
@@ -107,7 +108,7 @@ def _take(raw: bytes, at: int) -> tuple[object, int]:
         return number, at
     if major in (2, 3):
         piece = raw[at : at + number]
-        return piece if major == 2 else piece.decode(), at + number
+        return piece if major == 2 else piece.decode("utf-8", "surrogateescape"), at + number
     items: list[object] = []
     for _ in range(number):
         item, at = _take(raw, at)

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
+from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.frames import SKIPPED_BYTES_MAX
+from franca.protocols.eventmq.headers import TermsReader
+from franca.protocols.eventmq.queues import BadQueues, read_queues
 from tests.protocols.eventmq.puppet import VERSION, World
 
 COMMANDS = [
@@ -22,13 +25,21 @@ PARTS = [
     b"", b"worker", b"scheduler", b"default", b"\xff\xfe", b"[[10,\"default\"]]", b"reply-requested",
     b"retry-count:1,guarantee", b"{'timeout': 1}", b"-1", b"5", b"* * * * *", b"x" * 300, b"\0",
     b'["run", {"path": "a", "callable": "b", "args": []}]', b'{"error": "x"}', b"id",
+    b"{'a':0x" + b"f" * 3_800 + b"}", b'{"timeout":' + b"9" * 4_000 + b"}", b"timeout:" + b"9" * 4_000,
+    b"timeout:1e999,retry-count:\xd9\xa3,guarantee", b"{'a':" * 700, b"reply-requested," * 200,
+    b"reply-requested,run_count:1e300,interval:1e-9", b"[[1" + b"0" * 6_000 + b',"q"]]', b"[" * 9_000,
+    b'[[1e400, "q"], [nan, "r"]]', b'["\\ud800"]', b"[10, '\xff\xfe']", b'{"\\ud83d": "\\udc00"}',
+    b'["run", {"path": "\\ud800", "callable": "b"}]', b'["run", {"path": "a", "callable": 1}]',
+    b'["run", ' + b"[" * 2_000, b'{"error": ' + b"1" * 5_000 + b"}", b'{"error": ' + b"[" * 3_000,
+    b'{"value": "\xff"}', b"hex:zz", b"job:99999999999999999999", b"1e308", b"cron:* * * * *",
+    b"timezone:America,cron:1 1 1 1 1", b"timezone:" + b"x" * 3_000 + b",cron:@hourly", b"\x80" * 40,
 ]  # fmt: skip
 
 messages = st.tuples(
     st.sampled_from([b"", b"x"]),
     st.sampled_from([VERSION, b"eMQP/2", b"?"]),
     st.sampled_from(COMMANDS),
-    st.sampled_from([b"id", b"", b"\xff", b"admin:x"]),
+    st.sampled_from([b"id", b"", b"\xff", b"admin:x", b"hex:00", b"job:1", b"i" * 2_000]),
 ).flatmap(
     lambda head: st.lists(st.sampled_from(PARTS), max_size=6).map(lambda rest: [*head, *rest])
 )
@@ -44,6 +55,21 @@ def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -
     world.pass_time(wait, other, step=1_000)
     peer.hang_up()
     assert world.peer().ask("STATUS")
+    assert world.peer().ask("ROUTER_SHOW_WORKERS")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("{}[]()'\"\\,: \n0123456789.eExXabftnTFuN_-+\ud7ff\U0001f600\x00", max_size=60))
+def test_no_text_breaks_a_reader(text: str) -> None:
+    raw = text.encode()
+    TermsReader().of(raw)
+    for read in (raw, raw + b"\xff", b"[" + raw, b"{" + raw + b"}"):
+        TermsReader().of(read)
+        try:
+            queues = read_queues(read, 1_024)
+        except BadQueues:
+            continue
+        assert all(type(name) is str and text_of(raw_of(name)) == name for _, name in queues)
 
 
 @settings(max_examples=200, deadline=None)

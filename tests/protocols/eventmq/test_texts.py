@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Backoff
+from franca.core.names import text_of
 from franca.protocols.eventmq.headers import TermsReader, read_headers
+from franca.protocols.eventmq.literals import Unreadable, read_literal
 from franca.protocols.eventmq.queues import BadQueues, read_queues
 
 # -- headers ---------------------------------------------------------------------------------------
@@ -84,12 +86,55 @@ def test_what_headers_mean() -> None:
         b"retry-count:x",
         b"retry-count:-5",
         b"{" * 4000,
+        b"{'a':0x" + b"f" * 3_800 + b"}",
+        b'{"timeout":' + b"9" * 4_000 + b"}",
+        b"timeout:" + b"9" * 4_000,
+        b"{'retry-count': 1e999, 'timeout': -1e999}",
+        "timeout:٣,retry-count:1_0".encode(),
+        b'{"timeout": "\\ud800"}',
     ],
 )
 def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
     terms = TermsReader().of(raw)
-    assert terms.policy.lease_ms >= 0
-    assert terms.policy.failures >= 0
+    assert 0 <= terms.policy.lease_ms <= 11 * 365 * 86_400_000
+    assert 0 <= terms.policy.failures <= 1_000_000
+    timeout = dict(word.partition(b":")[::2] for word in terms.forwarded.split(b",")).get(
+        b"timeout", b"1"
+    )
+    assert timeout.isdigit()
+    assert int(timeout[:20]) <= 10 * 365 * 86_400
+
+
+def test_a_dictionary_is_read_whatever_else_is_in_it() -> None:
+    raw = b"{'a': 0x" + b"f" * 3_000 + b", u'timeout': 5, b'guarantee': True, 'x': [1, {2: 3}], }"
+    headers = read_headers(raw)
+    assert headers["timeout"] == "5"
+    assert headers["guarantee"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'"a\"b\u00fc\ud83d\ude00"', 'a"bü\U0001f600'),
+        (r"'a\'b\x41\n'", "a'bA\n"),
+        (r'"\ud800x"', "\ufffdx"),
+        ("[1, (2, [3]), {4}]", ["1", ["2", ["3"]], ["4"]]),
+        ("{'a': {'b': None}}", {"a": {"b": "None"}}),
+        ("[1,]", ["1"]),
+        ("()", []),
+        ("{}", {}),
+    ],
+)
+def test_literals_are_read_as_json_and_python_write_them(text: str, value: object) -> None:
+    assert read_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "]", "[1 2]", "{1: 2, 3}", "{[1]: 2}", "'a", "a b", "[1]]", "[" * 9 + "]" * 9]
+)
+def test_what_is_no_literal_is_not_read(text: str) -> None:
+    with pytest.raises(Unreadable):
+        read_literal(text)
 
 
 def test_terms_are_remembered_but_not_without_end() -> None:
@@ -122,6 +167,9 @@ def test_terms_are_remembered_but_not_without_end() -> None:
         (b'[[1.9, "a"], [-3, "b"]]', [(1, "a"), (-3, "b")]),
         (b'[[1e300, "a"]]', [(1_000_000, "a")]),
         ('[[1, "ü"]]'.encode(), [(1, "ü")]),
+        (b"[[1, 'a\xff']]", [(1, text_of(b"a\xff"))]),
+        (b"\xff,b", [(10, text_of(b"\xff")), (10, "b")]),
+        (b"[[5, email]]", [(5, "email")]),
     ],
 )
 def test_queues_are_read_however_they_are_written(
@@ -140,6 +188,9 @@ def test_queues_are_read_however_they_are_written(
         b"{}x",
         b"5",
         b'[[true, "a"]]',
+        b'[[1e400, "a"]]',
+        b"[[1" + b"0" * 5_000 + b', "a"]]',
+        b"[1, 2]",
         b"q" * 1_025,
         b"[" * 10_000,
         b"x" * 70_000,
