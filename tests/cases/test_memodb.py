@@ -53,7 +53,8 @@ def test_large_jobs_and_results_pass(start: StartServer, size: int) -> None:
     body = os.urandom(MIB) * (size // MIB)
     or_none(lambda: client.ask(memodb.job("s", body, 60_000)))
     task = given(worker)
-    assert task is not None, f"a job of {size} bytes was never given to a worker"
+    assert task is not None, f"a job of {size} bytes was never given out"
+    assert task.op == memodb.JOB, f"a job of {size} bytes was never given out"
     assert task.payload == body
     worker.ask(memodb.result(task.worker, body[::-1]))
     answer = given(client)
@@ -86,7 +87,8 @@ def test_a_result_that_is_too_large_is_not_made_again_and_again(start: StartServ
     assert task is not None
     large = memodb.result(task.worker, b"x" * (80 * MIB))
     or_none(lambda: worker.ask(large))
-    assert or_none(lambda: worker.ask(memodb.ready("t"))) is not None
+    is_there = or_none(lambda: worker.ask(memodb.ready("t"))) is not None
+    assert is_there, "the worker's connection was closed because of its result"
     other = peer(server, timeout=3.0)
     other.ask(memodb.ready("s"))
     again = given(other)

@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         "_full",
         "_gulped",
         "_listener",
+        "_longest",
         "_node",
         "_reading",
         "_service",
@@ -62,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._closed = False
         self._full = False
         self._gulped = 0
+        self._longest = 0
         self._reading = True
         self.gathers = False
         self.patient = False
@@ -153,9 +155,11 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if self._full:
             waiting = transport.get_write_buffer_size()
-            if waiting > self._node.engine.limits.output_hard_bytes:
+            if waiting - self._longest > self._node.engine.limits.output_hard_bytes:
                 transport.abort()
                 return
+        else:
+            self._longest = len(data) if isinstance(data, bytes) else sum(map(len, data))
         try:
             if isinstance(data, bytes):
                 transport.write(data)

@@ -233,6 +233,9 @@ class Hands:
 
     def _note_done(self) -> None:
         self.member.done += 1
+        last = self._last_grant
+        if last is not None and last.state is not LEASED:
+            self._last_grant = None  # its body may be large
         if self.member.leaving and not self.session.leases:
             self._members.leave(self.member)
 
