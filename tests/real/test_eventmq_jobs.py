@@ -73,6 +73,20 @@ def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(emq:
 
 
 @not_the_original
+def test_a_result_larger_than_any_message_costs_no_second_run(emq: EmqStage) -> None:
+    broker = emq.broker()
+    manager = emq.job_manager(broker)
+    client = emq.client(broker)
+    client.until_slots(1)
+
+    client.defer("large", "unasked", 80 * 1024 * 1024)
+    client.defer("echo", "behind it")
+    assert manager.ran(2) == [["unasked"], ["behind it"]]
+    client.until_idle()
+    assert manager.heard() == []
+
+
+@not_the_original
 def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(emq: EmqStage) -> None:
     broker = emq.broker()
     emq.job_manager(broker)

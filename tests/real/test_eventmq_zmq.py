@@ -309,6 +309,32 @@ def test_a_worker_that_closes_its_socket_leaves_its_job_to_another(connect: Conn
     assert hear(client)[4] == msgid.encode()
 
 
+def test_a_result_finds_a_named_socket_again_after_kill_9(connect: Connect, server: Server) -> None:
+    client, at_work = connect(zmq.DEALER, IDENTITY=b"the-client"), worker(connect)
+    msgid = say(client, "REQUEST", "default", "reply-requested", b"x")
+    assert hear(client)[3:] == [msgid.encode()]
+    server.restart()
+    at_work.close(0)
+    work(worker(connect), result=b'{"value": 2}')
+    assert hear(client)[3:] == [b'{"value": 2}', msgid.encode()]
+
+
+def test_a_socket_that_is_made_anew_with_the_same_name_hears_what_was_kept(
+    connect: Connect,
+) -> None:
+    client, at_work = connect(zmq.DEALER, IDENTITY=b"the-client"), worker(connect)
+    msgid = say(client, "REQUEST", "default", "reply-requested", b"x")
+    assert hear(client)[3:] == [msgid.encode()]
+    client.close(0)
+    other = connect(zmq.DEALER)
+    # The end of one connection is heard before what is said on a later one.
+    assert _ask(other, "STATUS")["inflight_messages_by_queue"] == {"default": 1}
+    work(at_work, result=b'{"value": 2}')
+    assert hear(connect(zmq.DEALER, IDENTITY=b"the-client"))[3:] == [
+        b'{"value": 2}', msgid.encode()
+    ]  # fmt: skip
+
+
 def test_buffered_requests_and_rules_survive_kill_9(connect: Connect, server: Server) -> None:
     client = connect(zmq.DEALER)
     ids = {say(client, "REQUEST", "default", "", b"%d" % n) for n in range(500)}

@@ -32,6 +32,12 @@ def measure(text: str) -> int:
     return len(text)
 
 
+def large(name: str, size: int) -> str:
+    """A job with a large result."""
+    say("ran", args=[name], kwargs={})
+    return "x" * size
+
+
 def wait(name: str, path: str) -> str:
     """Run until the test allows it to end, by making a file."""
     say("started", name=name, pid=os.getpid())
