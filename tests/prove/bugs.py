@@ -19,6 +19,7 @@ from tests.prove.swap import Patch, swap
 
 _FILES = 128
 _CONVERSATION = "franca.protocols.faktory.conversation"
+_SETTLING = "franca.protocols.faktory.settling"
 _BROKER = "franca.core.broker:Broker"
 
 Function = Callable[..., Any]
@@ -40,8 +41,8 @@ def no_fence() -> None:
     def not_leased(broker: Any, holder: str, jid: str) -> Any:
         return next((job for job in broker.named(jid) if job.state.name != "LEASED"), None)
 
-    swap(_CONVERSATION, "held_by", lambda _: leased)
-    swap(_CONVERSATION, "expired_of", lambda _: not_leased)
+    swap(_SETTLING, "held_by", lambda _: leased)
+    swap(_SETTLING, "expired_of", lambda _: not_leased)
 
 
 def _sharing(path: str, name: str) -> None:

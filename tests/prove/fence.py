@@ -1,4 +1,4 @@
-"""T6: only the holder of a job can settle it, and a word that comes too late changes nothing.
+"""T6: who may settle a job, and that a word that comes too late changes nothing.
 
 Jobs are taken by worker A, their leases run out (the server's clock is moved, see `hands.py`), and worker
 B takes them; at each stage A, B, a third worker and a client without a name say that it is done or failed.
@@ -57,7 +57,9 @@ class Part:
 class Play:
     """All scripts of one protocol."""
 
-    def __init__(self, protocol: str, server: Server, tally: Tally, copies: int) -> None:
+    def __init__(
+        self, protocol: str, server: Server, tally: Tally, copies: int, *, killing: bool
+    ) -> None:
         self.server = server
         self.tally = tally
         self.cast = fences.of(protocol)
@@ -68,6 +70,8 @@ class Play:
         self.completions: Counter[str] = Counter()
         self.parts: dict[str, Part] = {}  # by its queue
         for number, script in enumerate(self.cast.SCRIPTS):
+            if killing and not script.killed:
+                continue
             for copy in range(copies):
                 for variant in [script.only] if script.only else self.cast.VARIANTS:
                     queue = f"{protocol}-{number:02}-{copy:02}-{variant}"
@@ -192,7 +196,9 @@ def run(options: Options) -> bool:
             with Server(
                 home / "data", env=hands.environment, argv_prefix=prefix, speaks=PROTOCOLS
             ) as server:
-                plays = [Play(protocol, server, tally, copies) for protocol in protocols]
+                plays = [
+                    Play(protocol, server, tally, copies, killing=killing) for protocol in protocols
+                ]
                 _play(server, hands, plays, killing=killing)
     print(
         f"T6 {NAME}: words={tally.words} stale_effects={tally.stale_effects}"

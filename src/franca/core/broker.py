@@ -53,6 +53,7 @@ class Broker(Steering):
         "_prune_at",
         "_sessions",
         "fleeting_at",
+        "leases_expired",
         "refusing_new",
     )
 
@@ -60,6 +61,7 @@ class Broker(Steering):
         super().__init__(limits, rng, totals or Totals())
         self.refusing_new = False
         self.fleeting_at: Millis = NEVER
+        self.leases_expired = 0
         self._sessions = 0
         self._prune_at: Millis = 0
 
@@ -221,6 +223,8 @@ class Broker(Steering):
         totals.last_job_id += 1
         totals.pushed += 1
         job = self._make(new, totals.last_job_id, now)
+        if new.failures:
+            job.failures = new.failures
         if taken is not None:
             self._replace(taken, job.id, now)
         if watcher is not None:
@@ -324,6 +328,7 @@ class Broker(Steering):
         for job in self._lease_ends.due(now):
             job.timed = False
             if job.state is LEASED:
+                self.leases_expired += 1
                 # Said first: the same session may be given the job again at once.
                 session = self._holders.get(job.holder)
                 if session is not None:

@@ -103,6 +103,7 @@ class NewJob(Struct, gc=False):
 
     `extra` is the submitter's protocol's own and opaque. With `once`, a submit with the name,
     queue, kind, time and `digest` of a job that nobody has run yet is that job, said again.
+    `failures` are those that it had elsewhere: the policy counts them too.
     """
 
     queue: str
@@ -121,6 +122,7 @@ class NewJob(Struct, gc=False):
     extra: bytes = b""
     digest: int = 0
     once: bool = False
+    failures: int = 0
 
 
 class Attempt(Struct, gc=False, array_like=True):

@@ -7,6 +7,8 @@ from random import Random
 from franca.core.model import Backoff, Policy
 
 DOUBLED_MS_MAX = 5 * 60_000
+POWER_COUNT_MAX = 1_000
+"""A count of failures may come from elsewhere; beyond this one the delay has no end anyway."""
 
 
 def delay_ms(policy: Policy, failures: int, rng: Random) -> int:
@@ -20,5 +22,5 @@ def delay_ms(policy: Policy, failures: int, rng: Random) -> int:
         return policy.delay_ms
     if policy.backoff is Backoff.DOUBLING:
         return min(policy.delay_ms << min(failures - 1, 32), DOUBLED_MS_MAX)
-    count = failures - 1
+    count = min(failures - 1, POWER_COUNT_MAX)
     return 1000 * (count**4 + 15 + rng.randrange(30) * (count + 1))

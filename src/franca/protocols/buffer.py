@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from franca.core.errors import WireError
 
+LARGE_PIECE = 64 * 1024
+
 
 class ByteBuffer:
     """Bytes as they came, read from the front."""
@@ -31,7 +33,7 @@ class ByteBuffer:
         end = self._start + count
         if end > len(self._data):
             return None
-        piece = bytes(self._data[self._start : end])
+        piece = self._copy(end)
         self._advance(end)
         return piece
 
@@ -54,9 +56,15 @@ class ByteBuffer:
         if end - self._start > limit + 1:
             raise WireError("line-too-long", f"a line of more than {limit} bytes")
         stop = end - 1 if end > self._start and self._data[end - 1] == 0x0D else end
-        line = bytes(self._data[self._start : stop])
+        line = self._copy(stop)
         self._advance(end + 1)
         return line
+
+    def _copy(self, end: int) -> bytes:
+        if end - self._start < LARGE_PIECE:
+            return bytes(self._data[self._start : end])
+        with memoryview(self._data) as view:  # dearer to make, but then there is one copy, not two
+            return bytes(view[self._start : end])
 
     def _advance(self, to: int) -> None:
         self._start = to

@@ -8,6 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
+from franca.core.names import text_of
 from franca.protocols.faktory.wire import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World
 
@@ -145,7 +146,7 @@ def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
     assert gone.fetch() is not None
     for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
         gone.ask(data)
-        assert gone.conversation._last_grant is None
+        assert gone.conversation.last_grant is None
     world.engine.received(gone.link, encode_beat("w1"))
     gone.hang_up(unheard=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
@@ -213,7 +214,7 @@ def test_a_name_may_be_asked_for_that_no_job_could_have() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"FETCH \xff\r\n", b"FETCH " + b"q" * 1_025 + b"\r\n", b"FETCH " + b" ".join(b"%d" % i for i in range(1_025)) + b"\r\n"],
+    [b"FETCH " + b"q" * 1_025 + b"\r\n", b"FETCH " + b" ".join(b"%d" % i for i in range(1_025)) + b"\r\n"],
 )  # fmt: skip
 def test_impossible_queues_are_refused_at_once(line: bytes) -> None:
     world = World()
@@ -221,6 +222,20 @@ def test_impossible_queues_are_refused_at_once(line: bytes) -> None:
     assert client.ask(line).kind == "-"
     assert client.push("jid-0001") == OK
     assert client.fetch() is not None
+
+
+def test_a_name_that_is_no_utf8_is_the_queue_that_it_is_in_every_protocol() -> None:
+    world = World()
+    client, waiting = world.client(), world.client()
+    waiting.send(b"FETCH a\xff\r\n")
+    new = NewJob(text_of(b"a\xff"), "kind", b"[]", Policy(), "H:1", media="json-args")
+    world.broker.submit(new, world.now)
+    assert client.ask(b"QUEUE PAUSE a\xfe\r\n") == OK
+    reply = waiting.take()
+    assert reply is not None
+    assert json.loads(reply.body or b"")["queue"] == text_of(b"a\xff")
+    latency = client.ask(b"QUEUE LATENCY a\xff\r\n")
+    assert json.loads(latency.body or b"") == {text_of(b"a\xff"): 0}
 
 
 def test_as_many_queues_as_anybody_needs() -> None:

@@ -126,7 +126,7 @@ def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
         b'HELLO {"v":"2"}',
         b'HELLO {"v":256}',
         b'HELLO {"v":2} x',
-        b'HELLO {"wid":"\xff"}',
+        b'HELLO {"wid":"\xff',
         b'HELLO {"x":' + b"[" * 60_000,
         b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}',
         b"FETCH default",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.protocols.faktory import wire
-from franca.protocols.faktory.lenient import depth, is_deeper
+from franca.protocols.faktory.scan import Unfit, check
+from franca.protocols.faktory.text import finished
 from tests.protocols.faktory.puppet import World, job
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
@@ -114,7 +116,7 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
     "line",
-    [b"[" * 100_000, b'{"a":' * 100_000, b'"' + b"\\" * 100_001, b'{"jid":"' + b"\\ud800" * 1_000 + b'"}',
+    [b"[" * 100_000, b'{"a":' * 100_000, b'"' + b"\\" * 100_001, b'{"jid":"' + b"\\ud800" * 1_000 + b'"',
      b"9" * 100_000, b'{"jid":' + b"9" * 100_000 + b"}", b'{"v":' + b"[" * 60_000, b"\0" * 10_000,
      b'{"args":' + b"[" * 990 + b" " + b"]" * 990 + b',"jid":"jid-0001","jobtype":"t"}',
      b'{"custom":' + b'{"a":' * 990 + b" 1" + b"}" * 990 + b',"args":[],"jid":"jid-0001","jobtype":"t"}'],
@@ -160,8 +162,17 @@ def test_depth_is_counted_outside_of_strings(text: str) -> None:
     assert depth(text.encode()) == levels(value)
     noisy = json.dumps([value, '[[[{"\\[['], separators=(",", ":"))
     assert depth(noisy.encode()) == levels(value) + 1
-    assert is_deeper(b"[" * 300 + b"]" * 300, 128)
-    assert not is_deeper(b"[" + b"[]," * 300 + b"[]]", 128)
+    assert depth(b"[" * 300 + b"]" * 300) == 300
+    assert depth(b"[" + b"[]," * 300 + b"[]]") == 2
+
+
+def depth(text: bytes) -> int:
+    """The least limit that a text keeps to."""
+    for most in range(1_000):
+        with suppress(Unfit):
+            finished(check(text, most))
+            return most
+    raise AssertionError("deeper than anything")
 
 
 @pytest.mark.parametrize("thing", [b"{}", b'{"a":1}'])

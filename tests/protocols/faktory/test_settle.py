@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from franca.core.model import State
+from franca.core.model import Demand, OnHangUp, State
+from franca.protocols.faktory.claims import held_by
 from franca.protocols.faktory.wire import encode_fail
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 
@@ -51,22 +52,8 @@ def test_any_connection_of_the_worker_may_settle() -> None:
     assert states(world) == [State.WAITING]
 
 
-def test_another_workers_word_changes_nothing() -> None:
-    world = World()
-    one, two = world.client("w1"), world.client("w2")
-    one.push("jid-0001")
-    one.fetch()
-    assert two.ack("jid-0001") == OK
-    assert two.fail("jid-0001") == err("Job not found jid-0001")
-    assert states(world) == [State.LEASED]
-    assert one.ack("jid-0001") == OK
-    assert states(world) == []
-
-
-@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", "")])
-def test_where_one_side_has_no_name_the_first_delivery_may_be_settled_by_anybody(
-    fetcher: str, settler: str
-) -> None:
+@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", ""), ("w1", "w2")])
+def test_the_first_delivery_may_be_settled_by_anybody(fetcher: str, settler: str) -> None:
     world = World()
     one, two = world.client(fetcher), world.client(settler)
     one.push("jid-0001")
@@ -78,19 +65,86 @@ def test_where_one_side_has_no_name_the_first_delivery_may_be_settled_by_anybody
     assert states(world) == [State.WAITING]
 
 
-@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", "")])
-def test_but_not_a_later_delivery(fetcher: str, settler: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "settler", "counts"),
+    [
+        ("w1", "w2", "w1", False),
+        ("w1", "w2", "w3", False),
+        ("w1", "w2", "", False),
+        ("w1", "w2", "w2", True),
+        ("w1", "w1", "w1", True),
+        ("w1", "", "w1", False),
+        ("w1", "", "w2", False),
+        ("w1", "", "", True),
+        ("", "w1", "", False),
+        ("", "w1", "w1", True),
+        ("", "", "w1", False),
+        ("", "", "", True),
+    ],
+)
+def test_a_later_delivery_only_by_its_holder(
+    first: str, second: str, settler: str, counts: bool
+) -> None:
     world = World()
-    one, two = world.client(fetcher), world.client(settler)
-    one.push("jid-0001", reserve_for=60)
-    two.fetch()
+    earlier, later = world.client(first), world.client(second)
+    earlier.push("jid-0001", reserve_for=60)
+    earlier.push("jid-0002", reserve_for=60)
+    earlier.fetch()
+    earlier.fetch()
     expire(world)
-    assert fetch_again(world, one)["jid"] == "jid-0001"
-    assert two.ack("jid-0001") == OK
-    assert two.fail("jid-0001") == err("Job not found jid-0001")
-    assert states(world) == [State.LEASED]
+    beating(world, 50)
+    assert later.fetch() is not None
+    assert later.fetch() is not None
+    third = world.client(settler)
+    assert third.ack("jid-0001") == OK
+    assert third.fail("jid-0002").kind == ("+" if counts else "-")
+    assert states(world) == ([State.WAITING] if counts else [State.LEASED, State.LEASED])
+    assert later.ack("jid-0001") == OK
+    assert later.ack("jid-0002") == OK
+    assert states(world) == ([State.WAITING] if counts else [])
+
+
+def test_a_connection_that_held_a_job_before_does_not_speak_for_another_without_a_wid() -> None:
+    world = World()
+    one, two, three = world.client(), world.client(), world.client()
+    one.push("jid-0001", reserve_for=60)
+    one.fetch()
+    expire(world)
+    fetch_again(world, two)
     assert one.ack("jid-0001") == OK
+    assert one.fail("jid-0001") == err("Job not found jid-0001")
+    assert states(world) == [State.LEASED]
+    expire(world)
+    assert states(world) == [State.WAITING]
+    assert one.ack("jid-0001") == OK
+    assert states(world) == [State.WAITING]
+    assert three.ack("jid-0001") == OK
     assert states(world) == []
+
+
+def test_what_is_known_of_earlier_holders_outlives_the_server() -> None:
+    world = World()
+    one, two = world.client(), world.client()
+    one.push("jid-0001", reserve_for=60)
+    one.fetch()
+    expire(world)
+    fetch_again(world, two)
+    world.remember(seed=2)
+    job = world.broker.named("jid-0001")[0]
+    assert held_by(world.broker, one.conversation.holder, "jid-0001") is None
+    assert held_by(world.broker, two.conversation.holder, "jid-0001") is job
+    assert held_by(world.broker, "link of another run", "jid-0001") is job
+
+
+def test_the_lease_of_another_protocols_worker_is_its_own() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001")
+    session = world.broker.open_session("gearman", OnHangUp.RETURN, client.conversation)
+    assert world.broker.demand(Demand(session, ("default",)), world.now) is not None
+    assert client.ack("jid-0001") == OK
+    assert client.fail("jid-0001") == err("Job not found jid-0001")
+    assert states(world) == [State.LEASED]
 
 
 def test_a_stale_word_of_an_earlier_holder_changes_nothing() -> None:
@@ -130,14 +184,22 @@ def test_a_late_ack_counts_also_when_the_job_is_ready_again() -> None:
     assert states(world) == []
 
 
-def test_a_late_ack_of_another_worker_does_not_count() -> None:
+def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only() -> None:
     world = World()
     worker, other = world.client("w1"), world.client("w2")
     worker.push("jid-0001", reserve_for=60)
+    worker.push("jid-0002", reserve_for=60)
+    worker.fetch()
     worker.fetch()
     expire(world)
     assert other.ack("jid-0001") == OK
+    assert [job.name for job in world.jobs()] == ["jid-0002"]
+    fetch_again(world, worker)
+    expire(world)
+    assert other.ack("jid-0002") == OK
     assert states(world) == [State.WAITING]
+    assert worker.ack("jid-0002") == OK
+    assert states(world) == []
 
 
 def test_a_late_fail_is_not_counted_twice() -> None:

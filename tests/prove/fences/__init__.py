@@ -27,6 +27,7 @@ class Script:
 
     name: str
     only: str = ""  # the one variant it is for, if not for all
+    killed: bool = True  # whether it is also for a server that is killed in between
     held: tuple[Word, ...] = ()  # A has it
     expired: tuple[Word, ...] = ()  # A's lease is over
     ready: tuple[Word, ...] = ()  # ... and anybody may take it

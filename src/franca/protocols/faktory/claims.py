@@ -1,11 +1,12 @@
-"""Who may settle a lease.
+"""Whose report of a job counts.
 
-A job is held by the `wid` of the connection that fetched it, or by the connection itself where
-it said none, and ACK and FAIL name only a jid. The holder's word counts. Another worker's word
-never does. Where one side has no `wid` there is nothing to compare, and the original takes
-anybody's word; here it counts while the job was delivered exactly once, because then it cannot
-be about an earlier delivery. An ACK that comes after the lease ran out counts by the same rules,
-as long as nobody was given the job since.
+A job is held by the `wid` of the connection that fetched it, or by the connection itself where it
+said none; ACK and FAIL name only a jid. While a job has been granted only once in its life, a
+report counts whoever says it: it can be about no other run. Once it was granted again, only the
+present holder's report counts, because an earlier holder's may be about its own run. Where that
+holder has no `wid`, it may report over any other connection without one, unless that connection
+is known to have held the job before: the story of the job says so. An ACK that comes after the
+lease ran out counts by the same rules, as long as nobody was given the job since.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
     sole = broker.sole(jid)
     if sole is not None and sole.state is LEASED and sole.holder == holder:
         return sole
-    by_trust = None
+    others = None
     for job in broker.named(jid):
-        if job.state is LEASED:
+        # A bound lease is of another protocol, whose own words settle it.
+        if job.state is LEASED and not job.bound:
             if job.holder == holder:
                 return job
-            if by_trust is None and _is_trusted_with(job, holder):
-                by_trust = job
-    return by_trust
+            if others is None and _counts(job, holder):
+                others = job
+    return others
 
 
 def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
@@ -43,16 +45,18 @@ def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
             job.state is not LEASED
             and job.story
             and job.story[-1].how == "expired"
-            and (job.holder == holder or _is_trusted_with(job, holder))
+            and _counts(job, holder)
         ):
             return job
     return None
 
 
-def _is_trusted_with(job: Job, holder: str) -> bool:
-    """Whether the two cannot be told apart and the word can only be about this delivery."""
+def _counts(job: Job, holder: str) -> bool:
+    """Whether a report by `holder` is about the last time that the job was granted."""
+    if job.attempts == 1 or job.holder == holder:
+        return True
     return (
-        job.attempts == 1
-        and not job.bound
-        and (holder.startswith(ANONYMOUS) or job.holder.startswith(ANONYMOUS))
+        job.holder.startswith(ANONYMOUS)
+        and holder.startswith(ANONYMOUS)
+        and all(attempt.holder != holder for attempt in job.story or ())
     )

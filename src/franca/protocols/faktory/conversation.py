@@ -1,8 +1,8 @@
 """One Faktory connection: lines in, verbs of the broker, replies out, strictly in order.
 
-While a FETCH waits for a job, a MUTATE for the store or a large PUSHB for its next turn, the
-conversation holds: nothing behind it is acted on. Whose ACK counts is decided in `claims.py`;
-what steers the server as a whole is in `steering.py`.
+While a FETCH waits for a job, a MUTATE for the store or a large command for its next turn, the
+conversation holds: nothing behind it is acted on. ACK and FAIL are in `settling.py`, what
+steers the server as a whole in `steering.py`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted, Unmet
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Conversation, Link
-from franca.protocols.faktory.claims import ANONYMOUS, LEASED, expired_of, held_by
+from franca.protocols.faktory.bulk import push_many
+from franca.protocols.faktory.claims import ANONYMOUS
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
-from franca.protocols.faktory.job import Bulk
-from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
-from franca.protocols.faktory.reports import (
-    failure_in,
-    read_ack,
-    read_fail,
-    read_queues,
-    read_usual_ack,
-)
-from franca.protocols.faktory.wire import EMPTY_MAP, NULL, OK, bulk, error
+from franca.protocols.faktory.job import Work
+from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.reports import read_queues
+from franca.protocols.faktory.text import LARGE_BYTES
+from franca.protocols.faktory.wire import NULL, OK, error, quoted
 from franca.protocols.faktory.workers import Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -39,7 +33,6 @@ FETCH_WAIT_MS: Final = 1_850
 
 _LF: Final = b"\n"
 _CR: Final = ord("\r")
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class FaktoryConversation(Conversation):
@@ -59,13 +52,13 @@ class FaktoryConversation(Conversation):
         self._buffer = ByteBuffer()
         self._behind = False
         self._session: Session | None = None
-        self._holder = ""
-        self._bulk: Bulk | None = None
+        self.holder = ""
+        self._work: Work | None = None
         self._demand: Demand | None = None
         self._asked: bytes | None = None
         self._queues: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
-        self._last_grant: Job | None = None
+        self.last_grant: Job | None = None
         self._last_attempt = 0
         self._challenge = Challenge(
             settings.password, service.rng, old_too=settings.allow_v1_passwords
@@ -88,7 +81,7 @@ class FaktoryConversation(Conversation):
                 self._on_unknown(verb)
             else:
                 act(self, rest, now)
-            return self._bulk is not None
+            return self._work is not None
         return self._receive_several(data, now)
 
     def _receive_several(self, data: bytes, now: Millis) -> bool:
@@ -114,12 +107,12 @@ class FaktoryConversation(Conversation):
                 break
         self.service.commands += self._share - left
         if start == size or link.closing:
-            return self._bulk is not None
+            return self._work is not None
         self._behind = True
         self._buffer.feed(data[start:])
         if left and not self.holding:
             return self._catch_up(b"", now)
-        return not self.holding or self._bulk is not None
+        return not self.holding or self._work is not None
 
     def _catch_up(self, data: bytes, now: Millis) -> bool:
         """The same for what lies in the buffer: parts of lines, or lines that had to wait."""
@@ -127,11 +120,11 @@ class FaktoryConversation(Conversation):
         buffer.feed(data)
         self._behind = True
         link = self.link
-        if self._bulk is not None:
-            self._push_some(self._bulk, now)
+        if self._work is not None:
+            self._work_on(self._work, now)
         for _ in range(self._share):
             if self.holding:
-                return self._bulk is not None
+                return self._work is not None
             try:
                 line = buffer.take_line(self._line_max)
             except WireError as refusal:
@@ -142,6 +135,7 @@ class FaktoryConversation(Conversation):
                 return False
             self.service.commands += 1
             verb, _, rest = line.partition(b" ")
+            del line  # it may be as large as a frame, and so is what comes of it
             act = self._verbs.get(verb)
             if act is None:
                 self._on_unknown(verb)
@@ -150,7 +144,7 @@ class FaktoryConversation(Conversation):
             if link.closing:
                 return False
         self._behind = len(buffer) > 0
-        return self._bulk is not None or (self._behind and not self.holding)
+        return self._work is not None or (self._behind and not self.holding)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """The FETCH that is waited for is answered; nothing else concerns this protocol.
@@ -159,7 +153,7 @@ class FaktoryConversation(Conversation):
         """
         if isinstance(event, Granted):
             if event.demand is not self._demand or self.link.closing:
-                self.broker.give_back(event.job, session.holder, now)
+                self._give_back(event.job, now)
                 return
             self.holding = False
             self._demand = None
@@ -172,12 +166,15 @@ class FaktoryConversation(Conversation):
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self._part(now)
-        job = self._last_grant
+        job = self.last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:
-            try:
-                self.broker.give_back(job, self._holder, now)
-            except Refused:
-                pass  # it ran out, or was settled over another connection
+            self._give_back(job, now)
+
+    def _give_back(self, job: Job, now: Millis) -> None:
+        try:
+            self.broker.give_back(job, self.holder, now)
+        except Refused:
+            pass  # it ran out, was settled over another connection, or is gone with all others
 
     def unread(self) -> int:
         """How many bytes wait in the buffer."""
@@ -191,25 +188,45 @@ class FaktoryConversation(Conversation):
             self.broker.withdraw(demand)
             self._demand = None
             self.say(NULL)
-            self.go_on(now)
+            self.go_on()
 
     # -- what steering and the worker registry ask for ------------------------------------------
 
     def say(self, reply: bytes) -> None:
         """Answer with what no disk can make untrue."""
-        self._last_grant = None
+        self.last_grant = None
         self.link.write(reply)
 
     def say_after_commit(self, reply: bytes) -> None:
         """Answer with what must be durable first."""
-        self._last_grant = None
+        self.last_grant = None
         self.link.write_after_commit(reply)
 
-    def go_on(self, now: Millis) -> None:
-        """An answer that was waited for is given, outside of a turn's share: read on."""
+    def go_on(self) -> None:
+        """An answer that was waited for is given: read on, in the next turn.
+
+        Not at once: others have yet to hear what has happened in this one.
+        """
         self.holding = False
-        while not self.link.closing and self.receive(b"", now):
-            pass
+        self.link.again()
+
+    def begin(self, work: Work, now: Millis) -> None:
+        """Act on a command that may take more than this turn, and answer it when it is done."""
+        next(work)
+        self._work = work
+        self.holding = True
+        self._work_on(work, now)
+
+    def _work_on(self, work: Work, now: Millis) -> None:
+        try:
+            work.send(now)
+            return
+        except StopIteration as end:
+            self.say_after_commit(end.value)
+        except Refused as refusal:
+            self.say(refusal_of(refusal))
+        self._work = None
+        self.holding = False
 
     def hush(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""
@@ -257,8 +274,8 @@ class FaktoryConversation(Conversation):
             self.link.write(error(f"wid must be text of at most {limits.name_bytes_max} bytes"))
             self.link.close()
             return
-        self._holder = wid or ANONYMOUS + self.link.id
-        self._session = self.broker.open_session(self._holder, OnHangUp.KEEP, self)
+        self.holder = wid or ANONYMOUS + self.link.id
+        self._session = self.broker.open_session(self.holder, OnHangUp.KEEP, self)
         if wid:
             self.worker = self.service.welcome(wid, hello, self, now)
         self._verbs = self.service.verbs
@@ -270,7 +287,7 @@ class FaktoryConversation(Conversation):
         if not self.link.known:
             self.link.close()
             return
-        self.say(error(f"unknown command {verb.decode('utf-8', 'replace')}"))
+        self.say(error(f"unknown command {quoted(verb)}"))
 
     def _line_too_long(self, text: str, now: Millis) -> None:
         """Where the line ends is not known, so nothing after it can be trusted."""
@@ -284,32 +301,20 @@ class FaktoryConversation(Conversation):
 
     def on_push(self, rest: bytes, now: Millis) -> None:
         """PUSH: one job."""
-        self._last_grant = None
+        self.last_grant = None
+        if len(rest) > LARGE_BYTES:
+            self.begin(self.service.intake.push_large(rest, OK), now)
+            return
         try:
             self._push(rest, now)
-        except Unreadable as refusal:
-            self.link.write(error(f"invalid JSON: {refusal.text}"))
         except Refused as refusal:
-            self.link.write(error(refusal.text))
+            self.link.write(refusal_of(refusal))
         else:
             self.link.write_after_commit(OK)
 
     def on_push_many(self, rest: bytes, now: Millis) -> None:
         """PUSHB: many jobs; the answer names those that were not taken."""
-        try:
-            self._bulk = self.service.intake.read_many(rest)
-        except Unreadable as refusal:
-            self.say(error(f"invalid JSON: {refusal.text}"))
-        else:
-            self._push_some(self._bulk, now)
-
-    def _push_some(self, bulk_push: Bulk, now: Millis) -> None:
-        """Take in a turn's share of a PUSHB, and answer it behind the last one."""
-        self.holding = not self.service.intake.push_some(bulk_push, now)
-        if not self.holding:
-            self._bulk = None
-            refused = bulk_push.refused
-            self.say_after_commit(bulk(_encode(refused)) if refused else EMPTY_MAP)
+        self.begin(push_many(self.service.intake, rest), now)
 
     # -- consumers --------------------------------------------------------------------------------
 
@@ -350,48 +355,15 @@ class FaktoryConversation(Conversation):
         return True
 
     def _say_granted(self, job: Job) -> None:
-        self._last_grant = job
+        self.last_grant = job
         self._last_attempt = job.attempts
         self.link.write_after_commit(self._render(job))
 
-    def on_ack(self, rest: bytes, now: Millis) -> None:
-        """ACK: done. A word that comes too late, or twice, is answered OK and changes nothing."""
-        try:
-            jid = read_usual_ack(rest).jid
-        except BAD_JSON:
-            found = read_ack(rest)
-            if found is None:
-                self.say(error(f"invalid ACK {rest.decode('utf-8', 'replace')}"))
-                return
-            jid = found
-        job = self._last_grant
-        if job is None or job.name != jid or job.holder != self._holder or job.state is not LEASED:
-            job = held_by(self.broker, self._holder, jid)
-        if job is not None:
-            self.broker.finish(job, job.holder, b"", now)
-        else:
-            late = expired_of(self.broker, self._holder, jid)
-            if late is not None:
-                self.broker.finish_late(late, late.holder, b"", now)
-        self._last_grant = None
-        self.link.write_after_commit(OK)
 
-    def on_fail(self, rest: bytes, now: Millis) -> None:
-        """FAIL: not done, and why."""
-        try:
-            fail = read_fail(rest)
-        except Unreadable:
-            self.say(error(f"invalid FAIL {rest.decode('utf-8', 'replace')}"))
-            return
-        if not fail.jid:
-            self.say(error("missing JID"))
-            return
-        job = held_by(self.broker, self._holder, fail.jid)
-        if job is None:
-            self.say(error(f"Job not found {fail.jid}"))
-            return
-        self.broker.fail(job, job.holder, failure_in(fail, self.service.limits), now)
-        self.say_after_commit(OK)
+def refusal_of(refusal: Refused) -> bytes:
+    """An error line for what is not done."""
+    is_json = not isinstance(refusal, Unreadable)
+    return error(refusal.text if is_json else f"invalid JSON: {refusal.text}")
 
 
 Verb = Callable[[FaktoryConversation, bytes, Millis], None]

@@ -49,7 +49,7 @@ def info(broker: Broker, workers: Workers, facts: ServerFacts, version: str, sta
                     "working": working,
                 },
                 "tasks": {
-                    "Busy": {"reaped": 0, "size": working},
+                    "Busy": {"reaped": broker.leases_expired, "size": working},
                     "Dead": _task(dead),
                     "Retries": _task(retries),
                     "Scheduled": _task(scheduled),

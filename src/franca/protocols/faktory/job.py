@@ -7,18 +7,26 @@ with `retry`, `created_at` and `reserve_for`, without what only a delivery knows
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Generator
+from typing import Final, cast
 from zlib import crc32
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw
 
 from franca.core.broker import Broker
-from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
-from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable, check_utf8, is_deeper
-from franca.protocols.faktory.messages import WireJob
+from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
+from franca.protocols.faktory.messages import LargeJob, ToldFailure, WireJob
+from franca.protocols.faktory.scan import DIGITS_MAX, Unfit, check, may_be_unfit
+from franca.protocols.faktory.text import (
+    LARGE_BYTES,
+    Steps,
+    as_utf8,
+    finished,
+    without_lone_surrogates,
+)
 from franca.protocols.faktory.times import Stamps, parse_rfc3339
 
 ORIGIN: Final = "faktory"
@@ -27,42 +35,24 @@ RESERVE_S_DEFAULT: Final = 1800
 RESERVE_S_MIN: Final = 60
 RESERVE_S_MAX: Final = 86_400
 JID_BYTES_MIN: Final = 8
-BULK_JOBS: Final = 500
-"""Jobs of one PUSHB taken in during one turn: more would hold up everybody else's."""
+TOLD_FAILURES_MAX: Final = 1_000_000
+FAILURE_BYTES_MAX: Final = 64 * 1024
 _POLICIES_MAX: Final = 1_000
+_SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _NULL: Final = b"null"
 _BRACKET: Final = ord("[")
 _BRACE: Final = ord("{")
+_LOWER_E: Final = ord("e")
+_UPPER_E: Final = ord("E")
 _SPACE: Final = ord(" ")
 _TAB: Final = ord("\t")
 _CR: Final = ord("\r")
 
+Work = Generator[None, Millis, bytes]
+"""A command that takes several turns: it is sent the time of each, and ends with the answer."""
 
-class Unfit(Refused):
-    """The text is a job, but not one that may be taken."""
-
-    code = "unfit"
-
-
-CROWD_BYTES = 64 * 1024
-JOB_BYTES_MIN = 32
-"""A job with everything it must have is longer than this. Many shorter things are no jobs, and in
-memory they would take a hundred times the room that they take on the wire."""
-_EMPTY = b"{},"
-_NO_JOBS = "most of these are too short to be jobs"
-
-
-class _Anything(Struct, gc=False):
-    """Any JSON object, at the price of an empty one: for counting them."""
-
-
-class Bulk(Struct):
-    """Jobs that came at once: how many were looked at, and why, by jid, which were refused."""
-
-    jobs: list[WireJob]
-    taken: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
+read_told: Final = Reader(ToldFailure).read
 
 
 class Intake:
@@ -81,69 +71,66 @@ class Intake:
         missing = {"jid": Raw(b'""'), "jobtype": Raw(b'""'), "args": Raw(_NULL)}
         self._reader = Reader(WireJob, missing)
         self._decode = self._reader.strict
-        self._decode_all = msgspec.json.Decoder(list[WireJob]).decode
-        self._decode_shapes = msgspec.json.Decoder(list[_Anything] | None).decode
-        self._decode_each = msgspec.json.Decoder(list[Raw] | None).decode
+        self._decode_large = msgspec.json.Decoder(LargeJob).decode
         self._encode = msgspec.json.Encoder().encode
         self._policies: dict[tuple[int, int], Policy] = {}
         self._usual = self._policy(RETRY_DEFAULT, RESERVE_S_DEFAULT)
 
+    # -- jobs as they come -------------------------------------------------------------------
+
     def push(self, text: bytes, now: Millis) -> None:
         """Take in one job. `Unreadable` or another `Refused`, and nothing happened."""
         if not text.isascii():
-            check_utf8(text)
+            text = finished(as_utf8(text))
         try:
             job = self._decode(text)
         except BAD_JSON:
             job = self._reader.read_leniently(text)
-        self._submit(job, now)
+        self.take(job, now)
 
-    def read_many(self, text: bytes) -> Bulk:
-        """Many jobs that are to be taken in. `Unreadable` if any has not even a job's shape."""
-        check_utf8(text)
-        if len(text) > CROWD_BYTES and text.count(_EMPTY) * 2 * len(_EMPTY) > len(text):
-            raise Unreadable(_NO_JOBS)
+    def push_large(self, text: bytes, reply: bytes) -> Work:
+        """The same for one that takes several turns; ends with the reply."""
+        yield
+        text = yield from as_utf8(text)
         try:
-            jobs = self._decode_all(text)
+            job = self._decode(text)
         except BAD_JSON:
-            jobs = self._read_each(text)
-        for job in jobs:
-            unusual = job.custom is not UNSET or job.failure is not UNSET
-            if unusual or bytes(job.args)[0] != _BRACKET:
-                _check_shape(job)
-        return Bulk(jobs)
+            text = yield from without_lone_surrogates(text)
+            job = self._read_large(text)
+        del text
+        yield from self.check_large(job)
+        now = yield
+        self.take(job, now, checked=True)
+        return reply
 
-    def push_some(self, bulk: Bulk, now: Millis) -> bool:
-        """Take in a turn's share of many jobs; True when there are no more."""
-        taken = bulk.taken
-        bulk.taken += BULK_JOBS
-        for job in bulk.jobs[taken : bulk.taken]:
-            try:
-                self._submit(job, now)
-            except Refused as refusal:
-                bulk.refused[job.jid] = refusal.text
-        return bulk.taken >= len(bulk.jobs)
+    def read(self, text: Raw) -> WireJob:
+        """One of many jobs, or `Unreadable`."""
+        view = memoryview(text)
+        return self._read_large(view) if len(view) > LARGE_BYTES else self._reader.read(bytes(text))
 
-    def _read_each(self, text: bytes) -> list[WireJob]:
+    def _read_large(self, text: bytes | memoryview) -> WireJob:
+        """A job so large that its members must be written as the document writes them."""
         try:
-            # What is no object ends a crowd here, before anything is kept of the rest.
-            crowd = self._decode_shapes(text) if len(text) > CROWD_BYTES else None
-            if crowd and len(crowd) * JOB_BYTES_MIN > len(text):
-                raise Unreadable(_NO_JOBS)
-            del crowd
-            texts = self._decode_each(text) or []
+            found = self._decode_large(text)
         except RecursionError:
             raise Unreadable("nested too deep") from None
         except BAD_JSON as error:
             raise Unreadable(str(error)) from None
-        return [self._reader.read(bytes(each)) for each in texts]
+        return WireJob(**msgspec.structs.asdict(found))
 
-    def _submit(self, job: WireJob, now: Millis) -> None:
-        args = bytes(job.args)
-        jid = job.jid
-        kind = job.jobtype
+    def check_large(self, job: WireJob) -> Steps[None]:
+        """Look through what a job brings, as `take` does, but in steps. Nothing is compacted."""
+        check_shape(job)
+        for part in (job.args, job.custom, job.failure):
+            if isinstance(part, Raw):
+                yield from check(memoryview(part), self._args_depth_max)
+
+    def take(self, job: WireJob, now: Millis, *, checked: bool = False) -> None:
+        """Take in a job that was read. Of a large one, which is `checked`, a view is as good."""
+        args = cast(bytes, memoryview(job.args)) if checked else bytes(job.args)
+        jid, kind = job.jid, job.jobtype
         is_plain = job.custom is UNSET and job.failure is UNSET
-        extra = b"" if is_plain else self._set_apart(job)
+        extra = b"" if is_plain else self._set_apart(job, checked)
         most = self._name_chars
         if (
             args[0] != _BRACKET
@@ -159,35 +146,43 @@ class Intake:
             policy = self._usual
         else:
             policy = self._policy_of(job)
+            is_plain = False
         run_at = NEVER if job.at is None else _run_at(job)
-        queue = job.queue
-        if not queue:
-            queue = job.queue = "default"
+        queue = job.queue = job.queue or "default"
         line = self._broker.queues.get(queue)
         if line is None or not line.listed:
             self._check_queue(queue)
-        if len(args) > 2 * self._args_depth_max:
-            self._check_depth(args)
-        if _SPACE in args or _CR in args or _TAB in args:
-            args = _compact(args)
-            job.args = Raw(args)
+        if not checked:
+            if len(args) > DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
+                self._check_fit(args)
+            if _SPACE in args or _CR in args or _TAB in args:
+                args = _compact(args)
+                job.args = Raw(args)
+        digest = crc32(args)
+        if job.created_at or job.backtrace or run_at or not is_plain:
+            digest = self._digest(job, extra, digest)
         if not job.created_at:
             job.created_at = self._now_text if now == self._now else self._stamp(now)
         job.enqueued_at = None
-        if not job.backtrace:
-            job.backtrace = None
+        job.backtrace = job.backtrace or None
         job.priority = UNSET
         body = self._encode(job)
         if len(body) > self._body_max:
             raise Unfit(f"jobs cannot be larger than {self._body_max} bytes")
-        new = NewJob(
-            queue, kind, body, policy, jid, JSON_JOB, ORIGIN, digest=crc32(args), once=True
-        )
+        new = NewJob(queue, kind, body, policy, jid, JSON_JOB, ORIGIN, digest=digest, once=True)
+        new.run_at = run_at
         if extra:
             new.extra = extra
-        if run_at:
-            new.run_at = run_at
+            new.failures = failures_told(read_told(extra))
         self._broker.submit(new, now)
+
+    def _digest(self, job: WireJob, extra: bytes, digest: int) -> int:
+        """For what few jobs say: a push that differs in any of it is not the same, said again."""
+        said = (job.retry, job.reserve_for, job.at, job.created_at or None, job.backtrace or None)
+        custom = b"" if job.custom is UNSET else bytes(job.custom)
+        if said == _SAYS_NOTHING and not custom and not extra:
+            return digest
+        return crc32(b"\n".join((self._encode(said), custom, extra)), digest)
 
     def _stamp(self, now: Millis) -> str:
         self._now = now
@@ -198,14 +193,14 @@ class Intake:
 
     def _check(self, job: WireJob) -> None:
         """Look closely at a job that the quick look did not pass."""
-        _check_shape(job)
+        check_shape(job)
         most = self._name_max
         jid, kind = job.jid.encode(), job.jobtype.encode()
         if len(jid) < JID_BYTES_MIN:
             raise Unfit("jobs must have a reasonable jid parameter")
         if not kind:
             raise Unfit("jobs must have a jobtype parameter")
-        if bytes(job.args) == _NULL:
+        if _is_null(job.args):
             raise Unfit("jobs must have an args parameter")
         if len(jid) > most or len(kind) > most:
             raise Unfit(f"jid and jobtype cannot be longer than {most} bytes")
@@ -221,23 +216,28 @@ class Intake:
         if len(name) > self._name_max:
             raise Unfit(f"queue names cannot be longer than {self._name_max} bytes")
 
-    def _check_depth(self, text: bytes) -> None:
-        if is_deeper(text, self._args_depth_max):
-            raise Unfit(f"jobs cannot be nested deeper than {self._args_depth_max + 1} levels")
-
-    def _set_apart(self, job: WireJob) -> bytes:
+    def _set_apart(self, job: WireJob, checked: bool) -> bytes:
         """Tidy the two objects that few jobs have; returns the failure, which is no part of it."""
-        _check_shape(job)
-        if job.custom is not UNSET:
-            self._check_depth(bytes(job.custom))
-            custom = _compact(bytes(job.custom))
+        check_shape(job)
+        if isinstance(job.custom, Raw):
+            custom = bytes(job.custom) if checked else self._tidied(bytes(job.custom))
             job.custom = UNSET if custom in (_NULL, b"{}") else Raw(custom)
-        if job.failure is UNSET:
+        if not isinstance(job.failure, Raw):
             return b""
-        self._check_depth(bytes(job.failure))
-        failure = _compact(bytes(job.failure))
+        failure = bytes(job.failure)
         job.failure = UNSET
-        return b"" if failure == _NULL else failure
+        if len(failure) > FAILURE_BYTES_MAX:
+            raise Unfit(f"a failure cannot be larger than {FAILURE_BYTES_MAX} bytes")
+        return b"" if failure == _NULL else self._tidied(failure)
+
+    def _tidied(self, text: bytes) -> bytes:
+        self._check_fit(text)
+        return _compact(text)
+
+    def _check_fit(self, text: bytes) -> None:
+        """`Refused` if nobody should be given this JSON."""
+        if may_be_unfit(text, self._args_depth_max):
+            finished(check(text, self._args_depth_max))
 
     # -- policies -----------------------------------------------------------------------------
 
@@ -269,13 +269,22 @@ class Intake:
         return policy
 
 
-def _check_shape(job: WireJob) -> None:
+def check_shape(job: WireJob) -> None:
     """What the original's decoder would not decode."""
-    if bytes(job.args)[0] != _BRACKET and bytes(job.args) != _NULL:
+    if memoryview(job.args)[0] != _BRACKET and not _is_null(job.args):
         raise Unreadable("args must be an array")
     for name, value in (("custom", job.custom), ("failure", job.failure)):
-        if isinstance(value, Raw) and bytes(value)[0] != _BRACE and bytes(value) != _NULL:
+        if isinstance(value, Raw) and memoryview(value)[0] != _BRACE and not _is_null(value):
             raise Unreadable(f"{name} must be an object")
+
+
+def _is_null(value: Raw) -> bool:
+    return bytes(memoryview(value)[:5]) == _NULL
+
+
+def failures_told(told: ToldFailure) -> int:
+    """How often a job has failed elsewhere: its count begins at 0 with the first failure."""
+    return min(max(told.retry_count + 1, 0), TOLD_FAILURES_MAX)
 
 
 def _run_at(job: WireJob) -> Millis:

@@ -38,6 +38,23 @@ class WireJob(
     priority: Raw | UnsetType = UNSET
 
 
+class LargeJob(Struct, gc=False, eq=False, kw_only=True):
+    """A work unit among members that nobody knows, too large to look at each of them."""
+
+    retry: Int64 | None = None
+    failure: Raw | UnsetType = UNSET
+    custom: Raw | UnsetType = UNSET
+    jid: str = ""
+    queue: str | None = None
+    jobtype: str = ""
+    created_at: str | None = None
+    enqueued_at: str | None = None
+    at: str | None = None
+    args: Raw = Raw(b"null")
+    reserve_for: Int64 | None = None
+    backtrace: Int64 | None = None
+
+
 class Hello(Struct, forbid_unknown_fields=True):
     """Who a client says it is. With a `wid` it is a connection of that worker."""
 
@@ -66,6 +83,15 @@ class Fail(Struct, gc=False, forbid_unknown_fields=True):
     backtrace: list[str | None] | None = None
 
 
+class LargeFail(Struct, gc=False):
+    """The same where it is too large to decode all of it."""
+
+    jid: str | None = None
+    message: Raw = Raw(b"null")
+    errtype: Raw = Raw(b"null")
+    backtrace: Raw = Raw(b"null")
+
+
 class Beat(Struct, gc=False, forbid_unknown_fields=True):
     """A worker lives."""
 
@@ -88,6 +114,18 @@ class Mutate(Struct, forbid_unknown_fields=True):
     cmd: str | None = None
     target: str | None = None
     filter: Raw | UnsetType = UNSET
+
+
+class ToldFailure(Struct, forbid_unknown_fields=True):
+    """The failure that a job had elsewhere, as its producer tells of it."""
+
+    retry_count: Int64 = 0
+    remaining: Int64 | None = None
+    failed_at: str | None = None
+    next_at: str | None = None
+    message: str | None = None
+    errtype: str | None = None
+    backtrace: list[str | None] | None = None
 
 
 class Failure(Struct, kw_only=True, omit_defaults=True):

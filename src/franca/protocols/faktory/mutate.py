@@ -15,13 +15,19 @@ from msgspec import Raw, Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, JobQuery, Millis, State
+from franca.protocols.conversation import Link
 from franca.protocols.faktory.lenient import Reader
 from franca.protocols.faktory.messages import Filter, Mutate
 from franca.protocols.faktory.render import Renderer
 
 PAGE_JOBS: Final = 200
-"""Jobs changed in one turn, and names asked for at once."""
+"""Jobs changed in one turn."""
+NAMES: Final = PAGE_JOBS // 2
+"""Names asked for at once. A page that is not even half full is the last one of theirs: few names
+belong to more than one job."""
+MUTATION_BYTES_MAX: Final = 4 * 1024 * 1024
 PATTERN_BYTES_MAX: Final = 4_096
+_WILD: Final = frozenset("*?[")
 
 _MUTATE: Final = Reader(Mutate)
 _FILTER: Final = Reader(Filter)
@@ -71,6 +77,8 @@ class Order(Struct, frozen=True):
 
 def read_mutation(text: bytes) -> Order:
     """What a MUTATE asks for, or `Unreadable` or `UnknownMutation`."""
+    if len(text) > MUTATION_BYTES_MAX:
+        raise UnknownMutation(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes")
     said = _MUTATE.read(text)
     change = _CHANGES.get(said.cmd or "")
     if change is None:
@@ -83,27 +91,34 @@ def read_mutation(text: bytes) -> Order:
     chosen = _FILTER.read(bytes(said.filter))
     if chosen.jids:
         return Order(change, target, jids=tuple(dict.fromkeys(j or "" for j in chosen.jids)))
-    pattern = (chosen.regexp or "").encode()
-    if len(pattern) > PATTERN_BYTES_MAX:
+    jobtype = chosen.jobtype or ""
+    pattern = chosen.regexp or ""
+    if not pattern and not _WILD.isdisjoint(jobtype):
+        # Alone, a type is a pattern too: the original looks for it in the text of the job.
+        quoted = jobtype.replace("\\", "\\\\").replace('"', '\\"')
+        pattern, jobtype = f'*"jobtype":"{quoted}"*', ""
+    if len(pattern.encode()) > PATTERN_BYTES_MAX:
         raise UnknownMutation(f"a pattern cannot be longer than {PATTERN_BYTES_MAX} bytes")
-    glob = re.compile(translate_glob(pattern), re.DOTALL) if pattern else None
-    return Order(change, target, jobtype=chosen.jobtype or "", pattern=glob)
+    glob = re.compile(translate_glob(pattern.encode()), re.DOTALL) if pattern else None
+    return Order(change, target, jobtype=jobtype, pattern=glob)
 
 
 class Mutation:
     """One order on its way through the store; `done` is called in the turn that ends it."""
 
     def __init__(
-        self, order: Order, broker: Broker, renderer: Renderer, done: Callable[[Millis], None]
+        self, order: Order, broker: Broker, renderer: Renderer, link: Link, done: Callable[[], None]
     ) -> None:
+        self.link = link
         self._order = order
         self._broker = broker
         self._renderer = renderer
         self._done = done
         jids = order.jids
         self._names: list[tuple[str, ...]] = [
-            jids[start : start + PAGE_JOBS] for start in range(0, len(jids), PAGE_JOBS)
+            jids[start : start + NAMES] for start in range(0, len(jids), NAMES)
         ] or [()]
+        self._names.reverse()
         self._was_empty = False
 
     def start(self) -> None:
@@ -112,7 +127,7 @@ class Mutation:
 
     def _ask(self, after: int) -> None:
         states = (self._order.target.state,)
-        query = JobQuery(states=states, names=self._names[0], after=after, limit=PAGE_JOBS)
+        query = JobQuery(states=states, names=self._names[-1], after=after, limit=PAGE_JOBS)
         self._broker.recall(query, self)
 
     def recalled(self, query: JobQuery, jobs: Sequence[Job], now: Millis) -> None:
@@ -127,16 +142,16 @@ class Mutation:
                     self._order.change(self._broker, job, now)
                 except Refused:
                     continue  # another job has taken its place meanwhile
-        if jobs or not self._was_empty:
+        is_last = len(jobs) < NAMES if query.names else not jobs and self._was_empty
+        if not is_last:
             self._was_empty = not jobs
             self._ask(jobs[-1].id if jobs else query.after)
             return
-        self._was_empty = False
-        self._names.pop(0)
+        self._names.pop()
         if self._names:
             self._ask(0)
         else:
-            self._done(now)
+            self._done()
 
     def _is_meant(self, job: Job) -> bool:
         order = self._order

@@ -14,8 +14,10 @@ from msgspec import Raw
 from franca.core.broker import Broker
 from franca.core.model import Attempt, Job, Millis
 from franca.protocols.bodies import JSON_JOB, as_json_args
-from franca.protocols.faktory.job import ORIGIN
-from franca.protocols.faktory.messages import Failure, WireJob
+from franca.protocols.faktory.job import ORIGIN, failures_told, read_told
+from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.messages import Failure, ToldFailure, WireJob
+from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.wire import bulk
 
@@ -43,7 +45,11 @@ class Renderer:
             self._head_at = at
         body = job.body
         if job.story is None and job.media == JSON_JOB and not job.extra:
-            return b"$%d\r\n%b%b\r\n" % (len(body) + _HEAD_BYTES - 1, self._head, body[1:])
+            size = len(body) + _HEAD_BYTES - 1
+            if size > LARGE_BYTES:
+                # In one copy, and not in two.
+                return b"".join((b"$%d\r\n" % size, self._head, memoryview(body)[1:], b"\r\n"))
+            return b"$%d\r\n%b%b\r\n" % (size, self._head, body[1:])
         if job.media != JSON_JOB:
             body = self._encode(self._stranger(job))
         failure = self.failure(job)
@@ -53,7 +59,8 @@ class Renderer:
 
     def stored(self, job: Job) -> bytes:
         """The job as the original would keep it, for those who match patterns against that."""
-        unit = self._decode(job.body) if job.media == JSON_JOB else self._stranger(job)
+        is_ours = job.media == JSON_JOB and job.body
+        unit = self._decode(job.body) if is_ours else self._stranger(job)
         failure = self.failure(job)
         if failure:
             unit.failure = Raw(failure)
@@ -65,20 +72,29 @@ class Renderer:
         """The last failure of a job, or nothing if it never failed.
 
         `remaining` begins at `retry` with the first failure and ends at 0; a job that goes to
-        the dead set at once has -1.
+        the dead set at once has -1. What the producer told of failures elsewhere goes on.
         """
+        extra = job.extra if job.origin == ORIGIN else b""
         last = _last_failure(job)
         if last is None:
-            return job.extra if job.origin == ORIGIN else b""
+            return extra
         policy = job.policy
         count = max(job.failures - 1, 0)
         dies_at_once = policy.failures == 0 and policy.bury
+        failed_at = self._time(job.failed_at or last.ended_at)
+        remaining = -1 if dies_at_once else max(policy.failures - count, 0)
+        if extra:
+            told = _told(extra)
+            failed_at = told.failed_at or failed_at
+            if told.remaining is not None:
+                since = job.failures - failures_told(told)
+                remaining = max(told.remaining - since, min(told.remaining, 0))
         expired = last.how in _UNCLEAN
         return self._encode(
             Failure(
                 retry_count=count,
-                remaining=-1 if dies_at_once else max(policy.failures - count, 0),
-                failed_at=self._time(job.failed_at or last.ended_at),
+                remaining=remaining,
+                failed_at=failed_at,
                 next_at=self._stamps.text(job.run_at) if policy.failures else None,
                 message="Faktory job reservation expired" if expired else last.error_text,
                 errtype="ReservationExpired" if expired else last.error_kind,
@@ -91,16 +107,25 @@ class Renderer:
         return self._stamps.text(self._broker.wall(at))
 
     def _stranger(self, job: Job) -> WireJob:
-        """A job of another protocol as a work unit."""
+        """A job of another protocol, or one whose body is not in memory, as a work unit."""
+        is_empty = job.media == JSON_JOB and not job.body
+        args = b"[]" if is_empty else as_json_args(job.media, job.body)
         return WireJob(
             retry=job.policy.failures,
             jid=job.name,
             queue=job.queue,
             jobtype=job.kind,
             created_at=self._time(job.created_at),
-            args=Raw(_on_one_line(as_json_args(job.media, job.body))),
+            args=Raw(_on_one_line(args)),
             reserve_for=(job.policy.lease_ms or self._broker.limits.lease_ms) // 1000,
         )
+
+
+def _told(extra: bytes) -> ToldFailure:
+    try:
+        return read_told(extra)
+    except Unreadable:
+        return ToldFailure()  # kept by a server that did not look at it
 
 
 def _last_failure(job: Job) -> Attempt | None:

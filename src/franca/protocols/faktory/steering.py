@@ -9,14 +9,19 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
+from franca.core.names import text_of
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
 from franca.protocols.faktory.reports import read_beat
-from franca.protocols.faktory.wire import OK, bulk, error
+from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState
 
 QUEUE_NAMES_MAX: Final = 10_000
+QUEUES_A_TURN: Final = 200
+"""Queues changed in one turn: one that is removed may have many jobs."""
+QueueChange = Callable[[Broker, str, Millis], None]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -26,7 +31,7 @@ def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         beat = read_beat(rest)
     except Unreadable:
-        conversation.say(error(f"invalid BEAT {rest.decode('utf-8', 'replace')}"))
+        conversation.say(error(f"invalid BEAT {quoted(rest)}"))
         return
     wid = beat.wid or ""
     workers = conversation.service.registry
@@ -79,12 +84,13 @@ def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
 
 def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """QUEUE PAUSE, RESUME, REMOVE or LATENCY, and names; `*` stands for all queues there are."""
-    if rest.count(b" ") > QUEUE_NAMES_MAX:
+    longest = QUEUE_NAMES_MAX * (conversation.service.limits.name_bytes_max + 1)
+    if rest.count(b" ") > QUEUE_NAMES_MAX or len(rest) > longest:
         conversation.say(error(f"QUEUE cannot name more than {QUEUE_NAMES_MAX} queues"))
         return
-    words = rest.decode("utf-8", "replace").split(" ")
-    verb = words[0].upper()
-    names = [name for name in words[1:] if name]
+    first, *words = rest.split(b" ")
+    verb = quoted(first).upper()
+    names = [text_of(word) for word in words if word]
     if verb == "LATENCY":
         _say_latency(conversation, names, now)
         return
@@ -95,12 +101,18 @@ def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
     if not names:
         conversation.say(error(f"QUEUE {verb} needs the name of a queue, or *"))
         return
-    broker = conversation.broker
+    conversation.begin(_change_queues(conversation.broker, change, names), now)
+
+
+def _change_queues(broker: Broker, change: QueueChange, names: list[str]) -> Work:
+    now = yield
     if "*" in names:
         names = [queue.name for queue in broker.queues.values() if queue.listed]
-    for name in names:
+    for number, name in enumerate(names):
+        if number and number % QUEUES_A_TURN == 0:
+            now = yield
         change(broker, name, now)
-    conversation.say_after_commit(OK)
+    return OK
 
 
 def _say_latency(conversation: FaktoryConversation, names: Sequence[str], now: Millis) -> None:
@@ -116,7 +128,7 @@ def _say_latency(conversation: FaktoryConversation, names: Sequence[str], now: M
     conversation.say(bulk(_encode(latency)))
 
 
-_CHANGES: Final[Mapping[str, Callable[[Broker, str, Millis], None]]] = {
+_CHANGES: Final[Mapping[str, QueueChange]] = {
     "PAUSE": lambda broker, name, now: broker.pause(name),
     "RESUME": Broker.resume,
     "REMOVE": Broker.remove_queue,
@@ -134,10 +146,11 @@ def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> No
         conversation.say(error(refusal.text))
         return
 
-    def done(now: Millis) -> None:
+    def done() -> None:
         if not conversation.link.closed:
             conversation.say_after_commit(OK)
-            conversation.go_on(now)
+            conversation.go_on()
 
     conversation.holding = True
-    Mutation(mutation, conversation.broker, conversation.service.renderer, done).start()
+    renderer = conversation.service.renderer
+    Mutation(mutation, conversation.broker, renderer, conversation.link, done).start()

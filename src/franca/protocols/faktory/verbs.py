@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from franca.protocols.faktory import steering
+from franca.protocols.faktory import settling, steering
 from franca.protocols.faktory.conversation import FaktoryConversation, Verb
 
 VERBS: Final[Mapping[bytes, Verb]] = {
     b"PUSH": FaktoryConversation.on_push,
     b"PUSHB": FaktoryConversation.on_push_many,
     b"FETCH": FaktoryConversation.on_fetch,
-    b"ACK": FaktoryConversation.on_ack,
-    b"FAIL": FaktoryConversation.on_fail,
+    b"ACK": settling.on_ack,
+    b"FAIL": settling.on_fail,
     b"BEAT": steering.on_beat,
     b"END": steering.on_end,
     b"INFO": steering.on_info,

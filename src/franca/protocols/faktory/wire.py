@@ -31,6 +31,11 @@ def error(text: str) -> bytes:
     return b"-ERR " + line.encode("utf-8", "replace") + b"\r\n"
 
 
+def quoted(said: bytes) -> str:
+    """What a client said, as far as an error line repeats it."""
+    return said[: 4 * ERROR_CHARS_MAX].decode("utf-8", "replace")
+
+
 def bulk(data: bytes) -> bytes:
     """A counted string."""
     return b"$%d\r\n%b\r\n" % (len(data), data)

@@ -1,0 +1,78 @@
+"""ACK and FAIL: how a job ends, as its worker says."""
+
+from __future__ import annotations
+
+from franca.core.model import Millis
+from franca.protocols.faktory.claims import LEASED, expired_of, held_by
+from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.job import Work
+from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
+from franca.protocols.faktory.messages import Fail
+from franca.protocols.faktory.reports import (
+    REPORT_BYTES_MAX,
+    failure_in,
+    read_ack,
+    read_fail,
+    read_large_fail,
+    read_usual_ack,
+)
+from franca.protocols.faktory.text import LARGE_BYTES
+from franca.protocols.faktory.wire import OK, error, quoted
+
+
+def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """ACK: done. A word that comes too late, or twice, is answered OK and changes nothing."""
+    try:
+        jid = read_usual_ack(rest).jid if len(rest) <= REPORT_BYTES_MAX else None
+    except BAD_JSON:
+        jid = read_ack(rest)
+    if jid is None:
+        conversation.say(error(f"invalid ACK {quoted(rest)}"))
+        return
+    broker = conversation.broker
+    holder = conversation.holder
+    job = conversation.last_grant
+    if job is None or job.name != jid or job.holder != holder or job.state is not LEASED:
+        job = held_by(broker, holder, jid)
+    if job is not None:
+        broker.finish(job, job.holder, b"", now)
+    else:
+        late = expired_of(broker, holder, jid)
+        if late is not None:
+            broker.finish_late(late, late.holder, b"", now)
+    conversation.last_grant = None
+    conversation.link.write_after_commit(OK)
+
+
+def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """FAIL: not done, and why."""
+    if len(rest) > LARGE_BYTES:
+        conversation.begin(_fail_large(conversation, rest), now)
+        return
+    try:
+        fail = read_fail(rest)
+    except Unreadable:
+        conversation.say(error(f"invalid FAIL {quoted(rest)}"))
+    else:
+        conversation.say_after_commit(_fail(conversation, fail, now))
+
+
+def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Work:
+    yield
+    try:
+        fail = yield from read_large_fail(rest)
+    except Unreadable:
+        return error(f"invalid FAIL {quoted(rest)}")
+    now = yield
+    return _fail(conversation, fail, now)
+
+
+def _fail(conversation: FaktoryConversation, fail: Fail, now: Millis) -> bytes:
+    """The answer to a failure."""
+    if not fail.jid:
+        return error("missing JID")
+    job = held_by(conversation.broker, conversation.holder, fail.jid)
+    if job is None:
+        return error(f"Job not found {fail.jid}")
+    conversation.broker.fail(job, job.holder, failure_in(fail, conversation.service.limits), now)
+    return OK
