@@ -6,11 +6,14 @@ import json
 import re
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from franca.control.views import whole
 from franca.core.limits import Limits
+from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.faktory import wire
 from franca.protocols.faktory.scan import Unfit, check
 from franca.protocols.faktory.text import finished
@@ -31,11 +34,46 @@ MEMBERS = st.dictionaries(
 UNITS = st.builds(lambda jid, extra: job(jid) | extra, JIDS, MEMBERS)
 
 
+# Values as nobody's encoder writes them. The long ones are written as what they are made of.
+LONG = {
+    "<digits>": "9" * 400, "<more digits>": "9" * 5_000, "<digits and exponent>": "1" * 300 + "e99",
+    "<deep>": "[" * 130 + "]" * 130, "<deeper>": "[" * 1_100 + "]" * 1_100, "<objects>": '{"a":' * 130 + "1" + "}" * 130,
+}  # fmt: skip
+TEXTS = st.sampled_from(
+    [*LONG, "1e400", "-1e999", "1e308", "-99999999999999999999", "0.5", "1.0", "9223372036854775807", "9223372036854775808",
+     "-9223372036854775809", "01", "1e", "-", "NaN", "null", "true", "{}", "[]", '"x"', '""', '"\x01"', '"\x7f"',
+     '{"retry_count":2}', '{"retry_count":9223372036854775807,"remaining":-9223372036854775808}',
+     '{"retry_count":-5,"backtrace":[null,"x"]}', '{"remaining":"x"}', r'"\ud800"', r'"\ude00\ud83d"', r'"\u0000"', r'"\x"',
+     '"2030-01-01T00:00:00Z"', '"0000-00-00T00:00:00Z"', '"9999-12-31T23:59:60.999999999999-23:59"', "[1e400]",
+     r'["\ud800",{"\udfff":[1E+999]}]', "[1, 2\t,3 ]", '{"wid":"w1"}', r'{"jids":["\ud800"]}', r'{"jobtype":"[*?\\"}',
+     r'{"regexp":"[^\ud800-"}', '"clear"', '"requeue"', '"dead"', '"scheduled"']
+).map(lambda text: LONG.get(text, text))  # fmt: skip
+NAMES = st.sampled_from(
+    ["jid", "JID", "jobtype", "args", "queue", "retry", "at", "custom", "failure", "reserve_for", "created_at",
+     "enqueued_at", "backtrace", "priority", "x", "wid", "message", "errtype", "v", "pid", "labels", "rss_kb",
+     "current_state", "cmd", "target", "filter", r"\ud800", "k\xff"]
+)  # fmt: skip
+OBJECTS = st.lists(st.tuples(NAMES, TEXTS), max_size=6).map(
+    lambda members: "{" + ",".join(f'"{name}":{value}' for name, value in members) + "}"
+)
+JOBS = st.builds(
+    lambda jid, members: f'{{"jid":"{jid}","jobtype":"t","args":[1],{members[1:]}', JIDS, OBJECTS
+)
+ODD_LINES = st.builds(
+    lambda verb, text: f"{verb} {text}".encode("latin-1"),
+    st.sampled_from(["PUSH", "ACK", "FAIL", "BEAT", "MUTATE", "HELLO"]),
+    OBJECTS | JOBS | TEXTS,
+) | st.lists(OBJECTS | JOBS | TEXTS, max_size=3).map(
+    lambda texts: f"PUSHB [{','.join(texts)}]".encode("latin-1")
+)
+
+
 def dumps(value: object) -> str:
     return json.dumps(value, allow_nan=True)
 
 
 LINES = st.one_of(
+    ODD_LINES,
     UNITS.map(lambda unit: f"PUSH {dumps(unit)}".encode()),
     st.lists(UNITS, max_size=3).map(lambda units: f"PUSHB {dumps(units)}".encode()),
     st.sampled_from([b"FETCH", b"FETCH default", b"FETCH a b", b"FETCH  x", b"FETCH a a"]),
@@ -67,6 +105,7 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
             break
         world.pass_time(1_950, step=650)
     assert client.is_hung_up or not client.conversation.holding
+    assert world.engine.unhandled == 0
     return client.heard(), client.is_hung_up
 
 
@@ -111,6 +150,33 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
     witness = world.client()
     assert witness.push("jid-0001").kind == "+"
     assert witness.fetch() is not None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ODD_LINES, min_size=1, max_size=8), st.booleans())
+def test_whatever_is_pushed_may_be_taken_shown_and_run_by_anybody(
+    lines: list[bytes], known: bool
+) -> None:
+    world = World()
+    client = world.client("w1") if known else world.connect()
+    worker = world.client("w2")
+    for line in lines:
+        client.send(line + b"\r\n")
+    for found in world.jobs():
+        json.loads(found.body)
+        assert json.loads(as_json_args(found.media, found.body)) is not None
+        as_bytes(found.media, found.body)
+        msgspec.json.decode(msgspec.json.encode(whole(found)))
+        json.loads(world.service.renderer.stored(found))
+    for _ in range(3):
+        unit = worker.fetch()
+        if unit is not None:
+            assert worker.ask(wire.encode_fail(unit["jid"], "x")).kind == "+"
+    worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
+    while (unit := worker.fetch()) is not None:
+        assert worker.ack(unit["jid"]).kind == "+"
+    client.hang_up(unheard=True)
+    assert world.engine.unhandled == 0
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -162,6 +228,9 @@ def test_depth_is_counted_outside_of_strings(text: str) -> None:
     assert depth(text.encode()) == levels(value)
     noisy = json.dumps([value, '[[[{"\\[['], separators=(",", ":"))
     assert depth(noisy.encode()) == levels(value) + 1
+
+
+def test_what_is_wide_is_not_deep() -> None:
     assert depth(b"[" * 300 + b"]" * 300) == 300
     assert depth(b"[" + b"[]," * 300 + b"[]]") == 2
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import State
+from franca.core.model import JobQuery, State
+from franca.core.tail import Recaller
 from franca.protocols.faktory.mutate import translate_glob
 from franca.protocols.faktory.wire import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
@@ -133,6 +135,60 @@ def test_a_filter_that_fits_nobody_changes_nothing(target: str, filters: dict[st
     world, client = populated()
     assert client.ask(encode_mutate("discard", target, **filters)) == OK
     assert sets(world) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("jobtype", "left"),
+    [
+        ("SendMail", ["SendSms", "a*b", 'a"b']),
+        ("Send*", ["a*b", 'a"b']),
+        ("*Sms", ["SendMail", "a*b", 'a"b']),
+        ("S?ndMail", ["SendSms", "a*b", 'a"b']),
+        ("[RS]end[^S]ail", ["SendSms", "a*b", 'a"b']),
+        ("*", []),
+        ("?", ["SendMail", "SendSms", "a*b", 'a"b']),
+        ("a*b", ["SendMail", "SendSms"]),
+        ('a"*', ["SendMail", "SendSms", "a*b", 'a"b']),
+        ('a"b', ["SendMail", "SendSms", "a*b"]),
+        ("send*", ["SendMail", "SendSms", "a*b", 'a"b']),
+    ],
+)
+def test_a_jobtype_alone_is_a_pattern(jobtype: str, left: list[str]) -> None:
+    world = World()
+    client = world.client()
+    for number, kind in enumerate(["SendMail", "SendSms", "a*b", 'a"b']):
+        client.push(f"jid-000{number}", jobtype=kind, at=LATER)
+    assert client.ask(encode_mutate("discard", "scheduled", jobtype=jobtype)) == OK
+    assert [found.kind for found in world.jobs()] == left
+
+
+def test_a_jobtype_beside_a_pattern_is_a_name() -> None:
+    world, client = populated()
+    assert client.ask(encode_mutate("discard", "dead", jobtype="type*", regexp="*")) == OK
+    assert sets(world) == EVERYTHING
+
+
+def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(limits=Limits(window_jobs=10, supply_jobs=5))
+    client = world.client()
+    client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
+    client.push_many(job("jid-00500", i, at=LATER) for i in range(700))
+    asked: list[JobQuery] = []
+    recall = Broker.recall
+
+    def noted(broker: Broker, query: JobQuery, by: Recaller) -> None:
+        asked.append(query)
+        recall(broker, query, by)
+
+    monkeypatch.setattr(Broker, "recall", noted)
+    names = [f"jid-{i:05}" for i in range(2_000)]
+    assert client.ask(encode_mutate("discard", "scheduled", jids=names)) == OK
+    assert not world.jobs()
+    assert {(len(query.names), query.limit, query.states) for query in asked} == {
+        (100, 200, (State.WAITING,))
+    }
+    # A page for every hundred names, and those that a name of many jobs needs.
+    assert len(asked) <= 20 + 5
 
 
 def test_clear_ignores_its_filter() -> None:

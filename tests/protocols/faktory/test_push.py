@@ -275,6 +275,137 @@ def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(tail: bytes) ->
     assert world.broker.totals.pushed == 2_000
 
 
+SAID = {
+    "retry": 7, "reserve_for": 70, "custom": {"a": 1}, "backtrace": 3, "at": "2030-01-01T00:00:00Z",
+    "created_at": "2020-01-01T00:00:00Z", "queue": "other", "jobtype": "other", "args": [2],
+    "failure": {"retry_count": 2, "message": "m"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("member", SAID)
+def test_a_push_that_differs_in_any_member_is_another_job(member: str) -> None:
+    world = World()
+    client = world.client()
+    plain, full = job("jid-0001", 1), job("jid-0001", 1) | SAID
+    for one, other in (
+        (plain, plain | {member: SAID[member]}),
+        (full, {name: value for name, value in (plain | full).items() if name != member} | (
+            {member: plain[member]} if member in plain else {})),
+    ):  # fmt: skip
+        before = world.broker.totals.pushed
+        for unit in (one, other, one, other):
+            assert client.ask(encode_push(unit)) == OK
+        assert world.broker.totals.pushed - before == 2, member
+
+
+@pytest.mark.parametrize(
+    "again",
+    [{}, {"retry": 25}, {"reserve_for": 1800}, {"custom": {}}, {"custom": None}, {"queue": "default"}, {"at": ""},
+     {"backtrace": 0}, {"created_at": ""}, {"failure": None}, {"priority": 5}, {"x": 1}],
+)  # fmt: skip
+def test_saying_what_goes_without_saying_is_saying_the_same(again: dict[str, object]) -> None:
+    world = World()
+    client = world.client()
+    for members in ({}, again):
+        assert client.push("jid-0001", 1, **members) == OK
+    assert world.broker.totals.pushed == 1
+
+
+def test_the_same_push_is_recognised_in_the_tail_by_all_its_members() -> None:
+    world = World(limits=Limits(window_jobs=2, supply_jobs=1))
+    client = world.client()
+    for i in range(20):
+        client.push(f"jid-{i:04}", custom={"a": i})
+    assert world.store.tail
+    client.push("jid-0019", custom={"a": 19})
+    assert world.broker.totals.pushed == 20
+    client.push("jid-0019", custom={"a": 20})
+    assert world.broker.totals.pushed == 21
+
+
+# -- failures elsewhere ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("retry", "failure", "counts"),
+    [
+        (3, {"retry_count": 1, "remaining": 2}, [(2, 1), None]),
+        (3, {"retry_count": 0, "remaining": 3}, [(1, 2), (2, 1), None]),
+        (3, {"retry_count": 5, "remaining": 0}, [None]),
+        (3, {"retry_count": 2}, [None]),
+        (3, {"retry_count": 1, "remaining": 9}, [(2, 8), None]),
+        (3, {"retry_count": 1, "remaining": 0}, [(2, 0), None]),
+        (3, {"retry_count": -9}, [(0, 3), (1, 2), (2, 1), None]),
+        (3, {}, [(1, 2), (2, 1), None]),
+        (-1, {"retry_count": 1, "remaining": -1}, [None]),
+        (2**62, {"retry_count": 2**62, "remaining": 2**62}, [(1_000_000, 2**62 - 1)]),
+    ],
+)
+def test_a_failure_elsewhere_counts(
+    retry: int, failure: dict[str, object], counts: list[tuple[int, int] | None]
+) -> None:
+    world = World()
+    worker = world.client("w1")
+    said = failure | {"failed_at": "2020-01-01T00:00:00Z", "message": "before"}
+    worker.push("jid-0001", retry=retry, failure=said)
+    found = worker.fetch()
+    assert found is not None
+    assert found["failure"] == said
+    for count in counts:
+        assert worker.fail("jid-0001") == OK
+        if count is None:
+            assert [job.state for job in world.jobs()] == [State.DEAD]
+            return
+        worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
+        found = worker.fetch()
+        assert found is not None
+        told = found["failure"]
+        assert (told["retry_count"], told["remaining"]) == count
+        assert told["failed_at"] == "2020-01-01T00:00:00Z"
+        assert told["message"] == "boom"
+
+
+def test_the_wait_goes_by_all_failures() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.push("jid-0001", failure={"retry_count": 9})
+    worker.fetch()
+    worker.fail("jid-0001")
+    (failed,) = world.jobs()
+    assert 10_015_000 <= failed.run_at - world.now <= 10_015_000 + 11 * 29_000
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [{"retry_count": "2"}, {"retry_count": 1.5}, {"backtrace": "x"}, {"message": 5}, [], 5],
+)
+def test_a_failure_of_another_shape_is_refused(failure: object) -> None:
+    client = World().client()
+    reply = client.push("jid-0001", failure=failure)
+    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\udc00\\ud800"])
+def test_broken_text_is_mended_wherever_it_is(text: str) -> None:
+    world = World()
+    client = world.client()
+    whole = "\ufffd" * (len(text) // 6)
+    said = f'{{"jid":"jid-0001{text}","jobtype":"{text}","args":["{text}",{{"{text}":1.0}}],"custom":{{"k":"{text}"}}}}'
+    assert client.line(f"PUSH {said}") == OK
+    assert client.line(f"PUSHB [{said}]").body == b"{}"
+    assert world.broker.totals.pushed == 1
+    found = client.fetch()
+    assert found is not None
+    assert (found["jid"], found["jobtype"], found["custom"]) == (
+        f"jid-0001{whole}",
+        whole,
+        {"k": whole},
+    )
+    assert found["args"] == [whole, {whole: 1.0}]
+    assert client.line(f'ACK {{"jid":"jid-0001{text}"}}') == OK
+    assert not world.jobs()
+
+
 def test_nothing_of_many_is_pushed_if_one_has_no_shape() -> None:
     world = World()
     client = world.client()

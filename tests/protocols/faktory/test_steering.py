@@ -140,3 +140,16 @@ def test_bare_verbs_get_a_clear_error() -> None:
     assert client.line("PUSH") == err("invalid JSON: Input data was truncated")
     assert client.line("PUSHB") == err("invalid JSON: Input data was truncated")
     assert client.line("MUTATE") == err("Input data was truncated")
+
+
+def test_reservations_that_ran_out_are_counted() -> None:
+    world = World()
+    worker = world.client()
+    worker.push("jid-0001", reserve_for=60)
+    worker.push("jid-0002", reserve_for=60)
+    worker.fetch()
+    worker.fetch()
+    worker.ack("jid-0002")
+    assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 0, "size": 1}
+    world.pass_time(62_000, step=500)
+    assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 1, "size": 0}

@@ -23,7 +23,7 @@ from franca.protocols.faktory.render import Renderer
 PAGE_JOBS: Final = 200
 """Jobs changed in one turn."""
 NAMES: Final = PAGE_JOBS // 2
-"""Names asked for at once. A page that is not even half full is the last one of theirs: few names
+"""Names asked for at once. A page that is no more than half full is the last of theirs: few names
 belong to more than one job."""
 MUTATION_BYTES_MAX: Final = 4 * 1024 * 1024
 PATTERN_BYTES_MAX: Final = 4_096
@@ -142,7 +142,7 @@ class Mutation:
                     self._order.change(self._broker, job, now)
                 except Refused:
                     continue  # another job has taken its place meanwhile
-        is_last = len(jobs) < NAMES if query.names else not jobs and self._was_empty
+        is_last = len(jobs) <= NAMES if query.names else not jobs and self._was_empty
         if not is_last:
             self._was_empty = not jobs
             self._ask(jobs[-1].id if jobs else query.after)

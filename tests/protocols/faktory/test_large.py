@@ -1,0 +1,246 @@
+"""What is large is worked on a little each turn, and comes out as if it had been small."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.faktory.bulk import JOBS_A_TURN
+from franca.protocols.faktory.text import LARGE_BYTES
+from franca.protocols.faktory.wire import Reply
+from tests.protocols.faktory.puppet import NULL, OK, Puppet, World
+
+FILLER = b"x" * LARGE_BYTES
+EMPTY_MAP = Reply("$", b"{}")
+
+
+def turns(world: World, client: Puppet, data: bytes) -> int:
+    """How many turns the server takes to answer."""
+    world.engine.received(client.link, data)
+    count = 0
+    while not client.link.out:
+        world.engine.turn(world.now)
+        count += 1
+        assert count < 100_000
+    world.run()
+    assert world.engine.unhandled == 0
+    return count
+
+
+def job_of(jid: bytes, args: bytes, more: bytes = b"") -> bytes:
+    return b'{"jid":"%b","jobtype":"t","args":%b%b}' % (jid, args, more)
+
+
+def test_a_large_job_takes_several_turns_and_arrives_as_it_was() -> None:
+    world = World()
+    client, other = world.client(), world.client()
+    args = b'["%b", 1.50, {"b":1,"a":[]}]' % FILLER
+    world.engine.received(client.link, b"PUSH " + job_of(b"jid-0001", args) + b"\r\nTRACK x\r\n")
+    world.engine.turn(world.now)
+    assert not client.link.out
+    assert other.push("jid-0002", queue="other") == OK
+    world.run()
+    assert [reply.kind for reply in client.take_all()] == ["+", "-"]
+    assert b'"args":%b,' % args in client.fetch_raw("default")
+    assert client.ack("jid-0001") == OK
+
+
+@pytest.mark.parametrize(
+    ("broken", "mended"),
+    [(b"\xff", "\ufffd"), (rb"\ud800", "\ufffd"), (rb"\ud83d\ude00", "😀"), ("ö".encode(), "ö")],
+)
+@pytest.mark.parametrize("verb", [b"PUSH %b\r\n", b"PUSHB [%b]\r\n", b"PUSHB [ %b ,%b ] \r\n"])
+def test_broken_text_in_a_large_job(verb: bytes, broken: bytes, mended: str) -> None:
+    world = World()
+    client = world.client()
+    unit = job_of(b"jid-0001", b'["%b%b"]' % (FILLER, broken), b',"custom":{"c":"%b"}' % broken)
+    again = unit.replace(b"jid-0001", b"jid-0002")
+    command = verb % ((unit, again) if verb.count(b"%b") == 2 else unit)
+    turns(world, client, command)
+    assert client.take() == (EMPTY_MAP if b"PUSHB" in verb else OK)
+    found = client.fetch()
+    assert found is not None
+    assert found["args"] == [FILLER.decode() + mended]
+    assert found["custom"] == {"c": mended}
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        job_of(b"jid-0001", b'["%b",1e400]' % FILLER),
+        job_of(b"jid-0001", b'["%b",%b]' % (FILLER, b"[" * 128 + b"]" * 128)),
+        job_of(b"jid-0001", b'["%b",%b]' % (FILLER, b"[" * 5_000 + b"]" * 5_000)),
+        job_of(b"jid-0001", b"[%b]" % (b"9" * LARGE_BYTES)),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"custom":{"a":1e999}'),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"custom":[]'),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"failure":{"message":"%b"}' % FILLER),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"failure":{"retry_count":"x"}'),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"retry":"x"'),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"retry":' + b"9" * 5_000),
+        job_of(b"jid-0001", b'{"a":"%b"}' % FILLER),
+        job_of(b"jid-0001", b'["%b"' % FILLER),
+        job_of(b"jid-0001", b'["%b"]]' % FILLER),
+        job_of(b"jid-0001", b'["%b"]' % FILLER, b',"queue":"no queue"'),
+        job_of(b"short", b'["%b"]' % FILLER),
+        b'{"args":["%b"]}' % FILLER,
+        b'{"jid":"jid-0001","jobtype":"t","args":null,"x":"%b"}' % FILLER,
+        b"[]" + b" " * LARGE_BYTES + b"x",
+        b"[" * LARGE_BYTES,
+        b'"' * LARGE_BYTES,
+        b"\\" * LARGE_BYTES,
+        b"\xff" * LARGE_BYTES,
+    ],
+    ids=range(22),
+)
+@pytest.mark.parametrize("verb", [b"PUSH %b\r\n", b"PUSHB [%b]\r\n"])
+def test_a_large_job_that_is_none_is_refused_in_one_line(verb: bytes, unit: bytes) -> None:
+    world = World()
+    client = world.client()
+    turns(world, client, verb % unit)
+    reply = client.take()
+    assert reply is not None
+    if b"PUSHB" in verb and reply.kind == "$":
+        assert len(json.loads(reply.body or b"")) == 1
+    else:
+        assert reply.kind == "-"
+    assert len(reply.body or b"") < 2_000
+    assert not world.jobs()
+    assert client.push("jid-0002") == OK
+
+
+def test_unknown_members_of_a_large_job_are_dropped() -> None:
+    world = World()
+    client = world.client()
+    more = b',"priority":5,"x":[{}],"retry":3,"retry":4,"queue":null'
+    turns(world, client, b"PUSH " + job_of(b"jid-0001", b'["%b"]' % FILLER, more) + b"\r\n")
+    assert client.take() == OK
+    found = client.fetch()
+    assert found is not None
+    assert (found["retry"], found["queue"]) == (4, "default")
+    assert "x" not in found
+
+
+def test_a_large_array_is_pushed_part_by_part_in_its_order() -> None:
+    world = World()
+    client, other = world.client(), world.client()
+    count = 20_000
+    units = [job_of(b"jid-%06d" % i, b'[%d,{"a":["]},{",1]}]' % i) for i in range(count)]
+    units[7_000] = job_of(b"jid-007000", b"[1e400]")
+    units[8_000] = job_of(b"jid-008000", rb'["\ud800"]')
+    units[9_000] = b'{"JID":"jid-009000","jobtype":"t","args":["\xff"],"x":1}'
+    units[9_001] = job_of(b"short", b"[]")
+    world.engine.received(client.link, b"PUSHB [ %b ]\r\n" % b" ,\t".join(units))
+    pushed = []
+    while not client.link.out:
+        world.engine.turn(world.now)
+        pushed.append(world.broker.totals.pushed)
+    assert max(b - a for a, b in pairwise(pushed)) <= JOBS_A_TURN
+    assert other.push("jid-other", queue="other") == OK
+    world.run()
+    reply = client.take()
+    assert reply is not None
+    assert set(json.loads(reply.body or b"")) == {"jid-007000", "short"}
+    assert world.broker.totals.pushed == count - 2 + 1
+    jids = [found["jid"] for found in iter(client.fetch, None) if found]
+    assert jids == [f"jid-{i:06}" for i in range(count) if i not in (7_000, 9_001)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda units: [*units[:-1], b'{"jid":5}'],
+        lambda units: [*units[:-1], b"5"],
+        lambda units: [*units, b""],
+        lambda units: [*units, b"]"],
+        lambda units: [*units[:9_000], b"[" * 2_000, *units[9_000:]],
+        lambda units: [*units[:9_000], units[0] + units[1], *units[9_000:]],
+        lambda units: [*units[:-1], units[-1][:-1]],
+        lambda units: [*units, *[b'{"a":1}'] * 100_000],
+        lambda units: [b'{"a":1}'] * 100_000,
+    ],
+    ids=range(9),
+)
+def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -> None:
+    world = World()
+    client = world.client()
+    units = [job_of(b"jid-%06d" % i, b"[%d]" % i) for i in range(15_000)]
+    turns(world, client, b"PUSHB [%b]\r\n" % b",".join(spoil(units)))  # type: ignore[operator]
+    reply = client.take()
+    assert reply is not None
+    assert reply.kind == "-"
+    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    assert world.broker.totals.pushed == 0
+
+
+def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
+    world = World(limits=Limits())
+    worker = world.client("w1")
+    for number, said in enumerate(
+        [
+            b'"message":"%b","errtype":"E"' % FILLER,
+            b'"message":"x\\ud800%b","errtype":"E","backtrace":["a","b"]' % FILLER,
+            b'"message":"x","errtype":"E","backtrace":[%b"a"]' % (b'"a",' * LARGE_BYTES),
+            b'"message":"x","x":"%b"' % FILLER,
+        ]
+    ):
+        jid = b"jid-%04d" % number
+        worker.push(jid.decode(), retry=-1)
+        worker.fetch()
+        assert turns(world, worker, b'FAIL {"jid":"%b",%b}\r\n' % (jid, said)) > 1
+        assert worker.take() == OK
+    texts = [job.story[-1].error_text for job in world.jobs(State.DEAD) if job.story]
+    assert texts == ["x" * 1_000, "x\ufffd" + "x" * 996, "x", "x"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"FAIL " + b"[" * LARGE_BYTES * 2, b'FAIL {"jid":"x","y":"%b"}' % FILLER, b"FAIL {%b}" % FILLER,
+     b'FAIL {"message":5,"y":"%b"}' % FILLER, b'ACK {"jid":"%b"}' % FILLER, b'BEAT {"wid":"%b"}' % FILLER,
+     b"FETCH " + b"q" * 3_000_000, b"FETCH" + b" q" * 3_000, b"QUEUE PAUSE " + b"q" * 11_000_000,
+     b'MUTATE {"cmd":"clear","target":"dead","x":"%b"}' % (FILLER * 9), FILLER * 3, b"\xff" * LARGE_BYTES],
+    ids=range(12),
+)  # fmt: skip
+def test_other_large_commands_get_a_short_answer(line: bytes) -> None:
+    world = World()
+    client = world.client()
+    turns(world, client, line + b"\r\n")
+    reply = client.take()
+    assert reply is not None
+    assert reply != NULL
+    assert reply.kind == "-"
+    assert len(reply.body or b"") < 5_000
+    assert client.push("jid-0001") == OK
+
+
+def test_many_queues_are_changed_a_few_each_turn() -> None:
+    world = World()
+    client = world.client()
+    for number in range(1_000):
+        world.broker.queue(f"q{number}")
+    assert turns(world, client, b"QUEUE PAUSE *\r\n") == 5
+    assert client.take() == OK
+    assert all(queue.paused for queue in world.broker.queues.values())
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [b'["' + b"x" * (4 << 20) + b'"]', b"[" + b'{"a":"",' b'"b":[]},' * (1 << 16) + b"1]",
+     b'["' + rb"\ud800" * (1 << 18) + b'"]', b'["' + b"\xff" * (4 << 20) + b'"]'],
+    ids=["text", "objects", "escapes", "bytes"],
+)  # fmt: skip
+@pytest.mark.parametrize("verb", [b"PUSH %b\r\n", b"PUSHB [%b]\r\n"])
+def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, verb % job_of(b"jid-0001", filler))
+    longest = 0.0
+    while not client.link.out:
+        began = time.thread_time()
+        world.engine.turn(world.now)
+        longest = max(longest, time.thread_time() - began)
+    assert longest < 0.1
