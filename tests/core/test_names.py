@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from franca.core.names import Names, raw_of, text_of
+from franca.core.names import Names, raw_of, renamed, text_of
 
 ODD = [b"", b"plain", "grün".encode(), b"\xff", b"\xed\xb2\x80", b"a\tb", *(chr(c).encode() for c in (0xEF7F, 0xEF80, 0xEFFF))]  # fmt: skip
 
@@ -35,3 +36,25 @@ def test_what_is_remembered_of_names_is_bounded() -> None:
     for number in range(10_000):
         assert names.raw(names.text(b"%d" % number)) == b"%d" % number
     assert len(names._texts) <= 4_096 >= len(names._raws)
+
+
+@given(st.binary(max_size=12).map(lambda raw: raw + b"\xff") | st.binary(max_size=9).map(b"\xef\xbf\xbd".__add__))  # fmt: skip
+def test_a_name_that_an_older_server_marked_is_written_as_names_are_now(raw: bytes) -> None:
+    assert renamed("\ufffd" + raw.decode("latin-1")) == text_of(raw)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain",
+        "grün",
+        "\ufffd",
+        "\ufffdplain",
+        "\ufffdgr\u00c3\u00bcn",
+        "\ufffd\u4e2d",
+        text_of(b"\xff"),
+    ],
+)
+def test_a_name_that_no_older_server_marked_stays_as_it_is(text: str) -> None:
+    assert renamed(text) == text

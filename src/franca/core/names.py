@@ -14,6 +14,7 @@ _FIRST: Final = 0xEF80
 """The character that stands for the byte 0x80; the one before it stands for no bytes at all."""
 _EMPTY: Final = chr(_FIRST - 1)
 _CACHED_MAX: Final = 4_096
+_OLD_MARK: Final = "\ufffd"
 
 _ESCAPES: Final[dict[int, str]] = {0xDC80 + i: chr(_FIRST + i) for i in range(128)} | {
     _FIRST + i: "".join(chr(_FIRST + byte - 0x80) for byte in chr(_FIRST + i).encode())
@@ -32,6 +33,24 @@ def raw_of(text: str) -> bytes:
     if text == _EMPTY:
         return b""
     return text.translate(_UNESCAPES).encode("utf-8", "surrogateescape")
+
+
+def renamed(text: str) -> str:
+    """The text of a name that an older server wrote as Latin-1 behind a mark; any other as it is.
+
+    That server marked the names that are no UTF-8, and those that begin with the mark itself.
+    """
+    if not text.startswith(_OLD_MARK):
+        return text
+    try:
+        raw = text[1:].encode("latin-1")
+    except UnicodeEncodeError:
+        return text
+    try:
+        is_old = raw.decode().startswith(_OLD_MARK)
+    except UnicodeDecodeError:
+        is_old = True
+    return text_of(raw) if is_old else text
 
 
 class Names:
