@@ -25,11 +25,15 @@ _UNESCAPES: Final = {_FIRST + i: 0xDC80 + i for i in range(128)}
 
 def text_of(raw: bytes) -> str:
     """The name as text; never empty, and different for different bytes."""
-    return raw.decode("utf-8", "surrogateescape").translate(_ESCAPES) or _EMPTY
+    if raw.isascii():
+        return raw.decode("ascii") or _EMPTY
+    return raw.decode("utf-8", "surrogateescape").translate(_ESCAPES)
 
 
 def raw_of(text: str) -> bytes:
     """The bytes that the text stands for."""
+    if text.isascii():
+        return text.encode("ascii")
     if text == _EMPTY:
         return b""
     return text.translate(_UNESCAPES).encode("utf-8", "surrogateescape")

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.errors import Refused
-from franca.protocols.periodic.names import text_of
+from franca.core.names import text_of
 
 CLIENT: Final = "client"
 WORKER: Final = "worker"

@@ -8,7 +8,7 @@ from struct import error as LayoutError
 from typing import Final
 from zlib import crc32
 
-from franca.protocols.periodic.names import text_of
+from franca.core.names import text_of
 from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import BinaryFrames, CrcFrames, Frames, crc_frame, plain_frame

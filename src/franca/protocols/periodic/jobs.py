@@ -13,9 +13,9 @@ from typing import Final
 from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, Policy
+from franca.core.names import raw_of
 from franca.protocols.bodies import BYTES, as_bytes
 from franca.protocols.periodic.config import Config
-from franca.protocols.periodic.names import bytes_of
 from franca.protocols.periodic.speech import Assignment, Speech, Task, Unreadable
 
 ORIGIN: Final = "periodic"
@@ -103,8 +103,8 @@ def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) ->
 
     `apart` gives it a name of its own, where the worker already holds one of the same name.
     """
-    func = bytes_of(job.queue)
-    name = bytes_of(job.name)
+    func = raw_of(job.queue)
+    name = raw_of(job.name)
     if apart or not 0 < len(name) <= _NAME_BYTES_MAX:
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from franca.protocols.periodic.names import bytes_of
+from franca.core.names import raw_of
 from franca.protocols.periodic.speech import FuncStatus
 
 # What would end a line or a column inside a name is written so that it cannot: one function with
@@ -27,7 +27,7 @@ def columns(status: FuncStatus, count: int) -> bytes:
 
 
 def _written(func: str) -> bytes:
-    name = bytes_of(func)
+    name = raw_of(func)
     if b"," in name or b"\n" in name or b"\r" in name:
         for odd, written in _ODD:
             name = name.replace(odd, written)

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.protocols.periodic.names import text_of
+from franca.core.names import text_of
 from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame
