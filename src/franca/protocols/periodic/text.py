@@ -25,14 +25,15 @@ DUMP_JOBS: Final = 100
 _BAD: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _HANDLE: Final = re.compile(rb"([0-9]+)(?:\x00\x01|\x00|$)")
 _LIST: Final = re.compile(rb'\s*\{\s*"jobs"\s*:\s*\[')
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\]]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'["{}\]]')
+_REST_OF_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NUMBER: Final = re.compile(rb"\s{0,9}(-?[0-9]{1,18})")
 TOKENS_MAX: Final = 1_000
 """Texts and brackets in one job; more is no job."""
 _SECONDS_MAX: Final = 1 << 62
 _QUOTE: Final = ord('"')
 _OPEN: Final = ord("{")
 _CLOSE: Final = ord("}")
-_END: Final = ord("]")
 
 
 class _Job(Struct):
@@ -232,13 +233,18 @@ def _objects(text: bytes, start: int) -> Iterator[bytes]:
     Where each ends is found here, what it says by whoever reads it.
     """
     depth = tokens = 0
-    first = start
-    for found in _TOKEN.finditer(text, start):
-        token = text[found.start()]
+    first = at = start
+    while (found := _TOKEN.search(text, at)) is not None:
+        token, at = text[found.start()], found.end()
         tokens += 1
         if tokens > TOKENS_MAX:
             raise Unreadable("too much to be a job")
-        if token == _OPEN:
+        if token == _QUOTE:
+            rest = _REST_OF_TEXT.match(text, at)
+            if rest is None:
+                break
+            at = rest.end()
+        elif token == _OPEN:
             if not depth:
                 first = found.start()
             depth += 1
@@ -248,8 +254,8 @@ def _objects(text: bytes, start: int) -> Iterator[bytes]:
                 break
             if not depth:
                 tokens = 0
-                yield text[first : found.end()]
-        elif token == _END and not depth:
+                yield text[first:at]
+        elif not depth:
             return
     raise Unreadable("a list without its end")
 
@@ -262,14 +268,9 @@ def _whole(number: int | float | None) -> int:
 
 
 def _number(fields: Sequence[bytes], index: int) -> int:
-    """A number in text; 0 where there is none."""
-    if index >= len(fields):
-        return 0
-    text = fields[index].strip()[:20]
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    """A number in text, as far as it is looked at; 0 where there is none."""
+    found = _NUMBER.match(fields[index]) if index < len(fields) else None
+    return int(found[1]) if found is not None else 0
 
 
 def _as_text(workload: bytes) -> str:
