@@ -153,7 +153,7 @@ def test_todays_dialect(said: bytes, answer: bytes, feed: str) -> None:
 DOC_JOB = b'{"name":"n","func":"f","workload":"abc","sched_at":0}'
 DOC_GIVEN = old_req(b"1\0\1\x0d\0\1" + DOC_JOB) + old_req(b"2\0\1\x07\0\1f") + old_req(b"3\0\1\x01")
 DOC_SHOWN = (
-    b'{"job_id":1,"name":"n","func":"f","workload":"abc","timeout":600,"sched_at":%d,"run_at":%d,'
+    b'{"job_id":1,"name":"n","func":"f","workload":"abc","timeout":0,"sched_at":%d,"run_at":%d,'
     b'"counter":0,"status":"processing"}'
 ) % (NOW_S, NOW_S)
 DOC_GIVEN_SAID = old_res(b"1\0\1\x10") + old_res(b"3\0\1\x05\0\x011\0\1" + DOC_SHOWN)

@@ -9,7 +9,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.service import PeriodicSettings
-from tests.protocols.periodic.puppet import NOW_S, World
+from tests.protocols.periodic.puppet import BIN, NOW_S, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, packed, str8
 
@@ -40,7 +40,8 @@ def test_submitting_a_name_again_replaces_what_waits(dialect: str) -> None:
     client.submit("g", "n", b"other function")
     worker = world.worker("f", dialect=dialect)
     job = worker.grab()
-    assert (job.workload, job.count, job.timeout) == (b"new", 2, 600)
+    assert (job.workload, job.count) == (b"new", 2)
+    assert job.timeout == (600 if dialect == p.CRC else 0)
     assert worker.grab().name == "m"
     assert len(world.jobs()) == 3
 
@@ -170,6 +171,41 @@ def test_a_run_ends_with_its_timeout_and_the_job_is_run_again() -> None:
     (job,) = other.assigned()
     assert job.timeout == 5
     assert not worker.is_hung_up
+
+
+@pytest.mark.parametrize("dialect", ["doc", "text", "bin"])
+def test_in_an_older_dialect_a_job_without_a_timeout_has_none(dialect: str) -> None:
+    world = World(dialect=dialect)
+    client, first, second = peers = [world.connect(BIN if dialect == "bin" else DOC) for _ in "123"]
+    for peer in peers:
+        peer.register(p.CLIENT if peer is client else p.WORKER).bytes_heard()
+    job = packed("f", "n") if dialect == "bin" else b"f\0\1n"
+    assert client.word(p.SUBMIT_JOB, job) == p.SUCCESS
+    for worker in (first, second):
+        worker.say(p.CAN_DO, worker.func("f"))
+        worker.say(p.GRAB_JOB)
+    assert first.words() == [p.JOB_ASSIGN]
+    world.pass_time(7 * 24 * 3600 * 1000, step=3600 * 1000)
+    second.say(p.GRAB_JOB)
+    assert p.JOB_ASSIGN not in second.words(), "the first still runs it"
+    first.hang_up()
+    world.pass_time(1_100)
+    second.say(p.GRAB_JOB)
+    assert p.JOB_ASSIGN in second.words(), "the first is gone"
+
+
+def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers() -> None:
+    world = World()
+    first, second = world.worker("f"), world.worker("f")
+    world.client().submit("f", "n")
+    assert first.grab().timeout == 600
+    second.say(p.GRAB_JOB)
+    for _ in range(6):
+        world.pass_time(99_000, step=1_000)
+        assert p.JOB_ASSIGN not in second.words()
+        assert (first.word(p.PING), second.word(p.PING)) == (p.PONG, p.PONG)
+    world.pass_time(9_000)
+    assert p.JOB_ASSIGN in second.words()
 
 
 def test_work_done_after_the_timeout_counts_while_nobody_else_was_given_the_job() -> None:

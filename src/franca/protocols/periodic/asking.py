@@ -75,7 +75,7 @@ class Asking(Talk):
 
     def take_in(self, task: Task, now: Millis) -> None:
         """Keep a job. What is dropped because it runs already was answered all the same."""
-        new = self.service.intake.new_job(task, now)
+        new = self.service.intake.new_job(task, now, limits_runs=self.speech.limits_runs)
         if self.service.drops_running:
             taken = self.broker.keyed(new.queue, new.key)
             if taken is not None and taken.state is State.LEASED:
@@ -91,7 +91,8 @@ class Asking(Talk):
         if not self.broker.serves(task.func):
             self.say(self.speech.word(msgid, NO_WORKER))
             return
-        new = self.service.intake.new_job(task, now, waited_for=True)
+        limits_runs = self.speech.limits_runs
+        new = self.service.intake.new_job(task, now, limits_runs=limits_runs, waited_for=True)
         seconds = task.timeout if task.timeout > 0 else WAIT_S
         self._wait_for((new.queue, new.key), Wait(msgid, now + 1000 * seconds))
         try:

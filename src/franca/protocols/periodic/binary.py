@@ -55,6 +55,7 @@ class CrcSpeech(Speech):
     name = "crc"
     confirms = True
     confirms_loads = True
+    limits_runs = True
 
     def frames(self, size_max: int) -> Frames:
         """What cuts this dialect's messages."""
@@ -192,7 +193,7 @@ class CrcSpeech(Speech):
         return str8(func) + str8(name)
 
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
-        """A job for a worker; its timeout is always told."""
+        """A job for a worker, with the time it has, if that has an end."""
         return self.frame(msgid + JOB_ASSIGN.to_bytes() + self._task(assignment))
 
     def _task(self, a: Assignment) -> bytes:
@@ -224,6 +225,7 @@ class BinarySpeech(CrcSpeech):
     name = "bin"
     confirms = False
     confirms_loads = True
+    limits_runs = False
 
     def frames(self, size_max: int) -> Frames:
         """What cuts this dialect's messages."""

@@ -43,10 +43,14 @@ class Intake:
         self._body_max = broker.limits.body_bytes_max
         self._policies: dict[tuple[int, bool], Policy] = {}
 
-    def new_job(self, task: Task, now: Millis, *, waited_for: bool = False) -> NewJob:
+    def new_job(
+        self, task: Task, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
+    ) -> NewJob:
         """The job that this stands for, or `Refused`.
 
-        One that somebody waits for is not run again for him; all others are, until they are done.
+        With `limits_runs` a job without a timeout has the server's; else it has as long as its
+        worker stays. One that somebody waits for is not run again for him; all others are, until
+        they are done.
         """
         func, name, workload = task.func, task.name, task.workload
         if len(func) > self._name_chars or len(name) > self._name_chars:
@@ -54,7 +58,10 @@ class Intake:
             self.check_name(name)
         if len(workload) > self._body_max:
             raise TooMuch(f"jobs cannot be larger than {self._body_max} bytes")
-        policy = self._policy(task.timeout, waited_for)
+        seconds = task.timeout
+        if seconds <= 0:
+            seconds = self._config.timeout_s if limits_runs else 0
+        policy = self._policy(seconds, waited_for)
         new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
         if task.count or task.timeout:
             new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
@@ -69,9 +76,8 @@ class Intake:
         if len(name.encode()) > self._name_max:
             raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
 
-    def _policy(self, timeout: int, waited_for: bool) -> Policy:
-        """A timeout of its own, or the server's; lost runs and failed ones are made good alike."""
-        seconds = min(timeout, NUMBER_MAX) if timeout > 0 else self._config.timeout_s
+    def _policy(self, seconds: int, waited_for: bool) -> Policy:
+        """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
         key = (seconds, waited_for)
         policy = self._policies.get(key)
         if policy is None:
@@ -81,7 +87,7 @@ class Intake:
                 loss_is_failure=True,
                 backoff=Backoff.FIXED,
                 delay_ms=AGAIN_MS,
-                lease_ms=1000 * seconds,
+                lease_ms=1000 * min(seconds, NUMBER_MAX),
                 fails_watched=waited_for,
             )
             if len(self._policies) >= _POLICIES_MAX:

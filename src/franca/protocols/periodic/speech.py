@@ -68,6 +68,8 @@ class Speech(ABC):
     """Whether workers are answered when they register or settle."""
     confirms_loads = False
     """Whether a LOAD is answered."""
+    limits_runs = False
+    """Whether a job without a timeout has the server's; in the older dialects it has none."""
 
     @abstractmethod
     def frames(self, size_max: int) -> Frames:

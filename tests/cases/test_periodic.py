@@ -1,0 +1,56 @@
+"""What Periodic's peers met: another worker's job, a dialect that was not told apart, sleepers not woken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from tests.cases.conftest import StartServer
+from tests.support import periodic as p
+from tests.support.periodic import DOC, Periodic
+
+WAIT_S = 15.0
+
+
+def heard(what: str, wait: Callable[[], object]) -> object:
+    """What is waited for; an assertion with these words if it does not come in time."""
+    try:
+        return wait()
+    except (OSError, ValueError) as error:
+        pytest.fail(f"{what}: {error!r}")
+
+
+@pytest.mark.case(22)
+def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_worker(
+    start: StartServer,
+) -> None:
+    port = start(speaks=("periodic",)).ports["periodic"]
+    with ExitStack() as stack:
+
+        def connect(dialect: str, role: int) -> Periodic:
+            return stack.enter_context(Periodic(port, role=role, dialect=dialect, timeout=WAIT_S))
+
+        client, old_client = connect(p.CRC, p.CLIENT), connect(DOC, p.CLIENT)
+        client.call(p.CONFIG_SET, p.str8("timeout") + b"\0\0\0\1")
+        old_client.submit("old", "n")
+        client.submit("new", "n")
+        first, second = connect(DOC, p.WORKER), connect(DOC, p.WORKER)
+        for worker in (first, second):
+            worker.can_do("old")
+        heard("the first worker is given the job", first.grab)
+        second.send(p.GRAB_JOB)
+        # A job of today's dialect is given again after the server's timeout: by then an old one
+        # that is, too, has come.
+        begun, again = connect(p.CRC, p.WORKER), connect(p.CRC, p.WORKER)
+        for worker in (begun, again):
+            worker.can_do("new")
+        heard("a worker of today is given its job", begun.grab)
+        heard("the job of today is given again", again.grab)
+        second.send(p.PING, msgid=b"behind")
+        came = []
+        while not came or came[-1].msgid != b"behind":
+            came.append(second.read())
+        given = [message for message in came if message.command == p.JOB_ASSIGN]
+        assert not given, "a second worker was given a job that the first still runs"
