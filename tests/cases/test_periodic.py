@@ -10,6 +10,7 @@ import pytest
 from tests.cases.conftest import StartServer
 from tests.support import periodic as p
 from tests.support.periodic import DOC, Periodic
+from tests.support.server import free_port
 
 WAIT_S = 15.0
 
@@ -54,3 +55,31 @@ def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_work
             came.append(second.read())
         given = [message for message in came if message.command == p.JOB_ASSIGN]
         assert not given, "a second worker was given a job that the first still runs"
+
+
+@pytest.mark.case(24)
+def test_by_the_document_every_sleeping_worker_of_a_function_is_notified(
+    start: StartServer,
+) -> None:
+    port = free_port()
+    start("--periodic", f"127.0.0.1:{port}?dialect=doc", speaks=("periodic",))
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(Periodic(port, role=p.WORKER, dialect=DOC, timeout=WAIT_S))
+            for _ in range(3)
+        ]
+        for worker in workers:
+            worker.can_do("f")
+            worker.send(p.SLEEP, msgid=b"asleep")
+            heard("a worker is answered", worker.ping)
+        client = stack.enter_context(Periodic(port, dialect=DOC, timeout=WAIT_S))
+        client.submit("f", "n")
+        told = []
+        for worker in workers:
+            # What was said to it before the answer to a PING has come with it.
+            msgid = worker.send(p.PING)
+            message = worker.read()
+            told.append(message.command)
+            if message.command != p.PONG:
+                worker.answer(msgid)
+        assert told == [p.NOOP] * 3, f"not every sleeper was notified: {told}"

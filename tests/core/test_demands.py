@@ -258,6 +258,22 @@ def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on() -> None:
     assert [session for session, _ in bench.events()] == [second]
 
 
+def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn() -> None:
+    bench = Bench()
+    heavy = [bench.worker("first"), bench.worker("second")]
+    light = [bench.worker("third"), bench.worker("fourth")]
+    for sleeper in (*heavy, *light):
+        bench.ask(sleeper, only_wake=True, wake_always=sleeper in light)
+    bench.submit()
+    assert {session.holder for session, _ in bench.events()} == {"first", "third", "fourth"}
+    bench.ask(light[0], until=T)  # takes the job, and the others sleep again
+    for sleeper in light:
+        assert bench.ask(sleeper, only_wake=True, wake_always=True) is None
+    bench.submit()
+    woken = [session.holder for session, _ in bench.events()]
+    assert set(woken) == {"third", "fourth"}, "the first was told of a job and has not asked yet"
+
+
 def test_resuming_wakes_as_many_as_there_are_jobs() -> None:
     bench = Bench()
     bench.submit_many(3)

@@ -73,7 +73,7 @@ class Lines(Tail):
             self._drop_large(job)
         if job.away:
             self._back_to_tail(job, queue)
-            if queue.sleepers and not queue.paused:
+            if (queue.sleepers or queue.light_sleepers) and not queue.paused:
                 self._wake_enough(queue)
             return
         if (
@@ -106,7 +106,7 @@ class Lines(Tail):
                 self._cut_window(queue)
             if queue.line and self.leased >= limits.leased_jobs:
                 self._crowded[queue.name] = None
-        if queue.sleepers and not queue.paused:
+        if (queue.sleepers or queue.light_sleepers) and not queue.paused:
             self._wake_enough(queue)
 
     # -- demand ---------------------------------------------------------------------------
@@ -118,7 +118,8 @@ class Lines(Tail):
         queue = self._choose(demand)
         if queue is not None:
             if demand.only_wake:
-                self._told(session, queue)
+                if not demand.wake_always:
+                    self._told(session, queue)
                 if woken_by is not None:
                     self._wake_enough(woken_by)
                 return Woken(demand)
@@ -137,7 +138,7 @@ class Lines(Tail):
         for name in demand.queues:
             line = self._line_of(name)
             if demand.only_wake:
-                line.sleepers[demand] = None
+                (line.light_sleepers if demand.wake_always else line.sleepers)[demand] = None
             elif demand.ranks is None and line.ranks is None:
                 line.line[demand] = None
             else:
@@ -200,7 +201,9 @@ class Lines(Tail):
             queue = self.queues.get(name)
             if queue is None:
                 continue  # named twice, and dropped the first time
-            line = queue.sleepers if only_wake else queue.line
+            line: dict[Demand, None] = queue.line
+            if only_wake:
+                line = queue.light_sleepers if demand.wake_always else queue.sleepers
             if only_wake or queue.ranks is None:
                 line.pop(demand, None)
             else:
@@ -226,7 +229,8 @@ class Lines(Tail):
         self._drop_if_unused(queue)
 
     def _drop_if_unused(self, queue: Queue) -> None:
-        if not (queue.listed or queue.line or queue.sleepers or queue.servers or queue.woken):
+        waits = queue.line or queue.sleepers or queue.light_sleepers
+        if not (queue.listed or waits or queue.servers or queue.woken):
             del self.queues[queue.name]
             self._supplied.pop(queue, None)
 
@@ -256,7 +260,14 @@ class Lines(Tail):
     # -- waking ---------------------------------------------------------------------------
 
     def _wake_enough(self, queue: Queue) -> None:
-        """Tell sleepers that there is work: `wakeups` for each job, less those just told."""
+        """Tell sleepers that there is work: `wakeups` for each job, less those just told.
+
+        Whoever sleeps lightly is told in any case.
+        """
+        if queue.light_sleepers and queue.ready and not queue.paused:
+            for demand in list(queue.light_sleepers):
+                self._close_demand(demand)
+                self.events.append((demand.session, Woken(demand)))
         while queue.sleepers and queue.woken < queue.ready * self.wakeups and not queue.paused:
             demand = next(iter(queue.sleepers))
             self._close_demand(demand)

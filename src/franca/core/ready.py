@@ -28,8 +28,9 @@ class Queue:
     """One queue: its window, what is known of its tail, and the lines of those who wait.
 
     A queue is `listed` from its first job on; until then it exists only for those who wait.
-    `woken` counts the sessions that were told of its jobs and have not asked for one yet;
-    up to `crowd` jobs the window is not cut, because too many of them could not leave it.
+    `woken` counts the `sleepers` that were told of its jobs and have not asked for one yet; the
+    `light_sleepers` are told of every job, and not counted. Up to `crowd` jobs the window is not
+    cut, because too many of them could not leave it.
     While it is `watched` it is looked at now and then; `idle_since` is when it was first found
     to have no jobs, no workers and no settings.
     `asked` is set while somebody wanted a job and only the tail had one.
@@ -46,6 +47,7 @@ class Queue:
         "dead",
         "idle_since",
         "leased",
+        "light_sleepers",
         "line",
         "listed",
         "mark",
@@ -87,6 +89,7 @@ class Queue:
         self.line: OrderedDict[Demand, None] = OrderedDict()
         self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
         self.sleepers: OrderedDict[Demand, None] = OrderedDict()
+        self.light_sleepers: dict[Demand, None] = {}
         self._levels: dict[int, deque[Job]] = {}
         self._order: list[int] = []
 
@@ -132,6 +135,7 @@ class Queue:
             or self.servers
             or self.line
             or self.sleepers
+            or self.light_sleepers
             or self.woken
         )
 

@@ -155,6 +155,35 @@ def test_a_sleeper_that_learns_a_function_is_woken_for_it() -> None:
     assert worker.words() == [p.NOOP]
 
 
+def test_every_sleeper_of_the_function_is_woken_by_each_job() -> None:
+    # "The job server then notifies each worker that can perform that job (based on the function
+    # it registered) that a new job is ready. The first worker to wake up and retrieve the job will
+    # then execute it."
+    world = World(dialect="doc")
+    workers = [world.worker("f", dialect=DOC) for _ in range(3)]
+    stranger = world.worker("g", dialect=DOC)
+    for worker in (*workers, stranger):
+        worker.say(p.SLEEP)
+    client = world.client(DOC)
+    for name in ("n", "m"):
+        client.submit("f", name)
+        assert [worker.words() for worker in workers] == [[p.NOOP]] * 3
+        assert stranger.words() == []
+        assert workers[2].word(p.GRAB_JOB) == p.JOB_ASSIGN
+        for worker in workers:
+            worker.say(p.SLEEP)
+            assert worker.words() == []
+
+
+def test_a_sleeper_that_is_to_have_nothing_is_not_woken() -> None:
+    world = World(dialect="doc")
+    worker = world.worker("f", dialect=DOC)
+    worker.conversation.hush()
+    world.client(DOC).submit("f", "n")
+    worker.say(p.SLEEP)
+    assert worker.words() == []
+
+
 def test_a_sleeper_with_work_is_woken_at_once() -> None:
     world = World(dialect="doc")
     world.client(DOC).submit("f", "n")

@@ -140,7 +140,10 @@ class Working(Asking):
             self.say(self.speech.word(msgid, NOOP))
             return
         self._withdraw()
-        demand = Demand(self.session, self._queues, only_wake=True, tag=msgid)
+        if self._is_refused_work(now):
+            return  # it would ask in vain, and sleep, and be woken at once
+        # PROTOCOL: "The job server then notifies each worker that can perform that job".
+        demand = Demand(self.session, self._queues, only_wake=True, wake_always=True, tag=msgid)
         if isinstance(self.broker.demand(demand, now), Woken):
             self.say(self.speech.word(msgid, NOOP))
         else:
