@@ -10,6 +10,7 @@ import pytest
 
 from tests.cases.conftest import StartServer
 from tests.support import periodic as p
+from tests.support.connection import Connection
 from tests.support.gearman import Gearman, Type
 from tests.support.periodic import DOC, Periodic
 from tests.support.server import free_port
@@ -89,6 +90,77 @@ def test_by_the_document_every_sleeping_worker_of_a_function_is_notified(
             if message.command != p.PONG:
                 worker.answer(msgid)
         assert told == [p.NOOP] * 3, f"not every sleeper was notified: {told}"
+
+
+UUIDS = [b"%08x-c0de-11e7-8f1a-1c1b0de5cafe" % number for number in range(1, 9)]
+"""Ids as node-periodic 0.1.0 and 0.1.2 write them."""
+
+
+@pytest.mark.case(23)
+def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(start: StartServer) -> None:
+    """The bytes of node-periodic 0.1.0 and 0.1.2, which wait for no answer to their registration."""
+    port = start(speaks=("periodic",)).ports["periodic"]
+    with (
+        Periodic(port, role=p.WORKER, dialect=DOC, timeout=SHORT_S) as worker,
+        Periodic(port, dialect=DOC, timeout=SHORT_S) as client,
+    ):
+        worker.send(p.CAN_DO, b"reverse", UUIDS[0])
+        worker.send(p.GRAB_JOB, msgid=UUIDS[1])
+        client.send(p.SUBMIT_JOB, b"reverse\0\1n1\0\1undefined\0\1undefined\0\1hello", UUIDS[2])
+        heard("the job is not taken", lambda: client.answer(UUIDS[2]))
+        given = heard("the worker is given nothing", worker.read)
+        assert (given.msgid, given.command) == (UUIDS[1], p.JOB_ASSIGN)
+        fields = given.data.split(p.SEPARATOR, 5)
+        assert fields[1:3] == [b"reverse", b"n1"], f"not in fields of text: {given.data!r}"
+        assert fields[5] == b"hello"
+        worker.send(p.WORK_DONE, fields[0], UUIDS[3])
+        client.send(p.STATUS, msgid=UUIDS[4])
+        status = heard("there is no status", lambda: client.answer(UUIDS[4]))
+        assert len(status.data.split(b",")) == 5, f"not the status of that time: {status.data!r}"
+
+
+class Npm(Connection):
+    """node-periodic 1.4.0: dies of whatever is longer than an id and answers nobody."""
+
+    def __init__(self, port: int, role: int) -> None:
+        super().__init__(port, timeout=SHORT_S)
+        self.awaits: set[bytes] = set()
+        self.send_bytes(p.framed(p.CRC, bytes([role])))
+
+    def say(self, msgid: bytes, command: int, args: bytes = b"", *, awaited: bool = True) -> None:
+        self.send_bytes(p.message(p.CRC, command, args, msgid))
+        self.awaits |= {msgid} if awaited else set()
+
+    def read(self) -> p.Message:
+        """The next answer to something that it said."""
+        while True:
+            while (payload := p.take_payload(p.CRC, self._unread)) is None:
+                self._fill()
+            msgid, data = payload[:4], payload[4:]
+            assert msgid in self.awaits or not data, (
+                f"uncaught: Agent {msgid!r} not found ({data!r})"
+            )
+            if data:
+                return p.Message(msgid, data[0], data[1:])
+
+
+@pytest.mark.case(23)
+def test_npms_clients_of_2019_are_not_told_what_they_die_of(start: StartServer) -> None:
+    port = start(speaks=("periodic",)).ports["periodic"]
+    with Npm(port, p.CLIENT) as client, Npm(port, p.WORKER) as worker:
+        worker.say(b"f4Kq", p.CAN_DO, p.str8("f"), awaited=False)
+        worker.say(b"Zt09", p.GRAB_JOB)
+        client.say(b"aB3x", p.PING)
+        client.say(b"9kLm", p.SUBMIT_JOB, p.packed("f", "n", b"hello"))
+        answers = [heard("the client is not answered", client.read) for _ in "12"]
+        assert [answer.command for answer in answers] == [p.PONG, p.SUCCESS]
+        given = heard("the worker is given nothing", worker.read)
+        assert (given.msgid, given.command) == (b"Zt09", p.JOB_ASSIGN)
+        worker.say(b"77aa", p.WORK_DONE, p.unpacked(given.data)[0].handle, awaited=False)
+        worker.say(b"Zt09", p.GRAB_JOB)
+        client.say(b"pQ2r", p.SUBMIT_JOB, p.packed("f", "m"))
+        given = heard("the worker is not given a second job", worker.read)
+        assert p.unpacked(given.data)[0].name == "m"
 
 
 FUNC = b"\xff\xfe-job"

@@ -225,9 +225,10 @@ class Demand(Struct, gc=False, eq=False):
     """Session S would take one job from these queues, until this moment (NEVER: no end).
 
     `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
-    not to be given it, and `wake_always` to be told of it whoever else was. `lease_ms` overrides the job's own lease where a worker may say so.
-    `ranks` are the queues whose jobs go to this session before those of lower rank, or after
-    those of higher; most have none, which is rank 0.
+    not to be given it, and `wake_always` to be told of it whoever else was. `lease_ms`
+    overrides the job's own lease where a worker may say so. `ranks` are the queues whose jobs
+    go to this session before those of lower rank, or after those of higher; most have none,
+    which is rank 0.
     """
 
     session: Session

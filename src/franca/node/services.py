@@ -19,8 +19,8 @@ from franca.protocols.faktory import info
 from franca.protocols.faktory.service import FaktoryService, FaktorySettings
 from franca.protocols.gearman.service import GearmanService, GearmanSettings
 from franca.protocols.memodb.service import MemoDBService
+from franca.protocols.periodic.dialect import Listening
 from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
-from franca.protocols.periodic.talk import Listening
 
 
 class ServerFacts(Protocol):

@@ -41,15 +41,25 @@ class Family:
         self._grab_at = dict.fromkeys(self._slots, world.now)
         self._ping_at = world.now + self.ping_ms
         self._numbers = 0
+        self.begin()
         self.say(p.CAN_DO, self.peer.func(func))
+
+    def begin(self) -> None:
+        """Say what comes before the first function."""
+
+    def next_id(self) -> bytes:
+        """An id that is not used yet."""
+        self._numbers += 1
+        if self.dialect == DOC:
+            return b"%d" % self._numbers
+        return struct.pack(">I", self._numbers)
 
     # -- what every library does ------------------------------------------------------------
 
     def say(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command under an id of its own, unless it has one."""
-        self._numbers += 1
         self.sent += 1
-        return self.peer.say(command, args, msgid or b"%04d" % (self._numbers % 10_000))
+        return self.peer.say(command, args, msgid or self.next_id())
 
     def later(self, job: Assigned, delay: int, step: int) -> None:
         """Put a job off."""
@@ -100,12 +110,19 @@ class Family:
 
 
 class Node(Family):
-    """node-periodic 1.6.1: asks again at once whenever an answer is no job; throws if an answer
-    is for nobody; acknowledges what it is given."""
+    """node-periodic 1.6.1: pings first; asks again at once whenever an answer is no job; throws if
+    an answer is for nobody; acknowledges what it is given."""
 
     def __init__(self, world: World, func: str, slots: int = 2, work: Work = done) -> None:
         self._awaited: set[bytes] = set()
         super().__init__(world, func, slots, work)
+
+    def begin(self) -> None:
+        self.say(p.PING)
+
+    def next_id(self) -> bytes:
+        self._numbers += 1
+        return b"%04d" % (self._numbers % 10_000)
 
     def say(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         msgid = super().say(command, args, msgid)
@@ -133,6 +150,13 @@ class OldNode(Node):
         if command != p.PING and command != p.GRAB_JOB:
             self._awaited.discard(msgid)
         return msgid
+
+
+class OlderNode(OldNode):
+    """node-periodic before 1.5: the same, and the first word is a function."""
+
+    def begin(self) -> None:
+        pass
 
 
 class Go(Family):

@@ -76,6 +76,47 @@ def test_a_listener_may_serve_nothing_without_crcs() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
+UUIDS = [b"6c84fb9%d-12c4-11e1-840d-7b25c5ee775a" % number for number in range(9)]
+FIELDS, JSON = b"f\0\1n", b'{"func":"f","name":"n"}'
+
+
+@pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc")])
+def test_npms_clients_tell_their_dialect_by_the_first_job_they_name(
+    job: bytes, dialect: str
+) -> None:
+    """Those of both times have the same ids and wait for nothing."""
+    world = World()
+    client = world.client(DOC)
+    assert client.ask(p.PING, msgid=UUIDS[0]).command == p.PONG
+    assert client.ask(p.SUBMIT_JOB, job, UUIDS[1]).command == p.SUCCESS
+    status = client.ask(p.STATUS, msgid=UUIDS[2]).data
+    assert status == (b"f,0,1,0\n" if dialect == "doc" else b"f,0,1,0,%d" % NOW_S)
+    assert client.conversation.speech.name == dialect
+
+
+@pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc"), (b"", "text")])
+@pytest.mark.parametrize("crash", [False, True])
+def test_npms_workers_are_given_their_first_job_as_it_was_written(
+    job: bytes, dialect: str, crash: bool
+) -> None:
+    world = World()
+    if job:
+        assert world.client(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
+    else:
+        world.client().submit("f", "n")
+    if crash:
+        world.crash()
+    worker = world.connect(DOC).register(p.WORKER)
+    worker.say(p.CAN_DO, b"f", UUIDS[0])
+    worker.say(p.GRAB_JOB, b"", UUIDS[1])
+    (given,) = worker.heard()
+    handle, _, task = given.data.partition(SEPARATOR)
+    assert (given.msgid, given.command) == (UUIDS[1], p.JOB_ASSIGN)
+    assert task.startswith(b"{" if dialect == "doc" else FIELDS)
+    worker.say(p.WORK_DONE, handle, UUIDS[2])
+    assert (worker.heard(), world.jobs()) == ([], [])
+
+
 # -- fields of text ----------------------------------------------------------------------------------
 
 

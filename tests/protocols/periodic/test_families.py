@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import State
-from tests.protocols.periodic.families import MODERN, Family, OldNode, live
+from tests.protocols.periodic.families import MODERN, Family, OlderNode, OldNode, live
 from tests.protocols.periodic.puppet import World
 from tests.support import periodic as p
 from tests.support.periodic import Assigned
@@ -94,6 +94,26 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
         live(world, 5_000, worker)
         assert bool(worker.dead) is dies, worker.dead
     assert [job.name for job in worker.ran] == ["n"]
+
+
+def test_a_node_worker_that_begins_with_a_function_lives_without_confirmations() -> None:
+    world = World()
+    worker = OlderNode(world, "f")
+    world.client().submit("f", "n")
+    live(world, 5_000, worker)
+    assert not worker.dead
+    assert [job.name for job in worker.ran] == ["n"]
+
+
+def test_a_worker_that_waits_for_its_confirmation_has_it_whatever_its_id_looks_like() -> None:
+    world = World()
+    worker = world.connect().register(p.WORKER)
+    worker.say(p.CAN_DO, p.str8("f"), b"abcd")
+    world.pass_time(900)
+    assert worker.heard() == []
+    world.pass_time(200)
+    assert [(m.msgid, m.command) for m in worker.heard()] == [(b"abcd", p.SUCCESS)]
+    assert worker.word(p.CANT_DO, p.str8("f")) == p.SUCCESS
 
 
 @EACH

@@ -139,12 +139,13 @@ MODERN: list[tuple[str, bytes, bytes]] = [
 @pytest.mark.parametrize("feed", ["whole", "bytes", "trailing"])
 def test_todays_dialect(said: bytes, answer: bytes, feed: str) -> None:
     peer = World().connect()
-    _feed(peer, WORKER + said, feed)
+    # A worker that begins with a PING is never one of those who want no confirmations.
+    _feed(peer, WORKER + req(b"ping\x09") + said, feed)
     heard = peer.bytes_heard()
-    welcome, heard = heard[:17], heard[17:]
-    assert welcome[:8] == b"\0RES\0\0\0\5"
-    assert welcome[12:13] == b"\x1e"
-    assert heard == answer
+    welcome, heard = heard[:16], heard[16:]
+    assert welcome[:8] == b"\0RES\0\0\0\4"
+    assert welcome[12:13] == b"\x10"
+    assert heard == res(b"ping\x0a") + answer
     assert not peer.is_hung_up
 
 

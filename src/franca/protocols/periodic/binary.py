@@ -15,8 +15,8 @@ from franca.protocols.periodic.wire import BinaryFrames, CrcFrames, Frames, crc_
 from franca.protocols.periodic.words import (
     ACQUIRED,
     CONFIG,
-    DATA,
     JOB_ASSIGN,
+    SUCCESS,
 )
 
 _TIMES: Final = Layout(">qB")
@@ -53,7 +53,6 @@ class CrcSpeech(Speech):
     """Today's dialect."""
 
     name = "crc"
-    confirms = True
     confirms_loads = True
     limits_runs = True
 
@@ -168,8 +167,13 @@ class CrcSpeech(Speech):
         return crc_frame(payload)
 
     def welcome(self, connection: bytes) -> bytes:
-        """The answer to a registration: clients of two languages keep or skip these bytes."""
-        return self.frame(DATA.to_bytes() + connection)
+        """The answer to a registration: four bytes, of which the first is a word.
+
+        Until the summer of 2019 it was the connection's id, and one family of that time takes
+        more than four bytes for an answer to nobody; then it became DATA and the id, which those
+        who read it at all do without if it is another word.
+        """
+        return self.frame(SUCCESS.to_bytes() + connection[1:])
 
     def word(self, msgid: bytes, command: int) -> bytes:
         """A bare command."""
@@ -223,7 +227,6 @@ class BinarySpeech(CrcSpeech):
     """
 
     name = "bin"
-    confirms = False
     confirms_loads = True
     limits_runs = False
 

@@ -6,8 +6,8 @@ from franca.core.events import Event, Finished, Granted, Progressed, Woken
 from franca.core.model import Millis, Session
 from franca.protocols.periodic import words
 from franca.protocols.periodic.binary import CrcSpeech
+from franca.protocols.periodic.dialect import Verbs
 from franca.protocols.periodic.speech import Speech
-from franca.protocols.periodic.talk import Verbs
 from franca.protocols.periodic.working import Working
 
 

@@ -2,7 +2,7 @@
 
 A job is known by its function and its name: the name is its key, and a submit replaces what has
 it. The workload is the body, to the byte; what else travels and the server has no field for, the
-counter and the job's own timeout, is kept beside it.
+counter, the job's own timeout and whether it was written in JSON, is kept beside it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _NAME_BYTES_MAX: Final = 255
 _POLICIES_MAX: Final = 1_000
 _REPLACE: Final = OnConflict.REPLACE
 _EXTRA: Final = Layout(">ii")
+_IN_JSON: Final = b"j"
 
 
 class Intake:
@@ -63,8 +64,10 @@ class Intake:
             seconds = self._config.timeout_s if limits_runs else 0
         policy = self._policy(seconds, waited_for)
         new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
-        if task.count or task.timeout:
+        if task.count or task.timeout or task.in_json:
             new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
+            if task.in_json:
+                new.extra += _IN_JSON
         if task.sched_at > 0:
             run_at = min(task.sched_at, AT_MAX_S) * 1000
             if run_at > self._broker.wall(now):
@@ -101,7 +104,12 @@ def later(job: Job, step: int) -> bytes | None:
     if not step or job.origin != ORIGIN:
         return None
     count, timeout = _extra_of(job)
-    return _EXTRA.pack(_fitting(count + step), timeout)
+    return _EXTRA.pack(_fitting(count + step), timeout) + job.extra[_EXTRA.size :]
+
+
+def is_in_json(job: Job) -> bool:
+    """Whether a job was submitted as the document says, so that who runs it may want that too."""
+    return job.origin == ORIGIN and job.extra[_EXTRA.size :] == _IN_JSON
 
 
 def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) -> Assignment:
@@ -137,9 +145,9 @@ def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
 
 def _extra_of(job: Job) -> tuple[int, int]:
     """A job's counter and its own timeout."""
-    if not job.extra or job.origin != ORIGIN or len(job.extra) != _EXTRA.size:
+    if job.origin != ORIGIN or len(job.extra) < _EXTRA.size:
         return (0, 0)
-    count, timeout = _EXTRA.unpack(job.extra)
+    count, timeout = _EXTRA.unpack_from(job.extra)
     return count, timeout
 
 

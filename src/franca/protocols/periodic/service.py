@@ -17,9 +17,10 @@ from franca.protocols.periodic.asking import Asking, Name
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
+from franca.protocols.periodic.dialect import Listening, Spoken
 from franca.protocols.periodic.jobs import Intake
 from franca.protocols.periodic.speech import FuncStatus
-from franca.protocols.periodic.talk import Listening, Talk
+from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.working import Working
 
 ALARM_TICK_MS: Final = 50
@@ -65,7 +66,7 @@ class PeriodicService(Service):
         self.intake = Intake(broker, self.config)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
-        self.alarms: Buckets[Talk] = Buckets(ALARM_TICK_MS)
+        self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
         self.funcs: dict[str, None] = {}

@@ -26,7 +26,10 @@ class Unreadable(Refused):
 
 
 class Task(Struct, gc=False):
-    """A job as it travels. Moments and spans are whole seconds, 0 where none was given."""
+    """A job as it travels. Moments and spans are whole seconds, 0 where none was given.
+
+    `in_json` is one that was written as the document says.
+    """
 
     func: str
     name: str
@@ -34,6 +37,7 @@ class Task(Struct, gc=False):
     sched_at: int = 0
     count: int = 0
     timeout: int = 0
+    in_json: bool = False
 
 
 class Assignment(Struct, gc=False):
@@ -64,8 +68,6 @@ class Speech(ABC):
     """One dialect. What a dialect has no word for is said with nothing."""
 
     name = ""
-    confirms = False
-    """Whether workers are answered when they register or settle."""
     confirms_loads = False
     """Whether a LOAD is answered."""
     limits_runs = False

@@ -70,7 +70,6 @@ class TextSpeech(Speech):
     """The dialect between the document's and today's: jobs are fields, handles are names."""
 
     name = "text"
-    confirms = False
     _columns = 5
 
     def frames(self, size_max: int) -> Frames:
@@ -140,7 +139,8 @@ class TextSpeech(Speech):
 
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job: its function and its name."""
-        return func + b"::" + name
+        handle = func + b"::" + name
+        return handle if SEPARATOR not in handle else b"%d" % job_id
 
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
         """A job for a worker, behind its handle."""
@@ -224,6 +224,7 @@ def _task_of(job: _Job) -> Task:
         _whole(job.sched_at),
         _whole(job.counter),
         _whole(job.timeout),
+        in_json=True,
     )
 
 

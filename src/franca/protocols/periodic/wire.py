@@ -264,6 +264,14 @@ class UndecidedFrames(TextFrames):
         return split_binary(payload)
 
 
+_UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def is_uuid(msgid: bytes) -> bool:
+    """Whether an id is a UUID in text, as npm's clients write it."""
+    return _UUID.fullmatch(msgid) is not None
+
+
 # One old client writes its sizes as text in UTF-8: a byte from 80 on becomes two. It shows only
 # then, and because its ids are decimal numbers nothing else looks like it.
 _MANGLED: Final = re.compile(rb"[\x00-\x7f]{0,3}[\xc2\xc3][\x80-\xbf]", re.DOTALL)

@@ -21,7 +21,7 @@ from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis, State
 from franca.protocols.periodic.asking import DATA_KIND, Asking
 from franca.protocols.periodic.auth import WORKER
-from franca.protocols.periodic.jobs import AT_MAX_S, assignment, later
+from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS
 
 GRABS_MAX: Final = 4_096
@@ -202,6 +202,8 @@ class Working(Asking):
             self.service.cast(job, self)
 
     def _hand(self, job: Job, msgid: bytes) -> None:
+        if self.is_undecided:
+            self.decide_by_job(is_in_json(job))
         shown = assignment(job, self.speech, self.broker)
         other = self._held.get(shown.handle)
         if other is not None and other.job.id != job.id and other.job.state is State.LEASED:
