@@ -225,10 +225,10 @@ class Demand(Struct, gc=False, eq=False):
     """Session S would take one job from these queues, until this moment (NEVER: no end).
 
     `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
-    not to be given it, and `wake_always` to be told of it whoever else was. `lease_ms`
-    overrides the job's own lease where a worker may say so. `ranks` are the queues whose jobs
-    go to this session before those of lower rank, or after those of higher; most have none,
-    which is rank 0.
+    not to be given it. `lease_ms` overrides the job's own lease where a worker may say so.
+    `ranks` are the queues whose jobs go to this session before those of lower rank, or after
+    those of higher; most have none, which is rank 0.
+    With `wake_always` it is told of work whoever else was.
     """
 
     session: Session
@@ -236,11 +236,11 @@ class Demand(Struct, gc=False, eq=False):
     until: Millis = NEVER
     choice: Choice = Choice.LISTED
     only_wake: bool = False
-    wake_always: bool = False
     lease_ms: dict[str, int] | None = None
     tag: bytes = b""
     bucket: int = -1
     ranks: dict[str, int] | None = None
+    wake_always: bool = False
 
 
 class Schedule(Struct, gc=False):
