@@ -16,7 +16,7 @@ from franca.core.events import Finished, Progressed
 from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.periodic.auth import CLIENT
-from franca.protocols.periodic.chores import Chore, Drop, Dump, Load
+from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
 from franca.protocols.periodic.speech import Task, Unreadable
 from franca.protocols.periodic.talk import Talk
@@ -168,7 +168,7 @@ class Asking(Talk):
             return
         for wait in self._waits.get((event.job.queue, event.job.key), ()):
             if wait.is_stream:
-                self.say(self.speech.data(wait.msgid, event.data))
+                self.say_data(wait.msgid, event.data)
 
     def say_finished(self, event: Finished) -> None:
         """A job that is waited for has ended: everybody is answered."""
@@ -177,7 +177,7 @@ class Asking(Talk):
         for wait in self._waits.pop(name, ()):
             self._waits_count -= 1
             said = EOF if wait.is_stream else result
-            self.say_after_commit(self.speech.data(wait.msgid, said))
+            self.say_data(wait.msgid, said, after_commit=True)
         if self.service.streams:
             self.service.unfollow(name, self)
 
@@ -213,11 +213,7 @@ class Asking(Talk):
 
     def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """STATUS: every function that the peer may know of."""
-        rule = self._rule()
-        funcs = self.service.status(now)
-        if rule is not None:
-            funcs = [func for func in funcs if rule.allows(func.func)]
-        self.say(self.speech.status(msgid, funcs))
+        self._begin(Listing(self, msgid, self._rule()), now)
 
     def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
@@ -288,7 +284,9 @@ class Asking(Talk):
         self.go_on(now)
 
     def _part(self, now: Millis) -> None:
-        self._chore = None
+        if self._chore is not None:
+            self._chore.give_up()
+            self._chore = None
         if self._waits:
             for name in self._waits:
                 self.service.unfollow(name, self)

@@ -9,13 +9,21 @@ from typing import Final
 from zlib import crc32
 
 from franca.core.names import text_of
+from franca.protocols.periodic.shared import Shared, factor_of, joined
 from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
-from franca.protocols.periodic.wire import BinaryFrames, CrcFrames, Frames, crc_frame, plain_frame
+from franca.protocols.periodic.wire import (
+    BinaryFrames,
+    CrcFrames,
+    Frames,
+    crc_frame,
+    crc_head,
+    plain_frame,
+    plain_head,
+)
 from franca.protocols.periodic.words import (
     ACQUIRED,
     CONFIG,
-    JOB_ASSIGN,
     SUCCESS,
 )
 
@@ -45,8 +53,11 @@ def read_str8(args: bytes, start: int) -> tuple[bytes, int]:
 
 
 def str8(text: bytes) -> bytes:
-    """A short text with its length."""
-    return len(text).to_bytes() + text
+    """A short text with its length; `Unreadable` if it is not short."""
+    try:
+        return len(text).to_bytes() + text
+    except OverflowError:
+        raise Unreadable("a name is too long for this dialect") from None
 
 
 class CrcSpeech(Speech):
@@ -184,6 +195,11 @@ class CrcSpeech(Speech):
         """A result, a listing, a piece of a stream."""
         return self.frame(msgid + b"\x1e" + data)
 
+    def data_front(self, msgid: bytes, shared: Shared) -> bytes:
+        """What goes in front of data that is too large to be copied into a frame."""
+        front = msgid + b"\x1e"
+        return crc_head(len(front) + len(shared.data), shared.crc_behind(front)) + front
+
     def number(self, msgid: bytes, value: int) -> bytes:
         """A setting's value."""
         return self.frame(msgid + CONFIG.to_bytes() + value.to_bytes(4))
@@ -198,25 +214,50 @@ class CrcSpeech(Speech):
 
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
         """A job for a worker, with the time it has, if that has an end."""
-        return self.frame(msgid + JOB_ASSIGN.to_bytes() + self._task(assignment))
+        a = assignment
+        head = msgid + b"\x05" + a.handle + len(a.workload).to_bytes(4)
+        return self.frame(head + a.workload + _numbers(a))
 
-    def _task(self, a: Assignment) -> bytes:
-        head = a.handle + len(a.workload).to_bytes(4) + a.workload
-        if not a.count:
-            if not a.timeout:
-                return head + _TIMES.pack(a.sched_at, 0)
-            return head + _ONE_MORE.pack(a.sched_at, TIMED, a.timeout)
+    def assign_in_pieces(
+        self, msgid: bytes, assignment: Assignment, shared: Shared
+    ) -> Sequence[bytes]:
+        """A job with a large workload, which is not copied."""
+        a = assignment
+        head = msgid + b"\x05" + a.handle + len(a.workload).to_bytes(4)
+        tail = _numbers(a)
+        crc = crc32(tail, shared.crc_behind(head))
+        size = len(head) + len(a.workload) + len(tail)
+        return crc_head(size, crc) + head, a.workload, tail
+
+    def status_line(self, status: FuncStatus) -> bytes:
+        """Six columns; no line end behind the last."""
+        return columns(status, 6)
+
+    def dumped(self, task: Assignment) -> bytes:
+        """One job as a LOAD would take it."""
+        names = str8(task.func) + str8(task.name)
+        return names + len(task.workload).to_bytes(4) + task.workload + _numbers(task)
+
+    def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
+        """Jobs as they stand one behind the other."""
+        return b"".join(jobs)
+
+    def dump_around(self, msgid: bytes, count: int, size: int, crc: int) -> tuple[bytes, bytes]:
+        """One answer with the number of jobs in front."""
+        front = msgid + b"\x1e" + _COUNT.pack(count)
+        whole = joined(crc32(front), crc, factor_of(size))
+        return crc_head(len(front) + size, whole) + front, b""
+
+
+def _numbers(a: Assignment) -> bytes:
+    """What stands behind a job's workload."""
+    if not a.count:
         if not a.timeout:
-            return head + _ONE_MORE.pack(a.sched_at, COUNTED, a.count)
-        return head + _TWO_MORE.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
-
-    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
-        """Every function: six columns, no line end behind the last."""
-        return self.data(msgid, b"\n".join([columns(f, 6) for f in funcs]))
-
-    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
-        """Jobs as a LOAD would take them."""
-        return self.data(msgid, _COUNT.pack(len(tasks)) + b"".join(map(self._task, tasks)))
+            return _TIMES.pack(a.sched_at, 0)
+        return _ONE_MORE.pack(a.sched_at, TIMED, a.timeout)
+    if not a.timeout:
+        return _ONE_MORE.pack(a.sched_at, COUNTED, a.count)
+    return _TWO_MORE.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
 
 
 class BinarySpeech(CrcSpeech):
@@ -249,6 +290,10 @@ class BinarySpeech(CrcSpeech):
     def data(self, msgid: bytes, data: bytes) -> bytes:
         """A result, a listing: there was no command in front of it yet."""
         return self.frame(msgid + data)
+
+    def data_front(self, msgid: bytes, shared: Shared) -> bytes:
+        """What goes in front of data that is too large to be copied into a frame."""
+        return plain_head(len(msgid) + len(shared.data)) + msgid
 
     def _task_at(self, args: bytes, start: int) -> tuple[Task, int]:
         """Jobs ended with a plain counter at first, and with a version byte later."""
@@ -286,14 +331,26 @@ class BinarySpeech(CrcSpeech):
 
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
         """A job for a worker, behind its handle; what has no room in a job is not told."""
-        a = assignment
-        head = str8(a.func) + str8(a.name) + len(a.workload).to_bytes(4) + a.workload
-        task = head + _COUNT.pack(a.sched_at) + _NUMBER.pack(a.count)
-        return self.frame(msgid + JOB_ASSIGN.to_bytes() + a.handle + task)
+        return self.frame(msgid + b"\x05" + assignment.handle + self._old_task(assignment))
 
-    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
-        """Every function: five columns, no command in front."""
-        return self.data(msgid, b"\n".join([columns(f, 5) for f in funcs]))
+    def assign_in_pieces(
+        self, msgid: bytes, assignment: Assignment, shared: Shared
+    ) -> Sequence[bytes]:
+        """The same, in one piece: nobody of that time has large jobs for many."""
+        return (self.assign(msgid, assignment),)
+
+    def _old_task(self, a: Assignment) -> bytes:
+        head = str8(a.func) + str8(a.name) + len(a.workload).to_bytes(4)
+        return head + a.workload + _COUNT.pack(a.sched_at) + _NUMBER.pack(a.count)
+
+    def status_line(self, status: FuncStatus) -> bytes:
+        """Five columns; no line end behind the last."""
+        return columns(status, 5)
+
+    def dump_around(self, msgid: bytes, count: int, size: int, crc: int) -> tuple[bytes, bytes]:
+        """One answer with the number of jobs in front."""
+        front = msgid + _COUNT.pack(count)
+        return plain_head(len(front) + size) + front, b""
 
 
 def _read_extras(task: Task, version: int, args: bytes, at: int) -> int:

@@ -1,4 +1,4 @@
-"""What takes many turns: DROP_FUNC, DUMP and LOAD. Each is answered once, at its end.
+"""What takes many turns: DROP_FUNC, DUMP, LOAD and a long STATUS. Each is answered at its end.
 
 Jobs may lie in the store alone, so they are recalled page by page; a page is acted on in the turn
 that brings it.
@@ -7,14 +7,17 @@ that brings it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
-from franca.core.errors import Refused
+from franca.core.errors import Refused, TooMuch
 from franca.core.model import Job, JobQuery, Millis, State
-from franca.protocols.periodic.auth import CLIENT
+from franca.protocols.overview import LONG
+from franca.protocols.periodic.auth import CLIENT, Rule
 from franca.protocols.periodic.jobs import ORIGIN, as_dumped
-from franca.protocols.periodic.speech import Assignment, Task
+from franca.protocols.periodic.speech import Task
+from franca.protocols.periodic.status import Survey
 from franca.protocols.periodic.words import SUCCESS, UNKNOWN
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 PAGE_JOBS: Final = 200
 LOAD_JOBS: Final = 500
 """Jobs taken in during one turn: more would hold up everybody else's."""
+LOAD_BYTES: Final = 1 << 20
+"""And the bytes of their workloads."""
+LISTED_FUNCS: Final = 1_000
+"""Functions listed during one turn."""
+JOB_ROOM: Final = 64
+"""What a job in a dump is counted as beyond its bytes."""
 _LIVE: Final = (State.WAITING, State.READY, State.LEASED)
 _DROPPED: Final = (State.WAITING, State.READY, State.DEAD)
 
@@ -34,6 +43,7 @@ class Chore:
     """Whether it goes on by being called each turn; else the store calls it."""
 
     def __init__(self, talk: Asking, msgid: bytes) -> None:
+        self.link = talk.link
         self._talk = talk
         self._msgid = msgid
 
@@ -43,12 +53,18 @@ class Chore:
     def work_on(self, now: Millis) -> None:
         """Do the next part."""
 
+    def give_up(self) -> None:
+        """The connection is gone."""
+
+    def _is_left(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.link.closing or self.link.closed
+
     def _done(self, frame: bytes, now: Millis) -> None:
-        talk = self._talk
-        if not talk.link.closing and not talk.link.closed:
+        if not self._is_left():
             if frame:
-                talk.say_after_commit(frame)
-            talk.chore_done(now)
+                self._talk.say_after_commit(frame)
+            self._talk.chore_done(now)
 
 
 class _Walk(Chore):
@@ -69,11 +85,12 @@ class _Walk(Chore):
         Jobs that have changed since the page was read are not in it, so one empty page may stand
         before a full one; two in a row are the end.
         """
-        if self._talk.link.closing or self._talk.link.closed:
+        if self._is_left():
             return
         for job in jobs:
             if job.id <= self._last and not self._see(job, now):
                 return
+        self._turn_page()
         if (jobs and jobs[-1].id < self._last) or not (jobs or self._was_empty):
             self._was_empty = not jobs
             self._ask(jobs[-1].id if jobs else query.after)
@@ -87,6 +104,9 @@ class _Walk(Chore):
     @abstractmethod
     def _see(self, job: Job, now: Millis) -> bool:
         """Act on one job; False if that was the end of it all."""
+
+    def _turn_page(self) -> None:
+        """The jobs of one page were seen."""
 
     @abstractmethod
     def _end(self, now: Millis) -> None:
@@ -121,13 +141,15 @@ class Drop(_Walk):
 class Dump(_Walk):
     """Every live job of this protocol, in one answer or in many.
 
-    More than a frame can hold is refused: half a dump would pass for a whole one.
+    More than a frame can hold is refused: half a dump would pass for a whole one. So is what all
+    dumps under way hold together, beyond one frame.
     """
 
     def __init__(self, talk: Asking, msgid: bytes) -> None:
         super().__init__(talk, msgid)
-        self._tasks: list[Assignment] = []
-        self._room = talk.service.limits.frame_bytes_max
+        self._page: list[bytes] = []
+        self._pages: list[bytes] = []
+        self._count = self._size = self._crc = self._charged = 0
 
     def _query(self, after: int) -> JobQuery:
         return JobQuery(states=_LIVE, after=after, limit=PAGE_JOBS)
@@ -135,16 +157,49 @@ class Dump(_Walk):
     def _see(self, job: Job, now: Millis) -> bool:
         if job.origin != ORIGIN:
             return True
-        task = as_dumped(job, self._talk.speech, self._talk.broker)
-        self._room -= len(task.workload) + len(task.func) + len(task.name) + 64
-        if self._room < 0:
-            self._done(self._talk.speech.word(self._msgid, UNKNOWN), now)
+        talk = self._talk
+        try:
+            dumped = talk.speech.dumped(as_dumped(job, talk.speech, talk.broker))
+            self._charge(len(dumped) + JOB_ROOM)
+        except Refused:
+            self.give_up()
+            self._done(talk.speech.word(self._msgid, UNKNOWN), now)
             return False
-        self._tasks.append(task)
+        self._page.append(dumped)
+        self._count += 1
         return True
 
+    def _charge(self, size: int) -> None:
+        service = self._talk.service
+        service.dump_bytes += size
+        self._charged += size
+        if service.dump_bytes > service.limits.frame_bytes_max:
+            raise TooMuch("a dump cannot be larger than a frame")
+
+    def _turn_page(self) -> None:
+        if self._page:
+            page = self._talk.speech.dump_page(self._msgid, self._page)
+            self._page.clear()
+            self._pages.append(page)
+            self._size += len(page)
+            self._crc = crc32(page, self._crc)
+
     def _end(self, now: Millis) -> None:
-        self._done(self._talk.speech.dump(self._msgid, self._tasks), now)
+        speech = self._talk.speech
+        front, back = speech.dump_around(self._msgid, self._count, self._size, self._crc)
+        first, *rest = [piece for piece in (front, *self._pages, back) if piece]
+        self._talk.say_after_commit(first)
+        if rest:
+            self.link.write_bulk(*rest)
+        self.give_up()
+        self._talk.chore_done(now)
+
+    def give_up(self) -> None:
+        """Hold no room any more."""
+        self._talk.service.dump_bytes -= self._charged
+        self._charged = 0
+        self._pages = []
+        self._page = []
 
 
 class Load(Chore):
@@ -163,6 +218,7 @@ class Load(Chore):
     def work_on(self, now: Millis) -> None:
         """Take in the next of them."""
         word = SUCCESS
+        room = LOAD_BYTES
         try:
             for _ in range(LOAD_JOBS):
                 task = next(self._tasks, None)
@@ -170,9 +226,67 @@ class Load(Chore):
                     break
                 self._talk.check_may(CLIENT, task.func)
                 self._talk.take_in(task, now)
+                room -= len(task.workload)
+                if room < 0:
+                    return
             else:
                 return
         except Refused:
             word = UNKNOWN
         confirms = self._talk.speech.confirms_loads
         self._done(self._talk.speech.word(self._msgid, word) if confirms else b"", now)
+
+
+class Listing(Chore):
+    """Every function that the peer may know of. A long list is made in slices, and may be as old
+    as it took to make it, or a second older: it costs everybody time, however many ask for it.
+    """
+
+    needs_turns = True
+
+    def __init__(self, talk: Asking, msgid: bytes, rule: Rule | None) -> None:
+        super().__init__(talk, msgid)
+        self._rule = rule
+        self._began_at: Millis = 0
+        self._steps: Iterator[None] = iter(())
+
+    def begin(self, now: Millis) -> None:
+        """Make the first slice, or all of a short one."""
+        kept = self._talk.service.listings.get(self._talk.speech.name)
+        if kept is not None and self._rule is None:
+            self._answer(kept[1], now)
+            return
+        self._began_at = now
+        self._steps = self._make(self._talk.service.survey(now))
+        self.work_on(now)
+
+    def work_on(self, now: Millis) -> None:
+        """Make the next slice."""
+        for _ in self._steps:
+            return
+        self._talk.chore_done(now)
+
+    def _make(self, survey: Survey) -> Iterator[None]:
+        """The listing, a slice between two stops."""
+        speech, rule = self._talk.speech, self._rule
+        names = survey.names
+        if len(names) > LONG:
+            yield
+        survey.look_at_waiting()
+        lines: list[bytes] = []
+        for start in range(0, len(names), LISTED_FUNCS):
+            if start or len(names) > LONG:
+                yield
+            lines += [
+                speech.status_line(survey.status_of(name))
+                for name in names[start : start + LISTED_FUNCS]
+                if rule is None or rule.allows(name)
+            ]
+        data = speech.status(lines)
+        if len(names) > LONG and rule is None:
+            self._talk.service.listings[speech.name] = (self._began_at, data)
+        self._talk.say_data(self._msgid, data)
+
+    def _answer(self, data: bytes, now: Millis) -> None:
+        self._talk.say_data(self._msgid, data)
+        self._talk.chore_done(now)

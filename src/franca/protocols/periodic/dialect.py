@@ -16,6 +16,7 @@ from franca.core.errors import WireError
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
+from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.speech import Speech
 from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.wire import Frames, UndecidedFrames, is_uuid
@@ -205,6 +206,21 @@ class Spoken(Conversation):
     def say_after_commit(self, frame: bytes) -> None:
         """Answer with what must be durable first."""
         self.link.write_after_commit(frame)
+
+    def say_data(self, msgid: bytes, data: bytes, *, after_commit: bool = False) -> None:
+        """Answer with data, of which all who are told it share one copy if it is large."""
+        link = self.link
+        is_large = len(data) >= BULK_BYTES
+        if is_large:
+            front = self.speech.data_front(msgid, self.service.share(data))
+        else:
+            front = self.speech.data(msgid, data)
+        if after_commit:
+            link.write_after_commit(front)
+        else:
+            link.write(front)
+        if is_large:
+            link.write_bulk(data)
 
     def succeed(self, msgid: bytes) -> None:
         """SUCCESS, once it is durable."""

@@ -58,7 +58,7 @@ class Intake:
             self.check_name(func)
             self.check_name(name)
         if len(workload) > self._body_max:
-            raise TooMuch(f"jobs cannot be larger than {self._body_max} bytes")
+            raise TooMuch(f"a job of {len(workload)} bytes, at most {self._body_max}")
         seconds = task.timeout
         if seconds <= 0:
             seconds = self._config.timeout_s if limits_runs else 0

@@ -9,17 +9,18 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.core.model import NEVER, Job, Millis, State
+from franca.core.model import NEVER, Job, Millis
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
-from franca.protocols.overview import Overview
+from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.asking import Asking, Name
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Listening, Spoken
 from franca.protocols.periodic.jobs import Intake
-from franca.protocols.periodic.speech import FuncStatus
+from franca.protocols.periodic.shared import Shared
+from franca.protocols.periodic.status import Survey
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.working import Working
 
@@ -70,7 +71,11 @@ class PeriodicService(Service):
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
         self.funcs: dict[str, None] = {}
-        self._overview = Overview(self._status)
+        self.listings: dict[str, tuple[Millis, bytes]] = {}
+        """By dialect, a long listing of all functions, which is good for a moment."""
+        self.dump_bytes = 0
+        """Gathered for dumps that are not answered yet."""
+        self._shared: Shared | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = 0
@@ -107,6 +112,11 @@ class PeriodicService(Service):
     def tick(self, now: Millis) -> None:
         """Ring whoever is armed, and hang up on those who fell silent."""
         self._now = now
+        self._shared = None
+        if self.listings:
+            self.listings = {
+                name: kept for name, kept in self.listings.items() if now - kept[0] < KEPT_MS
+            }
         for talk in self.alarms.due(now):
             talk.ring(now)
         if now >= self._sweep_at:
@@ -143,34 +153,18 @@ class PeriodicService(Service):
             if worker is not holder:
                 worker.overhear(job)
 
-    def status(self, now: Millis) -> list[FuncStatus]:
-        """Every function with its counts, by name. A long list may be a second old."""
-        return self._overview.seen(len(self.funcs) + len(self.broker.queues), now)
+    def survey(self, now: Millis) -> Survey:
+        """Every function, by name."""
+        return Survey(self.broker, self.funcs, now)
 
-    def _status(self, now: Millis) -> list[FuncStatus]:
-        wall_s = self.broker.wall(now) // 1000
-        locked: dict[str, int] = {}
-        for job_id in self.broker.locks.waits_for:
-            job = self.broker.jobs.get(job_id)
-            if job is not None and job.state is State.WAITING:
-                locked[job.queue] = locked.get(job.queue, 0) + 1
-        found = {func: FuncStatus(func, 0, 0, 0, 0, wall_s) for func in self.funcs}
-        for count in self.broker.counts():
-            jobs = count.scheduled + count.retrying + count.ready + count.leased
-            found[count.queue] = FuncStatus(
-                count.queue, 0, jobs, count.leased, locked.get(count.queue, 0), wall_s
-            )
-        next_at = self.broker.waiting.earliest()
-        for func, status in found.items():
-            queue = self.broker.queues.get(func)
-            if queue is not None:
-                status.workers = queue.servers
-                first = queue.first()
-                if first is not None:
-                    status.sched_at = (first.run_at or self.broker.wall(first.ready_at)) // 1000
-                elif func in next_at:
-                    status.sched_at = next_at[func] // 1000
-        return [found[func] for func in sorted(found)]
+    # -- large answers ----------------------------------------------------------------------------
+
+    def share(self, data: bytes) -> Shared:
+        """Large data that goes out now, perhaps to many in turn: all are given the same."""
+        shared = self._shared
+        if shared is None or shared.data is not data:
+            shared = self._shared = Shared(data)
+        return shared
 
     # -- streams ----------------------------------------------------------------------------------
 

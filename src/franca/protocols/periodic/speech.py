@@ -16,6 +16,7 @@ from msgspec import Struct
 from franca.core.errors import Refused
 
 if TYPE_CHECKING:
+    from franca.protocols.periodic.shared import Shared
     from franca.protocols.periodic.wire import Frames
 
 
@@ -118,6 +119,10 @@ class Speech(ABC):
         """A result, a listing, a piece of a stream."""
 
     @abstractmethod
+    def data_front(self, msgid: bytes, shared: Shared) -> bytes:
+        """What goes in front of data that is too large to be copied into a frame."""
+
+    @abstractmethod
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job."""
 
@@ -125,10 +130,28 @@ class Speech(ABC):
     def assign(self, msgid: bytes, assignment: Assignment) -> bytes:
         """A job for a worker."""
 
-    @abstractmethod
-    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
-        """Every function."""
+    def assign_in_pieces(
+        self, msgid: bytes, assignment: Assignment, shared: Shared
+    ) -> Sequence[bytes]:
+        """The same with a large workload, which is not copied if the dialect writes it as it is."""
+        return (self.assign(msgid, assignment),)
 
     @abstractmethod
-    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
-        """Jobs as a LOAD would take them."""
+    def status_line(self, status: FuncStatus) -> bytes:
+        """One function of a listing."""
+
+    def status(self, lines: Sequence[bytes]) -> bytes:
+        """A listing of all functions, as the data of an answer."""
+        return b"\n".join(lines)
+
+    @abstractmethod
+    def dumped(self, task: Assignment) -> bytes:
+        """One job of a dump, as a LOAD would take it. `Unreadable` if it has no room for a name."""
+
+    @abstractmethod
+    def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
+        """Jobs of a dump as they stand in its answer, or as answers of their own."""
+
+    @abstractmethod
+    def dump_around(self, msgid: bytes, count: int, size: int, crc: int) -> tuple[bytes, bytes]:
+        """What stands in front of all pages and behind them; their size and CRC are known."""

@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from franca.core.broker import Broker
+from franca.core.model import Millis, State
 from franca.core.names import raw_of
 from franca.protocols.periodic.speech import FuncStatus
 
 # What would end a line or a column inside a name is written so that it cannot: one function with
 # an odd name must not break the listing of all others.
 _ODD: Final = ((b"%", b"%25"), (b",", b"%2C"), (b"\n", b"%0A"), (b"\r", b"%0D"))
+
+
+class Survey:
+    """The functions there are, by name, and the state of each when it is asked for.
+
+    There may be very many: whoever makes a listing of it does so in slices.
+    """
+
+    def __init__(self, broker: Broker, funcs: Iterable[str], now: Millis) -> None:
+        names = {queue.name for queue in broker.queues.values() if queue.listed}
+        names.update(funcs)
+        self.names = sorted(names)
+        self._broker = broker
+        self._wall_s = broker.wall(now) // 1000
+        self._locked: dict[str, int] = {}
+        self._next_at: dict[str, Millis] = {}
+
+    def look_at_waiting(self) -> None:
+        """Find out what waits for a lock or for its time, in each function."""
+        broker = self._broker
+        for job_id in broker.locks.waits_for:
+            job = broker.jobs.get(job_id)
+            if job is not None and job.state is State.WAITING:
+                self._locked[job.queue] = self._locked.get(job.queue, 0) + 1
+        self._next_at = broker.waiting.earliest()
+
+    def status_of(self, func: str) -> FuncStatus:
+        """One function as it is now."""
+        status = FuncStatus(func, 0, 0, 0, 0, self._wall_s)
+        queue = self._broker.queues.get(func)
+        if queue is not None:
+            status.workers, status.jobs, status.running = queue.servers, queue.live, queue.leased
+            status.locked = self._locked.get(func, 0)
+            first = queue.first()
+            if first is not None:
+                status.sched_at = (first.run_at or self._broker.wall(first.ready_at)) // 1000
+            elif func in self._next_at:
+                status.sched_at = self._next_at[func] // 1000
+        return status
 
 
 def columns(status: FuncStatus, count: int) -> bytes:

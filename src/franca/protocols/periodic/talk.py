@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from franca.core.errors import Refused, WireError
+from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.model import NEVER, Millis, OnHangUp, Session
 from franca.protocols.conversation import Link
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
@@ -91,9 +91,9 @@ class Talk(Spoken):
                 if start < size and not link.closing:
                     self._pending += data[start:]
                     has_more = not self.holding
-        except WireError:
+        except WireError as error:
             self.service.unreadable += 1
-            self.drop(now)
+            self.drop(now, str(error))
         self.service.commands += acted
         return has_more or (self.holding and self._is_working())
 
@@ -107,8 +107,10 @@ class Talk(Spoken):
                 verb(self, msgid, args, now)
         except Forbidden:
             self.say(self.speech.word(msgid, NO_WORKER))
-        except Refused:
+        except Refused as refusal:
             self.service.refused += 1
+            if isinstance(refusal, TooMuch):
+                self.link.note(str(refusal))
             self.say(self.speech.word(msgid, UNKNOWN))
 
     def unread(self) -> int:
@@ -182,10 +184,10 @@ class Talk(Spoken):
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def drop(self, now: Millis) -> None:
+    def drop(self, now: Millis, reason: str = "") -> None:
         """Hang up; no job may reach a connection that is being closed."""
         self._part(now)
-        self.link.close()
+        self.link.close(reason)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone: what it held is run again, what it waited for is not told."""

@@ -15,9 +15,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.core.names import text_of
+from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
-from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame
+from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame, plain_head
 from franca.protocols.periodic.words import EOF, JOB_ASSIGN
 
 DUMP_JOBS: Final = 100
@@ -70,7 +71,6 @@ class TextSpeech(Speech):
     """The dialect between the document's and today's: jobs are fields, handles are names."""
 
     name = "text"
-    _columns = 5
 
     def frames(self, size_max: int) -> Frames:
         """What cuts this dialect's messages."""
@@ -137,6 +137,11 @@ class TextSpeech(Speech):
         """A listing; there is no command in front of it."""
         return plain_frame(msgid + SEPARATOR + data)
 
+    def data_front(self, msgid: bytes, shared: Shared) -> bytes:
+        """What goes in front of data that is too large to be copied into a frame."""
+        front = msgid + SEPARATOR
+        return plain_head(len(front) + len(shared.data)) + front
+
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job: its function and its name."""
         handle = func + b"::" + name
@@ -151,14 +156,21 @@ class TextSpeech(Speech):
         numbers = (b"%d" % a.sched_at, b"%d" % a.count)
         return SEPARATOR.join((a.func, a.name, *numbers, a.workload))
 
-    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
-        """Every function: five columns, no line end behind the last."""
-        return self.data(msgid, b"\n".join([columns(f, self._columns) for f in funcs]))
+    def status_line(self, status: FuncStatus) -> bytes:
+        """Five columns; no line end behind the last."""
+        return columns(status, 5)
 
-    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
-        """Jobs as a LOAD would take them, one to an answer, and an end."""
-        answers = [self.data(msgid, self._job(task, "ready")) for task in tasks]
-        return b"".join(answers) + self.data(msgid, EOF)
+    def dumped(self, task: Assignment) -> bytes:
+        """One job as a LOAD would take it."""
+        return self._job(task, "ready")
+
+    def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
+        """An answer for each job."""
+        return b"".join([self.data(msgid, job) for job in jobs])
+
+    def dump_around(self, msgid: bytes, count: int, size: int, crc: int) -> tuple[bytes, bytes]:
+        """An end behind all answers."""
+        return b"", self.data(msgid, EOF)
 
 
 class DocSpeech(TextSpeech):
@@ -192,17 +204,21 @@ class DocSpeech(TextSpeech):
             )
         )
 
-    def status(self, msgid: bytes, funcs: Sequence[FuncStatus]) -> bytes:
-        """Every function: four columns, each line with its end."""
-        return self.data(msgid, b"".join([columns(f, 4) + b"\n" for f in funcs]))
+    def status_line(self, status: FuncStatus) -> bytes:
+        """Four columns."""
+        return columns(status, 4)
 
-    def dump(self, msgid: bytes, tasks: Sequence[Assignment]) -> bytes:
-        """Jobs as a LOAD would take them, a hundred to an answer, and an end."""
-        answers: list[bytes] = []
-        for start in range(0, len(tasks), DUMP_JOBS):
-            jobs = b",".join([self._job(t, "ready") for t in tasks[start : start + DUMP_JOBS]])
-            answers.append(self.data(msgid, b'{"jobs":[%b]}' % jobs))
-        return b"".join(answers) + self.data(msgid, EOF)
+    def status(self, lines: Sequence[bytes]) -> bytes:
+        """A listing of all functions, each with its line end."""
+        return b"".join([line + b"\n" for line in lines])
+
+    def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
+        """A hundred to an answer."""
+        answers = [
+            self.data(msgid, b'{"jobs":[%b]}' % b",".join(jobs[start : start + DUMP_JOBS]))
+            for start in range(0, len(jobs), DUMP_JOBS)
+        ]
+        return b"".join(answers)
 
 
 def _task_of(job: _Job) -> Task:

@@ -303,6 +303,16 @@ def crc_frame(payload: bytes) -> bytes:
     return _CRC_HEAD.pack(RESPONSE, len(payload), crc32(payload)) + payload
 
 
+def crc_head(size: int, crc: int) -> bytes:
+    """The beginning of such an answer."""
+    return _CRC_HEAD.pack(RESPONSE, size, crc)
+
+
 def plain_frame(payload: bytes) -> bytes:
     """An answer of an older one."""
     return _PLAIN_HEAD.pack(RESPONSE, len(payload)) + payload
+
+
+def plain_head(size: int) -> bytes:
+    """The beginning of such an answer."""
+    return _PLAIN_HEAD.pack(RESPONSE, size)

@@ -22,6 +22,7 @@ from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis, State
 from franca.protocols.periodic.asking import DATA_KIND, Asking
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
+from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS
 
 GRABS_MAX: Final = 4_096
@@ -211,7 +212,14 @@ class Working(Asking):
         if len(self._held) >= self._held_max:
             self._forget_runs()
         self._held[shown.handle] = Run(job, job.attempts, job.holder, msgid)
-        self.link.write_after_commit(self.speech.assign(msgid, shown))
+        if len(shown.workload) < BULK_BYTES:
+            self.link.write_after_commit(self.speech.assign(msgid, shown))
+        else:
+            shared = self.service.share(shown.workload)
+            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
+            self.link.write_after_commit(front)
+            if rest:
+                self.link.write_bulk(*rest)
 
     def overhear(self, job: Job) -> None:
         """A job that is for every worker was given to another one: have it too, if asked for."""
@@ -249,7 +257,9 @@ class Working(Asking):
     def _finish(self, run: Run, result: bytes, now: Millis) -> None:
         job = run.job
         if _goes_on(run):
-            if len(result) > self.service.limits.body_bytes_max:
+            most = self.service.limits.body_bytes_max
+            if len(result) > most:
+                self.link.note(f"a result of {len(result)} bytes, at most {most}")
                 if self.broker.watchers_of(job.id):
                     self.broker.fail(job, run.holder, TOO_LARGE, now)
                     return
