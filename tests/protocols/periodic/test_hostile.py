@@ -7,10 +7,12 @@ import struct
 from zlib import crc32
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.protocols.periodic.wire import CrcFrames, Message
-from tests.protocols.periodic.puppet import World
+from tests.protocols.periodic.puppet import BIN, World
 from tests.protocols.world import START
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, packed, str8
@@ -199,3 +201,54 @@ def test_a_long_list_may_be_a_second_old_and_no_older(functions: int, is_old: bo
     assert client.status()["f00000"][1] == (0 if is_old else 1)
     world.now += 1_000
     assert client.status()["f00000"][1] == 1
+
+
+# -- whatever anybody says -------------------------------------------------------------------------
+
+ODD_NUMBERS = [b"", b"-1", b"1_0", b"9" * 5_000, b"1e400", b"-1e400", b"1e-400", b"0x10", b" 7 ", b"\xd9\xa1", b"NaN"]  # fmt: skip
+ODD_TEXTS = [b"n", b"\xff\xfe", b"\\ud800", b"\\", b'"', b"\0\1", b"\xef\xbf\xbd", b"\xee\xbe\x80", b"::", b"x" * 300]  # fmt: skip
+NUMBER, TEXT = st.sampled_from(ODD_NUMBERS), st.sampled_from(ODD_TEXTS) | st.binary(max_size=9)
+IN_FIELDS = st.lists(TEXT | NUMBER, max_size=6).map(p.SEPARATOR.join)
+IN_JSON = st.builds(
+    b'{"func":"%b","name":"%b","workload":%b,"timeout":%b,"sched_at":%b,"counter":%b}'.__mod__,
+    st.tuples(TEXT, TEXT, st.sampled_from([b'"w"', b"[" * 2_000, b"null", b"{}"]), NUMBER, NUMBER, NUMBER),
+)  # fmt: skip
+IN_LISTS = st.lists(IN_JSON, max_size=3).map(lambda jobs: b'{"jobs":[%b]}' % b",".join(jobs))
+IN_LENGTHS = st.builds(
+    lambda func, name, body, more: str8(func[:255]) + str8(name[:255]) + struct.pack(">I", len(body)) + body + more,
+    TEXT, TEXT, TEXT, st.binary(max_size=20),
+)  # fmt: skip
+MANY = st.builds(
+    lambda count, jobs: struct.pack(">q", count) + b"".join(jobs),
+    st.sampled_from([0, 1, 2, -1, 1 << 62]),
+    st.lists(IN_LENGTHS, max_size=3),
+)
+ARGS = st.binary(max_size=40) | IN_FIELDS | IN_JSON | IN_LISTS | IN_LENGTHS | MANY | TEXT
+IDS = st.sampled_from([b"abcd", b"\0\0\0\1", b"7", b"6c84fb90-12c4-11e1-840d-7b25c5ee775a"])
+SAID = st.tuples(
+    st.integers(0, 5),
+    IDS | st.binary(max_size=5),
+    st.integers(0, 36) | st.integers(0, 255),
+    ARGS,
+    st.booleans(),
+)
+
+
+@given(st.lists(SAID, max_size=25), st.sampled_from(["auto", "doc", "text", "bin"]))
+def test_nothing_that_is_said_in_any_dialect_raises(
+    script: list[tuple[int, bytes, int, bytes, bool]], dialect: str
+) -> None:
+    world = World(dialect=dialect)
+    peers = [world.connect(kind) for kind in (CRC, CRC, DOC, DOC, BIN, BIN)]
+    for number, peer in enumerate(peers):
+        peer.send(peer.framed(bytes([1 + number % 2])))
+        peer.send(peer.message(p.CAN_DO, peer.func("n"), b"init"))
+    for number, msgid, command, args, in_time in script:
+        peers[number].send(peers[number].message(command, args, msgid))
+        if in_time:
+            world.pass_time(1_000, step=500)
+    for peer in peers:
+        peer.hang_up()
+    world.pass_time(3_000, step=1_000)
+    assert world.engine.unhandled == 0
+    assert world.client().word(p.PING) == p.PONG

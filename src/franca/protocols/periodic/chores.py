@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -267,24 +269,31 @@ class Listing(Chore):
         self._talk.chore_done(now)
 
     def _make(self, survey: Survey) -> Iterator[None]:
-        """The listing, a slice between two stops."""
+        """The listing, a slice between two stops; a short one has none."""
         speech, rule = self._talk.speech, self._rule
-        names = survey.names
-        if len(names) > LONG:
-            yield
+        is_long = len(survey.names) > LONG
+        runs: list[list[str]] = []
+        for start in range(0, len(survey.names), LISTED_FUNCS):
+            if is_long:
+                yield
+            slice_ = survey.names[start : start + LISTED_FUNCS]
+            runs.append(sorted(name for name in slice_ if survey.is_listed(name)))
         survey.look_at_waiting()
+        names = merge(*runs)
         lines: list[bytes] = []
-        for start in range(0, len(names), LISTED_FUNCS):
-            if start or len(names) > LONG:
+        while batch := list(islice(names, LISTED_FUNCS)):
+            if is_long:
                 yield
             lines += [
                 speech.status_line(survey.status_of(name))
-                for name in names[start : start + LISTED_FUNCS]
+                for name in batch
                 if rule is None or rule.allows(name)
             ]
         data = speech.status(lines)
-        if len(names) > LONG and rule is None:
-            self._talk.service.listings[speech.name] = (self._began_at, data)
+        if is_long:
+            if rule is None:
+                self._talk.service.listings[speech.name] = (self._began_at, data)
+            yield
         self._talk.say_data(self._msgid, data)
 
     def _answer(self, data: bytes, now: Millis) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from franca.core.broker import Broker
@@ -16,19 +16,24 @@ _ODD: Final = ((b"%", b"%25"), (b",", b"%2C"), (b"\n", b"%0A"), (b"\r", b"%0D"))
 
 
 class Survey:
-    """The functions there are, by name, and the state of each when it is asked for.
+    """The functions there may be, and the state of each when it is asked for.
 
     There may be very many: whoever makes a listing of it does so in slices.
     """
 
-    def __init__(self, broker: Broker, funcs: Iterable[str], now: Millis) -> None:
-        names = {queue.name for queue in broker.queues.values() if queue.listed}
-        names.update(funcs)
-        self.names = sorted(names)
+    def __init__(self, broker: Broker, funcs: Collection[str], now: Millis) -> None:
+        self.names = [*broker.queues]
+        self.names += [func for func in funcs if func not in broker.queues]
         self._broker = broker
+        self._funcs = funcs
         self._wall_s = broker.wall(now) // 1000
         self._locked: dict[str, int] = {}
         self._next_at: dict[str, Millis] = {}
+
+    def is_listed(self, name: str) -> bool:
+        """Whether it is a function: a queue with no job yet is one if a worker has named it."""
+        queue = self._broker.queues.get(name)
+        return name in self._funcs or (queue is not None and queue.listed)
 
     def look_at_waiting(self) -> None:
         """Find out what waits for a lock or for its time, in each function."""

@@ -1,0 +1,233 @@
+"""Large results, long listings, dumps: nothing is copied for each peer, and no turn does it all."""
+
+from __future__ import annotations
+
+import os
+import time
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from franca.core.limits import Limits
+from franca.protocols.periodic.shared import BULK_BYTES, Shared, factor_of, joined
+from tests.protocols.periodic.puppet import Puppet, World
+from tests.protocols.periodic.test_between import binary_pair, old_job
+from tests.support import periodic as p
+from tests.support.periodic import CRC, DOC, packed, str8, unpacked
+
+FUNCS = 5_000
+
+
+@given(st.binary(max_size=40), st.binary(max_size=3_000))
+def test_a_crc_of_two_parts_follows_from_theirs(front: bytes, data: bytes) -> None:
+    assert joined(crc32(front), crc32(data), factor_of(len(data))) == crc32(front + data)
+    assert Shared(data).crc_behind(front) == crc32(front + data)
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
+    """What has been written to each of them since the last turn, in its pieces."""
+    return [list(peer.link.out) for peer in peers]
+
+
+def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes() -> None:
+    world = World()
+    worker = world.worker("f")
+    clients = [world.client() for _ in range(5)]
+    for client in clients:
+        client.run_job("f", "n", timeout=60)
+    job = worker.grab()
+    result = os.urandom(1 << 20)
+    world.engine.received(worker.link, worker.message(p.WORK_DONE, job.handle + result, b"done"))
+    world.engine.turn(world.now)
+    large = [piece for out in unsent(world, *clients) for piece in out if len(piece) > BULK_BYTES]
+    assert len(large) == 5
+    assert len({id(piece) for piece in large}) == 1, "one copy for all"
+    assert all(client.link.after_commit for client in clients)
+    world.run()
+    for client in clients:
+        (answer,) = client.heard()
+        assert (answer.command, answer.data) == (p.DATA, result)
+
+
+def test_a_large_piece_of_a_stream_is_shared_too() -> None:
+    world = World()
+    worker, clients = world.worker("f"), [world.client(), world.client()]
+    for client in clients:
+        assert client.word(p.RECV_DATA, packed("f", "n")) == p.SUCCESS
+    world.client().submit("f", "n")
+    job = worker.grab()
+    piece = os.urandom(BULK_BYTES)
+    world.engine.received(worker.link, worker.message(p.WORK_DATA, job.handle + piece, b"data"))
+    world.engine.turn(world.now)
+    first, second = (out[-1] for out in unsent(world, *clients))
+    assert first is second
+    assert not any(client.link.after_commit for client in clients)
+    world.run()
+    assert [client.heard()[0].data for client in clients] == [piece, piece]
+
+
+def test_a_large_result_in_the_dialect_of_2018() -> None:
+    world = World(dialect="bin")
+    client, worker = binary_pair(world)
+    worker.say(p.CAN_DO, str8("f"))
+    client.send(client.message(p.RUN_JOB, old_job("f", "n", bytes(BULK_BYTES)), b"runs"))
+    worker.say(p.GRAB_JOB)
+    (given_job,) = worker.heard()
+    assert len(given_job.data) > BULK_BYTES
+    result = os.urandom(BULK_BYTES)
+    worker.say(p.WORK_DONE, str8("f::n") + result)
+    assert client.take_payload() == b"runs" + result
+
+
+@pytest.mark.parametrize("dialect", [CRC, DOC])
+@pytest.mark.parametrize("size", [BULK_BYTES - 1, BULK_BYTES, BULK_BYTES + 1])
+def test_a_large_workload_arrives_whole(dialect: str, size: int) -> None:
+    world = World()
+    workload = b"w" * size
+    world.client(dialect).submit("f", "n", workload, count=2, timeout=9)
+    worker = world.worker("f", dialect=dialect)
+    job = worker.grab()
+    assert (job.workload, job.count, job.timeout) == (workload, 2, 9)
+    assert worker.waited_for_commit
+
+
+def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
+    world = World()
+    workers = [world.connect().register(p.WORKER) for _ in range(3)]
+    for worker in workers:
+        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
+        worker.say(p.GRAB_JOB)
+        worker.heard()
+    client = world.client()
+    job = packed("f", "n", bytes(BULK_BYTES))
+    world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
+    world.engine.turn(world.now)
+    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    assert (len(large), len({id(piece) for piece in large})) == (3, 1)
+
+
+# -- listings ------------------------------------------------------------------------------------
+
+
+def full_world() -> World:
+    world = World()
+    client = world.client()
+    for start in range(0, FUNCS, 500):
+        jobs = [packed(f"f{number:05}", "n") for number in range(start, start + 500)]
+        args = len(jobs).to_bytes(8) + b"".join(jobs)
+        assert client.word(p.LOAD, args) == p.SUCCESS
+    return world
+
+
+def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> None:
+    world = full_world()
+    client, other = world.client(), world.client()
+    engine = world.engine
+    engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
+    engine.received(client.link, client.message(p.PING, b"", b"ping"))
+    spans: list[float] = []
+    while not client.link.out and len(spans) < 100:
+        world.listen()
+        engine.received(other.link, other.message(p.PING, b"", b"mine"))
+        began = time.thread_time()
+        engine.turn(world.now)
+        spans.append(time.thread_time() - began)
+        assert other.link.out, "another was not served in the turn"
+    assert len(spans) > FUNCS / 1_000
+    assert max(spans) < 0.1
+    world.run()
+    status, ping = client.heard()
+    assert (status.msgid, ping.msgid) == (b"stat", b"ping")
+    lines = status.data.split(b"\n")
+    assert len(lines) == FUNCS
+    assert lines[0].startswith(b"f00000,0,1,0,0,")
+    assert lines == sorted(lines)
+
+
+def test_a_long_listing_is_kept_for_a_moment() -> None:
+    world = full_world()
+    client = world.client()
+    first = client.ask(p.STATUS).data
+    client.submit("f99999", "n")
+    assert client.ask(p.STATUS).data == first
+    world.pass_time(1_100)
+    assert len(client.ask(p.STATUS).data.split(b"\n")) == FUNCS + 1
+
+
+def test_who_leaves_during_a_listing_harms_nobody() -> None:
+    world = full_world()
+    client = world.client()
+    world.engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
+    world.engine.turn(world.now)
+    client.hang_up()
+    assert world.client().word(p.PING) == p.PONG
+
+
+# -- dumps ---------------------------------------------------------------------------------------
+
+
+def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump() -> None:
+    world = World()
+    old = world.client(DOC)
+    assert old.submit("f" * 300, "n") == p.SUCCESS
+    client = world.client()
+    assert client.word(p.DUMP) == p.UNKNOWN
+    assert not client.is_hung_up
+    old.say(p.DUMP)
+    assert b"f" * 300 in old.heard()[0].data
+
+
+def test_a_dump_in_the_dialect_of_2018_is_what_a_load_takes() -> None:
+    world = World(dialect="bin")
+    client, _ = binary_pair(world)
+    for name in ("a", "b"):
+        assert client.word(p.SUBMIT_JOB, old_job("f", name, b"w", count=3)) == p.SUCCESS
+    client.send(client.message(p.DUMP, b"", b"dump"))
+    payload = client.take_payload()
+    assert payload is not None
+    dump = payload[4:]
+    assert dump[:8] == (2).to_bytes(8)
+    first, at = unpacked(dump, 8)
+    assert (first.func, first.name, first.workload, first.count) == ("f", "a", b"w", 3)
+    assert unpacked(dump, at)[0].name == "b"
+    other = World(dialect="bin")
+    assert binary_pair(other)[0].word(p.LOAD, dump) == p.SUCCESS
+    assert sorted(job.name for job in other.jobs()) == ["a", "b"]
+
+
+def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
+    world = World(limits=Limits(frame_bytes_max=100_000))
+    client = world.client()
+    for number in range(8):
+        client.submit("f", f"n{number}", bytes(8_000))
+    world.service.dump_bytes = 50_000  # what another has gathered
+    assert client.word(p.DUMP) == p.UNKNOWN
+    assert world.service.dump_bytes == 50_000
+    world.service.dump_bytes = 0
+    assert client.word(p.DUMP) == p.DATA
+    leaver = world.client()
+    world.engine.received(leaver.link, leaver.message(p.DUMP, b"", b"dump"))
+    world.engine.turn(world.now)
+    leaver.hang_up()
+    assert world.service.dump_bytes == 0
+
+
+def test_a_load_of_large_jobs_is_taken_in_by_bytes_too() -> None:
+    world = World()
+    client = world.client()
+    jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(20)]
+    args = len(jobs).to_bytes(8) + b"".join(jobs)
+    world.engine.received(client.link, client.message(p.LOAD, args, b"load"))
+    turns = 0
+    while not client.link.out and turns < 100:
+        world.engine.turn(world.now)
+        turns += 1
+    assert turns >= 5
+    world.run()
+    assert client.words() == [p.SUCCESS]
+    assert len(world.jobs()) == 20
