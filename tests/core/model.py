@@ -175,7 +175,9 @@ class Model:
         job.losses += 1
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job, now, broker)
-        elif job.losses >= broker.limits.losses_max or 0 <= job.policy.losses < job.losses:
+        elif job.losses > (
+            job.policy.losses if job.policy.losses >= 0 else broker.limits.losses_max - 1
+        ):
             job.failures += counts
             self.bury(job, now, broker)
         elif counts:

@@ -215,10 +215,9 @@ class Life(Lines):
         self._unlease(job, now)
         job.losses += 1
         policy = job.policy
-        own_limit = policy.losses
-        spent = job.losses >= self.limits.losses_max or 0 <= own_limit < job.losses
-        if policy.never_given_up:
-            spent = False
+        # The server's limit holds only where the submitter's protocol says nothing.
+        limit = policy.losses if policy.losses >= 0 else self.limits.losses_max - 1
+        spent = job.losses > limit and not policy.never_given_up
         failure = FAILURES[how]
         if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
             as_failure = True

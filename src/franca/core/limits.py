@@ -44,7 +44,7 @@ class Limits(Struct, frozen=True):
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
-    """Unclean ends before a job is dead, in every protocol."""
+    """Unclean ends before a job is dead, where its protocol does not say how many there may be."""
     begins_awaited: int = 100_000
     """Jobs whose beginning their submitters want to hear of; those of later ones go unheard."""
     story_attempts: int = 25

@@ -77,14 +77,15 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     """What the submitter chose for a job, shared by all jobs that chose the same.
 
     `failures` and `losses` are how many reported failures and unclean ends are made good by
-    another run; -1 means without limit. `bury` keeps a job that is given up in the dead set.
-    With `expiry_is_failure` only a vanished worker is a loss: a lease that ran out is a failure.
-    A job that is `never_given_up` may have more losses than the server allows others. One that
-    `tells_end` is told of to whoever listens for its origin.
+    another run. -1 failures are without limit; with -1 losses the submitter's protocol says
+    nothing of them, and the server's own limit holds, unless the job is `never_given_up`.
+    `bury` keeps a job that is given up in the dead set. With `expiry_is_failure` only a vanished
+    worker is a loss: a lease that ran out is a failure. The end of a job that `tells_end` is told
+    to whoever listens for its origin.
     """
 
     failures: int = 0
-    losses: int = 10
+    losses: int = -1
     loss_is_failure: bool = False
     bury: bool = True
     backoff: Backoff = Backoff.FIXED

@@ -44,7 +44,7 @@ def test_a_job_that_was_heard_of_and_lost_counts_as_lost() -> None:
     assert job.losses == 1
 
 
-@pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (-1, 10)])
+@pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (25, 26)])
 @pytest.mark.parametrize("background", [True, False])
 def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
     retries: int, runs: int, background: bool
@@ -62,6 +62,19 @@ def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
     if background:
         [job] = world.dead()
         assert (job.story or [])[-1].error_kind == "WorkerLost"
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) -> None:
+    world = World(settings=GearmanSettings(job_retries=-1))
+    client = world.connect()
+    handle = client.submit_bg() if background else client.submit()
+    for _ in range(40):
+        worker = world.worker("f")
+        assert worker.grab_handle() == handle
+        worker.hang_up()
+        world.pass_time(100)
+    assert (client.take_all(), world.dead()) == ([], [])
 
 
 def test_progress_begins_anew_with_the_next_worker() -> None:

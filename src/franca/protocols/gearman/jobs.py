@@ -25,7 +25,9 @@ _BY_ITS_WORKLOAD: Final = b"-"
 
 def background_policy(job_retries: int, *, timeout_fails: bool) -> Policy:
     """What a job that nobody waits for is promised: kept until it is done or given up."""
-    return Policy(losses=job_retries, expiry_is_failure=timeout_fails)
+    return Policy(
+        losses=job_retries, expiry_is_failure=timeout_fails, never_given_up=job_retries < 0
+    )
 
 
 def foreground_policy(background: Policy) -> Policy:

@@ -38,7 +38,7 @@ class GearmanSettings(Struct, frozen=True):
 
     wakeup: int = 1
     job_retries: int = -1
-    """How often a job is run again whose worker was lost; -1 is without a limit of its own."""
+    """How often a job is run again whose worker was lost; -1 is without limit."""
     on_timeout: str = "requeue"
     admin: str = "loopback"
     remote_shutdown: str = "loopback"
