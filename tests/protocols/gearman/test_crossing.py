@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -155,7 +156,8 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker() -> None:
     handle, function, unique, workload = job.arguments
     assert job.number == Packet.JOB_ASSIGN_UNIQ
     assert (function, unique, workload) == (b"f", b"jid-0001", b"hello")
-    assert handle.startswith(b"H:box-")
+    assert re.fullmatch(rb"H:box:[0-9]+", handle)
+    assert not handle.startswith(world.service.prefix.encode())
     worker.say(Packet.WORK_STATUS, handle, "1", "2")
     worker.say(Packet.WORK_DATA, handle, "d")
     worker.say(Packet.WORK_COMPLETE, handle, "r")

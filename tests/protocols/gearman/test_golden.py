@@ -12,7 +12,7 @@ from franca.core.limits import Limits
 from tests.protocols.gearman.puppet import World
 from tests.protocols.world import START
 
-H1, H2, H3 = (b"H:box-91b72265b1f5:%d" % n for n in (1, 2, 3))
+H1, H2, H3 = (b"H:box:719629470698%d" % n for n in (1, 2, 3))
 LATER = b"%d" % (START // 1000 + 60)
 
 

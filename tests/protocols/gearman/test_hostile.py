@@ -14,7 +14,7 @@ from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 from tests.protocols.gearman.test_golden import sorted_by_message
 
-HANDLES = st.sampled_from([b"H:box-91b72265b1f5:%d" % n for n in range(1, 5)])
+HANDLES = st.sampled_from([b"H:box:719629470698%d" % n for n in range(1, 5)])
 SMALL = st.sampled_from([b"", b"f", b"g", b"u", b"-", b"5", b"x" * 70, b"\xff\xfe", b"exceptions"])
 ARGUMENTS = st.lists(SMALL | HANDLES | st.binary(max_size=12), max_size=9)
 PACKETS = st.builds(lambda n, a: packet(n, *a), st.integers(0, 45), ARGUMENTS)
@@ -25,7 +25,7 @@ USUAL = st.sampled_from(
 ENDS = st.builds(lambda n, h: packet(n, h, "r"), st.sampled_from([12, 13, 14, 25, 28, 29]), HANDLES)
 LINES = st.sampled_from(
     [b"status\n", b"workers\r\n", b"show jobs\n", b"show unique jobs\n", b"prioritystatus\n", b"jobs\n", b"clients\n",
-     b"cancel job H:box-91b72265b1f5:1\n", b"create function g\n", b"drop function g\n", b"maxqueue f 2\n", b"\n", b"a b c d e f\n"]
+     b"cancel job H:box:7196294706981\n", b"create function g\n", b"drop function g\n", b"maxqueue f 2\n", b"\n", b"a b c d e f\n"]
 )  # fmt: skip
 JUNK = st.binary(max_size=30) | st.builds(
     lambda magic, number, size: magic + struct.pack(">II", number, size),
@@ -154,7 +154,7 @@ def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> Non
 def test_the_store_is_asked_by_one_peer_once_in_a_turn() -> None:
     world = World()
     peer = world.connect()
-    handles = [f"H:box-91b72265b1f5:{n}" for n in range(1, 21)]
+    handles = [f"H:box:719629470698{n}" for n in range(1, 21)]
     ask = b"".join(packet(15, handle) for handle in handles)
     assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0
     assert peer.heard().count(b"\0RES") == 20

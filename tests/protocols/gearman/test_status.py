@@ -8,6 +8,7 @@ import pytest
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
+from franca.protocols.gearman.jobs import id_in
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 
@@ -106,7 +107,7 @@ def test_a_handle_of_an_earlier_run_is_not_taken_for_the_job_that_has_its_number
     again.broker.totals.last_job_id = 0  # a job that only memory had was never counted on disk
     client = again.connect()
     handles = [client.submit_bg() for _ in range(9)]
-    assert old.rpartition(b":")[2] in [handle.rpartition(b":")[2] for handle in handles]
+    assert id_in(old) in [id_in(handle) for handle in handles]
     assert client.status(old) == UNKNOWN
     assert client.line(f"cancel job {old.decode()}") == b"ERR UNKNOWN_JOB\r\n"
     assert [client.status(handle) for handle in handles] == [QUEUED] * 9
@@ -116,11 +117,28 @@ def test_the_store_is_asked_by_number_and_for_nothing_that_cannot_be_a_handle() 
     world = World()
     with patch.object(Broker, "recall", autospec=True, side_effect=Broker.recall) as recall:
         client = world.connect()
-        for handle in (b"x", b"H:x", b"H:x:", b"H:x:y", b"H:x:" + b"9" * 19, b"x:1", b"H:x:-1"):
+        for handle in (b"x", b"H:x", b"H:x:", b"H:x:y", b"H:x:" + b"9" * 31, b"x:1", b"H:x:-1"):
             assert client.status(handle) == UNKNOWN
         assert not recall.called
         assert client.status(b"H:x:7") == UNKNOWN
         assert recall.call_args.args[1].ids == (7,)
+        assert client.status(b"H:x:1234567890127") == UNKNOWN
+        assert recall.call_args.args[1].ids == (7,)
+
+
+def test_handles_of_earlier_versions_are_found_wherever_their_jobs_lie() -> None:
+    world = World(limits=SMALL)
+    with patch.object(world.service, "prefix", "H:box-0123456789ab:"):
+        client = world.connect()
+        handles = [client.submit_bg() for _ in range(20)]
+    assert handles[-1] == b"H:box-0123456789ab:20"
+    again = world.restart()
+    client, worker = again.connect(), again.worker("f")
+    assert [client.status(handle) for handle in handles] == [QUEUED] * 20
+    assert client.line(f"cancel job {handles[-1].decode()}") == b"OK\r\n"
+    assert worker.grab_handle() == handles[0]
+    worker.say(Packet.WORK_COMPLETE, handles[0], "r")
+    assert (worker.heard(), client.status(handles[0])) == (b"", DONE)
 
 
 def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
@@ -192,7 +210,8 @@ def test_what_is_no_unique_id_finds_nothing(unique: str) -> None:
     assert by_unique(client, unique) == [*UNKNOWN, b"0"]
 
 
-def test_a_unique_id_of_64_bytes_is_found_as_it_was_cut() -> None:
+def test_a_unique_id_of_64_bytes_is_found_by_all_of_them() -> None:
     client = World().connect()
     client.submit_bg(unique="u" * 64)
     assert by_unique(client, "u" * 64) == [*QUEUED, b"0"]
+    assert by_unique(client, "u" * 63) == [*UNKNOWN, b"0"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
+from franca.protocols.gearman.service import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 from tests.protocols.world import START
@@ -62,17 +65,24 @@ def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_afte
 def test_handles_have_the_form_that_clients_know_and_fit() -> None:
     world = World()
     client = world.connect()
-    prefix, number = client.submit()[:-1], client.submit()[-1:]
-    assert prefix.startswith(b"H:box-")
-    assert prefix.endswith(b":")
-    assert number == b"2"
-    assert len(prefix) + 20 <= 63
+    handles = [client.submit(), client.submit_bg()]
+    assert all(re.fullmatch(rb"H:box:[0-9]+", handle) for handle in handles)
+    assert handles[0][:-1] == handles[1][:-1]
+    long = World(settings=GearmanSettings(host="h" * 80)).connect()
+    assert len(long.submit()) + len(str(10**12)) - 2 <= 63
+
+
+def test_a_host_is_written_as_it_is_called_but_for_what_would_break_a_line() -> None:
+    for host, written in (("db-1.example.org", b"db-1.example.org"), ("a b\n\0ü", b"a_b___")):
+        handle = World(settings=GearmanSettings(host=host)).connect().submit()
+        assert re.fullmatch(rb"H:%b:[0-9]+" % re.escape(written), handle)
 
 
 def test_handles_of_another_run_are_others() -> None:
     world = World()
     handles = {world.connect().submit() for _ in range(3)}
     again = world.restart()
+    again.broker.totals.last_job_id = 0  # a job that only memory had was never counted on disk
     assert not handles & {again.connect().submit() for _ in range(3)}
 
 
@@ -149,12 +159,20 @@ def test_a_function_may_be_called_anything_without_a_nul(function: bytes) -> Non
 # -- limits ----------------------------------------------------------------------------------------------
 
 
-def test_a_unique_id_of_64_bytes_is_cut_and_a_longer_one_refused() -> None:
+@pytest.mark.parametrize("size", [1, 62, 63, 64])
+def test_every_byte_of_a_unique_id_counts(size: int) -> None:
     world = World()
     client, worker = start(world)
-    client.submit(unique="u" * 64)
-    assert worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2] == b"u" * 63
-    refused = client.ask(Packet.SUBMIT_JOB, "f", "u" * 65, "x")
+    uniques = [b"u" * (size - 1) + b"%d" % n for n in range(10)]
+    handles = [client.submit_bg(unique=unique) for unique in uniques]
+    assert len(set(handles)) == 10
+    assert [client.submit_bg(unique=unique) for unique in uniques] == handles
+    assert [worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2] for _ in uniques] == uniques
+
+
+@pytest.mark.parametrize("size", [65, 66, 70, 1_000])
+def test_a_longer_unique_id_is_refused_as_in_the_original(size: int) -> None:
+    refused = World().connect().ask(Packet.SUBMIT_JOB, "f", "u" * size, "x")
     assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
 
 
@@ -249,6 +267,8 @@ def test_a_dash_means_the_workload() -> None:
     assert client.submit("f", "other", "-") != handle
     assert client.submit("f", "", "-") != client.submit("f", "", "-")
     assert worker.ask(Packet.GRAB_JOB_UNIQ) == res(Packet.JOB_ASSIGN_UNIQ, handle, "f", "-", "same")
+    seen = [worker.ask(Packet.GRAB_JOB_ALL).arguments[2:] for _ in range(3)]
+    assert seen == [[b"-", b"other"], [b"-", b""], [b"-", b""]]
 
 
 def test_a_unique_id_may_be_any_bytes() -> None:

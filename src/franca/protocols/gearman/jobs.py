@@ -9,17 +9,21 @@ from msgspec.structs import replace
 
 from franca.core.model import Job, JobId, Policy
 from franca.core.names import raw_of, text_of
-from franca.protocols.gearman.wire import UNIQUE_BYTES_KEPT
 
 ORIGIN: Final = "gearman"
 HIGH: Final = -1
 NORMAL: Final = 0
 LOW: Final = 1
 
+BOOT_DIGITS: Final = 12
+"""Those of a handle that all handles of one run of the server have in common."""
 BY_UNIQUE: Final = "u:"
 _BY_WORKLOAD: Final = "w:"
+_BY_NAME: Final = "n:"
 _DIGEST_BYTES: Final = 16
 _ID_DIGITS: Final = 18
+_FOREIGN_NAME_BYTES: Final = 63
+"""What libgearman keeps of a unique id."""
 _BY_ITS_WORKLOAD: Final = b"-"
 
 
@@ -39,20 +43,25 @@ def id_in(handle: bytes) -> JobId:
     """The id of the job that was given this handle, or 0: it is the number at its end.
 
     The store finds jobs by their ids wherever they lie, and by their names only here and there.
+    Handles of earlier versions have the id alone behind the last colon.
     """
     begin, _, number = handle.rpartition(b":")
-    if begin[:2] == b"H:" and number.isdigit() and len(number) <= _ID_DIGITS:
-        return int(number)
+    job_id = number[BOOT_DIGITS:] or number
+    if begin[:2] == b"H:" and number.isdigit() and len(job_id) <= _ID_DIGITS:
+        return int(job_id)
     return 0
 
 
-def key_of(unique: bytes, workload: bytes) -> str:
-    """What makes a job the same as another of its function; nothing for jobs that never are."""
+def key_of(unique: bytes, workload: bytes, name: str) -> str:
+    """What makes a job the same as another of its function; nothing for jobs that never are.
+
+    `-` stands for the workload; without one the job is the same as none, and `name` tells it apart.
+    """
     if not unique:
         return ""
     if unique == _BY_ITS_WORKLOAD:
         if not workload:
-            return ""
+            return _BY_NAME + name
         return _BY_WORKLOAD + blake2b(workload, digest_size=_DIGEST_BYTES).hexdigest()
     return BY_UNIQUE + (unique.decode("ascii") if unique.isascii() else text_of(unique))
 
@@ -61,7 +70,7 @@ def unique_of(job: Job) -> bytes:
     """The unique id that a job was submitted with; a job of another protocol goes by its name."""
     key = job.key
     if job.origin != ORIGIN:
-        whole = job.name.encode()[:UNIQUE_BYTES_KEPT].decode("utf-8", "ignore")
+        whole = job.name.encode()[:_FOREIGN_NAME_BYTES].decode("utf-8", "ignore")
         return whole.replace("\0", " ").encode()
     if key.startswith(BY_UNIQUE):
         return raw_of(key[len(BY_UNIQUE) :])

@@ -17,13 +17,18 @@ from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.jobs import HIGH, background_policy, foreground_policy
+from franca.protocols.gearman.jobs import (
+    BOOT_DIGITS,
+    HIGH,
+    background_policy,
+    foreground_policy,
+)
 from franca.protocols.gearman.packets import PACKETS
 from franca.protocols.gearman.wire import error
 from franca.protocols.gearman.workers import sleep_anew
 
-HOST_CHARS_MAX: Final = 28
-BOOT_BITS: Final = 48
+HOST_CHARS_MAX: Final = 36
+"""With it, a run of the server and twelve digits of a job's id a handle has no more than 63 bytes."""
 ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
@@ -79,8 +84,10 @@ class GearmanService(Service):
         self.packets = PACKETS
         self.names = Names()
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
-        boot = f"H:{host}-{rng.getrandbits(BOOT_BITS):012x}"
-        self.prefix = f"{boot}:"
+        # Ids of jobs that only memory had are used again after a crash, and those of a store that
+        # was removed, so a handle begins with a number that no other run has.
+        boot = rng.randrange(10 ** (BOOT_DIGITS - 1), 10**BOOT_DIGITS, 2)
+        self.prefix = f"H:{host}:{boot}"
         self.background = background_policy(
             settings.job_retries, timeout_fails=settings.on_timeout == "fail"
         )
@@ -90,7 +97,7 @@ class GearmanService(Service):
         self.conversations: dict[GearmanConversation, None] = {}
         self.stopping = False
         self._opened = 0
-        self._strangers = f"{boot}-guest".encode()
+        self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
         self._by_holder: dict[str, GearmanConversation] = {}
@@ -114,7 +121,7 @@ class GearmanService(Service):
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
         self._deliveries += 1
-        return b"%b:%d" % (self._strangers, self._deliveries)
+        return b"%b%d" % (self._strangers, self._deliveries)
 
     def is_full(self, queue: str, key: str, priority: int) -> bool:
         """Whether a job would be one too many; one that joins another never is."""

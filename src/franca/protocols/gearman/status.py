@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, id_in, key_of
 from franca.protocols.gearman.wire import (
-    UNIQUE_BYTES_KEPT,
     UNIQUE_BYTES_MAX,
     Packet,
     number_in,
@@ -95,7 +94,7 @@ def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Mi
 def _by_unique(conversation: GearmanConversation, unique: bytes) -> tuple[Status, int]:
     if len(unique) > UNIQUE_BYTES_MAX:
         return UNKNOWN, 0
-    key = key_of(unique[:UNIQUE_BYTES_KEPT], b"")
+    key = key_of(unique, b"", "")
     if key.startswith(BY_UNIQUE):
         broker = conversation.broker
         for queue in broker.queues:

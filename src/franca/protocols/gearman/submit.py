@@ -12,7 +12,6 @@ from franca.protocols.gearman.sched import next_match
 from franca.protocols.gearman.wire import (
     HEADER,
     RES,
-    UNIQUE_BYTES_KEPT,
     UNIQUE_BYTES_MAX,
     Packet,
     error,
@@ -106,11 +105,9 @@ class Submission:
         """Take the job in, or join the one that it stands for, and tell its handle."""
         service = conversation.service
         link = conversation.link
-        if len(unique) > UNIQUE_BYTES_KEPT:
-            if len(unique) > UNIQUE_BYTES_MAX:
-                link.write(_UNIQUE_TOO_LARGE)
-                return
-            unique = unique[:UNIQUE_BYTES_KEPT]
+        if len(unique) > UNIQUE_BYTES_MAX:
+            link.write(_UNIQUE_TOO_LARGE)
+            return
         if len(function) > service.limits.name_bytes_max:
             link.write(_FUNCTION_TOO_LARGE)
             return
@@ -118,15 +115,15 @@ class Submission:
             link.write(_WORKLOAD_TOO_LARGE)
             return
         queue = service.names.text(function)
-        key = key_of(unique, workload) if unique else ""
+        broker = conversation.broker
+        name = service.prefix + str(broker.next_id())
+        key = key_of(unique, workload, name) if unique else ""
         priority = self._priority
         if service.maxqueue and service.is_full(queue, key, priority):
             link.write(_QUEUE_FULL)
             return
         background = self._background
         policy = service.background if background else service.foreground
-        broker = conversation.broker
-        name = service.prefix + str(broker.next_id())
         new = NewJob(queue, queue, workload, policy, name, BYTES, ORIGIN, key, priority=priority)
         if run_at:
             new.run_at = run_at
