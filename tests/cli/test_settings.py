@@ -80,6 +80,7 @@ def test_every_flag_reaches_the_settings(
     words = ["--data", "/d", "--store", "memory:", "--faktory", "0.0.0.0:1", "--faktory", "/s"]
     words += ["--password-file", str(tmp_path / "pw"), "--tls-cert", "c.pem", "--tls-key", "k.pem"]
     words += ["--log-format", "json", "--log-level", "debug", "--insecure-bind"]
+    words += ["--gearman-exceptions"]
     shell("serve", *words, code=7)
     settings = started[0]
     assert (settings.data, settings.store, settings.insecure_bind) == ("/d", "memory:", True)
@@ -87,6 +88,7 @@ def test_every_flag_reaches_the_settings(
     assert settings.faktory.password.reveal() == "hush"
     assert settings.tls.certificate.endswith("/c.pem")
     assert (settings.log_format, settings.log_level) == ("json", "debug")
+    assert settings.gearman.exceptions
 
 
 def test_an_open_door_without_a_password_is_refused(shell: Shell, started: list[Settings]) -> None:

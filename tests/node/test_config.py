@@ -250,9 +250,9 @@ def test_the_port_that_users_of_gearmand_export_is_honoured() -> None:
 
 def test_what_may_be_chosen_about_gearman() -> None:
     assert load({}, HOME).gearman == GearmanOptions(1, -1, "requeue", "loopback")
-    flags = {"gearman.wakeup": "3", "gearman.job_retries": "0"}
+    flags = {"gearman.wakeup": "3", "gearman.job_retries": "0", "gearman.exceptions": True}
     env = HOME | {"FRANCA_GEARMAN__ON_TIMEOUT": "fail", "FRANCA_GEARMAN__ADMIN": "off"}
-    assert load(flags, env).gearman == GearmanOptions(3, 0, "fail", "off")
+    assert load(flags, env).gearman == GearmanOptions(3, 0, "fail", "off", exceptions=True)
 
 
 @pytest.mark.parametrize(

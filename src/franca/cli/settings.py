@@ -24,6 +24,7 @@ _HELP = {
     "faktory.password_file": "A file with the password that clients must know.",
     "gearman.wakeup": "How many sleeping workers are woken for each job; 0 is all of them.",
     "gearman.job_retries": "How often a job is run again whose worker was lost; -1: no limit.",
+    "gearman.exceptions": "Send WORK_EXCEPTION to every client, not only to those who ask for it.",
     "periodic.auth_file": "Who may use which functions over Periodic, a line each.",
     "tls.certificate": "The certificate for tls:// listeners (PEM).",
     "tls.key": "Its private key (PEM).",
@@ -31,6 +32,9 @@ _HELP = {
     "log_format": "auto, console or json.",
     "log_level": "debug, info, warning or error.",
 }
+
+_SWITCHES = ("insecure_bind", "gearman.exceptions")
+"""Flags that are given without a value."""
 
 
 def settings_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +69,7 @@ def _option(name: str, flag: str) -> Callable[..., Any]:
         spoken = protocol.replace("_", " ").title()
         text = f"Where to speak {spoken} (default {default}), or off. May be repeated."
         return click.option(flag, _parameter(flag), multiple=True, metavar="ADDR", help=text)
-    if name == "insecure_bind":
+    if name in _SWITCHES:
         return click.option(
             flag, _parameter(flag), is_flag=True, flag_value=True, default=None, help=_HELP[name]
         )

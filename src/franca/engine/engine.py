@@ -256,9 +256,12 @@ class Engine:
     def _sweep(self, now: Millis) -> None:
         """Hang up on those who never said who they are, or never finish a message."""
         self._forget_known()
+        surplus = len(self.unknown) - self.limits.unknown_max
         for link in self.unknown:
-            if now - link.opened_at > self.limits.handshake_ms:
+            late = now - link.opened_at > self.limits.handshake_ms
+            if late and (surplus > 0 or not link.conversation.silent_ok):
                 link.close()
+                surplus -= 1
         for link in self.links:
             conversation = link.conversation
             waits = conversation.holding or link in self._held_back

@@ -80,6 +80,7 @@ def keys() -> dict[str, Key]:
         Key("faktory.allow_v1_passwords", read_switch, True),
         Key("gearman.wakeup", whole_number(0, 255), 1, "--gearman-wakeup"),
         Key("gearman.job_retries", whole_number(-1, 255), -1, "--gearman-job-retries"),
+        Key("gearman.exceptions", read_switch, False, "--gearman-exceptions"),
         Key("gearman.on_timeout", one_of("requeue", "fail"), "requeue"),
         Key("gearman.admin", one_of("loopback", "all", "off"), "loopback"),
         *(Key(f"memodb.{name}", _reader_of_limit(name), value) for name, value in memodb.items()),

@@ -61,6 +61,7 @@ def _gearman(broker: Broker, settings: Settings, rng: Random, server: ServerFact
     gearman = GearmanSettings(
         wakeup=options.wakeup,
         job_retries=options.job_retries,
+        exceptions=options.exceptions,
         on_timeout=options.on_timeout,
         admin=options.admin,
         remote_shutdown=settings.remote_shutdown,

@@ -87,6 +87,7 @@ class GearmanOptions(Struct, frozen=True):
     job_retries: int = -1
     on_timeout: str = "requeue"
     admin: str = "loopback"
+    exceptions: bool = False
 
 
 class PeriodicOptions(Struct, frozen=True):

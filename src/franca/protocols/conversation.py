@@ -160,6 +160,9 @@ class Conversation(ABC):
     """An answer is owed before more may be read: input piles up until then."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
+    silent_ok = False
+    """A peer of this protocol may say nothing for as long as it likes. It is not hung up on for
+    that alone, but while it is not `known` it is the first to go when there are too many."""
 
     @abstractmethod
     def receive(self, data: bytes, now: Millis) -> bool:

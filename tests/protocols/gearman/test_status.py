@@ -49,9 +49,14 @@ def test_the_status_of_a_job_from_its_submit_to_its_end(
 
 @pytest.mark.parametrize(
     ("said", "kept"),
-    [("abc", "0"), ("-5", "4294967291"), ("0.5", "0"), ("9999999999", "1410065407"), (" 8x", "8")],
-)
-def test_numbers_are_kept_as_the_original_keeps_them(said: str, kept: str) -> None:
+    [
+        ("abc", "0"), (" 8x", "8"), ("", "0"), ("9" * 50, "4294967295"), ("1_0", "1"), ("\u0665", "0"),
+        *((n, n) for n in ("7", "007", "-5", "+5", "0.5", "9999999999", "18446744073709551616")),
+    ],
+)  # fmt: skip
+def test_numbers_are_told_as_they_were_sent_and_other_things_as_the_original_keeps_them(
+    said: str, kept: str
+) -> None:
     world = World()
     client, worker = world.connect(), world.worker("f")
     handle = client.submit_bg()

@@ -5,8 +5,8 @@ Lists and `OK value` end with LF, a bare `OK` and every `ERR` with CRLF, as the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from franca.core.model import Job, JobQuery, Millis, State
@@ -22,7 +22,7 @@ Words = list[bytes]
 
 WORDS_MAX: Final = 5
 LISTED_MAX: Final = 100_000
-"""Jobs in one list: a longer one would stop everybody while it is written."""
+"""Jobs in one list."""
 
 OK: Final = b"OK\r\n"
 _END: Final = b".\n"
@@ -45,6 +45,7 @@ def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None
     if act is None:
         _say_unknown(conversation, words)
     else:
+        conversation.link.known = True
         act(conversation, words, now)
 
 
@@ -108,13 +109,13 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
 
 
 def _say_list(conversation: GearmanConversation, lines: Iterable[bytes]) -> None:
-    conversation.link.write(b"".join(lines) + _END)
+    conversation.say_all(chain(lines, (_END,)))
 
 
-def _functions(service: GearmanService) -> list[tuple[bytes, Queue]]:
+def _functions(service: GearmanService) -> Iterator[tuple[bytes, Queue]]:
     names = service.names
-    queues = service.broker.queues.values()
-    return [(on_one_line(names.raw(queue.name)), queue) for queue in queues if queue.listed]
+    queues = list(service.broker.queues.values())
+    return ((on_one_line(names.raw(queue.name)), queue) for queue in queues if queue.listed)
 
 
 def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -128,15 +129,17 @@ def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> 
 
 
 def _on_priority_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    lines = []
-    for name, queue in _functions(conversation.service):
-        counts = {HIGH: 0, NORMAL: 0, LOW: 0}
-        for priority, count in queue.by_priority().items():
-            counts[max(HIGH, min(priority, LOW))] += count
-        counts[NORMAL] += queue.scheduled + queue.retrying
-        high, normal, low = counts.values()
-        lines.append(b"%b\t%d\t%d\t%d\t%d\n" % (name, high, normal, low, queue.servers))
-    _say_list(conversation, lines)
+    _say_list(conversation, map(_priorities, _functions(conversation.service)))
+
+
+def _priorities(function: tuple[bytes, Queue]) -> bytes:
+    name, queue = function
+    counts = {HIGH: 0, NORMAL: 0, LOW: 0}
+    for priority, count in queue.by_priority().items():
+        counts[max(HIGH, min(priority, LOW))] += count
+    counts[NORMAL] += queue.scheduled + queue.retrying
+    high, normal, low = counts.values()
+    return b"%b\t%d\t%d\t%d\t%d\n" % (name, high, normal, low, queue.servers)
 
 
 def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -150,7 +153,7 @@ def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) ->
                 peer.client_id,
                 b"".join(b" " + on_one_line(name) for name in reversed(peer.functions)),
             )
-            for peer in conversation.service.conversations
+            for peer in list(conversation.service.conversations)
         ),
     )
 
@@ -162,7 +165,8 @@ def _host(conversation: GearmanConversation) -> bytes:
 
 def _jobs(service: GearmanService) -> Iterable[Job]:
     """Gearman's own live jobs, as far as they are in memory."""
-    ours = (job for job in service.broker.jobs.values() if job.origin == ORIGIN)
+    jobs = map(service.broker.jobs.get, list(service.broker.jobs))
+    ours = (job for job in jobs if job is not None and job.origin == ORIGIN)
     return islice(ours, LISTED_MAX)
 
 
@@ -201,17 +205,18 @@ def _on_jobs(conversation: GearmanConversation, words: Words, now: Millis) -> No
 
 def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """clients, as the Perl server has it: each address, and below it the jobs it waits for."""
-    service = conversation.service
+    _say_list(conversation, _clients(conversation.service))
+
+
+def _clients(service: GearmanService) -> Iterator[bytes]:
     jobs = service.broker.jobs
     addresses = _worker_addresses(service)
-    lines = []
-    for peer in service.conversations:
-        lines.append(peer.link.peer.address.encode() + b"\n")
-        watched = (jobs.get(job_id) for job_id in islice(peer.session.watches, LISTED_MAX))
-        lines.extend(
-            b"\t%b\n" % _described(service, job, addresses) for job in watched if job is not None
-        )
-    _say_list(conversation, lines)
+    for peer in list(service.conversations):
+        yield peer.link.peer.address.encode() + b"\n"
+        for job_id in list(islice(peer.session.watches, LISTED_MAX)):
+            job = jobs.get(job_id)
+            if job is not None:
+                yield b"\t%b\n" % _described(service, job, addresses)
 
 
 def _worker_addresses(service: GearmanService) -> dict[int, bytes]:
@@ -267,6 +272,7 @@ class _CancelAsked:
     """A job to be cancelled that may be in the store."""
 
     def __init__(self, conversation: GearmanConversation, handle: bytes) -> None:
+        self.link = conversation.link
         self._conversation = conversation
         self._handle = handle
 
@@ -304,27 +310,32 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
         return
     if not _may_change(conversation):
         return
-    queue = _function(service, words[2])
-    if queue is None:
-        conversation.link.write(_NO_FUNCTION)
-    elif queue.servers or queue.leased:
+    queue = service.broker.queues.get(service.names.text(words[2]))
+    if queue is not None and queue.listed:
+        _drop(conversation, queue, now)
+    else:
+        conversation.say_all(_drop_alike(conversation, words[2].lower()))
+
+
+def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
+    """Drop a function whose name differs only in case."""
+    raw = conversation.service.names.raw
+    for queue in list(conversation.broker.queues.values()):
+        if queue.listed and raw(queue.name).lower() == folded:
+            _drop(conversation, queue, conversation.seen_at)
+            return
+        yield b""
+    yield _NO_FUNCTION
+
+
+def _drop(conversation: GearmanConversation, queue: Queue, now: Millis) -> None:
+    service = conversation.service
+    if queue.servers or queue.leased:
         conversation.link.write(_IN_USE)
     else:
         service.maxqueue.pop(queue.name, None)
         service.broker.remove_queue(queue.name, now)
         conversation.link.write_after_commit(OK)
-
-
-def _function(service: GearmanService, name: bytes) -> Queue | None:
-    """The function of that name; if there is none, one that differs only in case."""
-    queue = service.broker.queues.get(service.names.text(name))
-    if queue is not None and queue.listed:
-        return queue
-    folded = name.lower()
-    for queue in service.broker.queues.values():
-        if queue.listed and service.names.raw(queue.name).lower() == folded:
-            return queue
-    return None
 
 
 def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -> None:

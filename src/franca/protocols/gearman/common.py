@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 from franca.core.model import Millis
 from franca.protocols.gearman.wire import (
     CLIENT_ID_BYTES_KEPT,
+    HEADER,
+    LONG_BYTES,
     OPTION_BYTES_MAX,
+    RES,
     Packet,
     error,
     on_one_line,
@@ -22,7 +25,11 @@ _UNKNOWN_OPTION: Final = error("UNKNOWN_OPTION", "Server does not recognize give
 
 def on_echo(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """ECHO_REQ: the same back."""
-    conversation.link.write(response(Packet.ECHO_RES, body))
+    link = conversation.link
+    if len(body) > LONG_BYTES:
+        link.write_bulk(HEADER.pack(RES, Packet.ECHO_RES, len(body)), body)
+    else:
+        link.write(response(Packet.ECHO_RES, body))
 
 
 def on_option(conversation: GearmanConversation, body: bytes, now: Millis) -> None:

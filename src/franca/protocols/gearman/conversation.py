@@ -7,7 +7,8 @@ are cut out of the bytes, and what happens to jobs is told to those who wait for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
@@ -18,6 +19,7 @@ from franca.protocols.gearman.wire import (
     HEADER,
     HEADER_SIZE,
     LINE_BYTES_MAX,
+    LONG_BYTES,
     NOOP,
     REQ,
     RES,
@@ -31,11 +33,13 @@ from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
+_pack = HEADER.pack
 _unpack = HEADER.unpack_from
 _MAGICS: Final = (b"\0REQ", b"\0RES")
 _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
+PIECES_A_TURN: Final = 4_000
 SEARCHED_AT_ONCE: Final = 64
 """Functions that a search looks at in about the time that any other packet takes."""
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
@@ -44,8 +48,6 @@ _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
-
-
 _PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
 
 
@@ -54,8 +56,10 @@ class GearmanConversation(Conversation):
 
     `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
     if they changed since it was last looked at. What is said of a job in `over` has no effect
-    and is no error.
+    and is no error. A client that connects and says nothing until it has a job is a proper one.
     """
+
+    silent_ok = True
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
         self.link = link
@@ -79,9 +83,8 @@ class GearmanConversation(Conversation):
         self._body_max = service.limits.frame_bytes_max - HEADER_SIZE
         self._unread = bytearray()
         self._needed = 0
+        self._unsaid: Iterator[bytes] | None = None
         self._last_grant: Job | None = None
-        # A client that connects and says nothing until it has a job is a proper one.
-        link.known = True
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -92,6 +95,8 @@ class GearmanConversation(Conversation):
         unread = self._unread
         if unread or self.holding:
             unread += data
+            if self._unsaid is not None:
+                self._say_on(self._unsaid)
             if self.holding or len(unread) < self._needed:
                 return False
             data = bytes(unread)
@@ -108,8 +113,7 @@ class GearmanConversation(Conversation):
 
         If it stops because a message is not all there, `_needed` says how many bytes would do.
         """
-        size = len(data)
-        link, service = self.link, self.service
+        size, link, service = len(data), self.link, self.service
         packets = self._packets
         left = self._share
         # Whoever can do thousands of functions has them all looked at with each search.
@@ -143,6 +147,7 @@ class GearmanConversation(Conversation):
                     if act is None:
                         link.write(_NOT_EXPECTED)
                     else:
+                        link.known = True
                         act(self, data[start:end], now)
                         if burden and number in _SEARCHES:
                             left -= burden
@@ -167,7 +172,7 @@ class GearmanConversation(Conversation):
         if length > self._body_max:
             text = f"a packet may have {self._body_max} bytes, not {length}"
             self.link.write(error("ARGUMENT_TOO_LARGE", text))
-            self.link.close()
+            self.link.close(text)
             return False
         return True
 
@@ -205,31 +210,43 @@ class GearmanConversation(Conversation):
         job = event.job
         handle = job.name.encode()
         self.service.ended[handle] = event.state
+        durable = job.policy.durable
         if event.state is State.DONE:
-            reply = response(Packet.WORK_COMPLETE, b"%b\0%b" % (handle, event.result))
-        else:
-            reply = self._failure(handle, event)
-        if job.policy.durable:
+            self._pass_on(Packet.WORK_COMPLETE, handle, event.result, durable=durable)
+            return
+        story = job.story
+        if self.wants_exceptions and story and story[-1].how == "failed":
+            failure = event.failure
+            said = failure.data or failure.text.encode("utf-8", "replace")
+            if said or failure.kind == EXCEPTION:
+                self._pass_on(Packet.WORK_EXCEPTION, handle, said, durable=durable)
+                return
+        reply = response(Packet.WORK_FAIL, handle)
+        if durable:
             self.link.write_after_commit(reply)
         else:
             self.link.write(reply)
 
-    def _failure(self, handle: bytes, event: Finished) -> bytes:
-        """WORK_FAIL with the bare handle; to who asked for it, what the worker said of it."""
-        story = event.job.story
-        if self.wants_exceptions and story and story[-1].how == "failed":
-            failure = event.failure
-            said = failure.data or failure.text.encode()
-            if said or failure.kind == EXCEPTION:
-                return response(Packet.WORK_EXCEPTION, b"%b\0%b" % (handle, said))
-        return response(Packet.WORK_FAIL, handle)
-
     def _tell_progress(self, event: Progressed, now: Millis) -> None:
         job = event.job
         number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
-        self.link.write(response(number, b"%b\0%b" % (job.name.encode(), event.data)))
+        self._pass_on(number, job.name.encode(), event.data, durable=False)
         if self.link.full:
             self.service.pace(job.holder, self, now)
+
+    def _pass_on(self, number: int, handle: bytes, data: bytes, *, durable: bool) -> None:
+        """Say what a worker said of a job. All who wait for it share one copy of long data."""
+        link = self.link
+        head = b"%b%b\0" % (_pack(RES, number, len(handle) + 1 + len(data)), handle)
+        is_long = len(data) > LONG_BYTES
+        if not is_long:
+            head += data
+        if durable:
+            link.write_after_commit(head)
+        else:
+            link.write(head)
+        if is_long:
+            link.write_bulk(data)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
@@ -273,6 +290,24 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         self._last_grant = job
+
+    def say_all(self, pieces: Iterable[bytes]) -> None:
+        """Say something that takes long to find out, a turn's share of it at a time.
+
+        Nothing else is read from the peer until all is said, but the server goes on: a piece, empty
+        or not, should take a microsecond or so.
+        """
+        self._say_on(iter(pieces))
+
+    def _say_on(self, pieces: Iterator[bytes]) -> None:
+        some = list(islice(pieces, PIECES_A_TURN))
+        said = b"".join(some)
+        if said:
+            self.link.write(said)
+        self.holding = len(some) == PIECES_A_TURN
+        self._unsaid = pieces if self.holding else None
+        if self.holding:
+            self.link.again()
 
     def go_on(self, now: Millis) -> None:
         """An answer that was waited for is given: act on what lies behind it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
 from franca.core.model import Millis
@@ -14,6 +14,7 @@ _LEAP_YEAR: Final = 2024
 _MONTHS_AHEAD: Final = 41 * 12
 """A 29th of February on a given weekday may be forty years away, and no other date further."""
 _CLOCKS_GO_BACK_H: Final = 3
+_DAY_S: Final = 24 * 3600
 
 
 def next_match(fields: Sequence[bytes], zone: tzinfo, after: Millis) -> Millis | None:
@@ -32,11 +33,22 @@ def next_match(fields: Sequence[bytes], zone: tzinfo, after: Millis) -> Millis |
     start = datetime.fromtimestamp(after / 1000, UTC).astimezone(zone)
     for day in _days(start.date(), days, months, weekdays):
         soonest = start.hour - _CLOCKS_GO_BACK_H if day == start.date() else 0
-        moments = _moments(day, [hour for hour in hours if hour >= soonest], minutes, zone)
-        later = [moment for moment in moments if moment > after]
+        left = [hour for hour in hours if hour >= soonest]
+        # Those of each fold are in order; most days have no second one.
+        firsts = [
+            next((m for m in _moments(day, left, minutes, zone, fold) if m > after), None)
+            for fold in ((0, 1) if _clocks_go_back(day, zone) else (0,))
+        ]
+        later = [moment for moment in firsts if moment is not None]
         if later:
             return min(later)
     return None
+
+
+def _clocks_go_back(day: date, zone: tzinfo) -> bool:
+    begins = datetime(day.year, day.month, day.day, tzinfo=zone)
+    ends = (begins + timedelta(days=1)).replace(fold=1)
+    return ends.timestamp() - begins.timestamp() > _DAY_S
 
 
 def _read(field: bytes, among: range) -> Sequence[int]:
@@ -64,18 +76,17 @@ def _days(
 
 
 def _moments(
-    day: date, hours: Sequence[int], minutes: Sequence[int], zone: tzinfo
+    day: date, hours: Sequence[int], minutes: Sequence[int], zone: tzinfo, fold: int
 ) -> Iterator[Millis]:
-    """Every moment of the day at which the clocks show one of these times.
+    """Every moment of the day at which the clocks show one of these times, in order.
 
-    A time that clocks leave out when they go forward is no moment, one that they show twice is
-    two.
+    A time that clocks leave out when they go forward is no moment; one that they show twice is
+    one of each fold.
     """
     for hour in hours:
         for minute in minutes:
-            for fold in (0, 1):
-                shown = datetime(day.year, day.month, day.day, hour, minute, fold=fold, tzinfo=zone)
-                moment = shown.timestamp()
-                again = datetime.fromtimestamp(moment, zone)
-                if (again.hour, again.minute, again.fold) == (hour, minute, fold):
-                    yield int(moment) * 1000
+            shown = datetime(day.year, day.month, day.day, hour, minute, fold=fold, tzinfo=zone)
+            moment = shown.timestamp()
+            again = datetime.fromtimestamp(moment, zone)
+            if (again.hour, again.minute, again.fold) == (hour, minute, fold):
+                yield int(moment) * 1000

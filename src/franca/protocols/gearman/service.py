@@ -28,7 +28,7 @@ from franca.protocols.gearman.wire import error
 from franca.protocols.gearman.workers import sleep_anew
 
 HOST_CHARS_MAX: Final = 36
-"""With it, a run of the server and twelve digits of a job's id a handle has no more than 63 bytes."""
+"""A handle with twelve digits of a run and twelve of a job's id then has at most 63 bytes."""
 ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
@@ -48,6 +48,7 @@ class GearmanSettings(Struct, frozen=True):
     admin: str = "loopback"
     remote_shutdown: str = "loopback"
     exceptions: bool = False
+    """Whether WORK_EXCEPTION is sent to every client, not only to those who ask for it."""
     zone: tzinfo = UTC
     """Whose clocks SUBMIT_JOB_SCHED means."""
     host: str = "localhost"

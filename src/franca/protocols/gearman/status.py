@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, id_in, key_of
 from franca.protocols.gearman.wire import (
+    HANDLE_BYTES_MAX,
     UNIQUE_BYTES_MAX,
     Packet,
-    number_in,
+    number_text,
     response,
 )
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
 
-Status = tuple[int, int, int, int]
+Status = tuple[int, int, bytes, bytes]
 """Known, running, numerator, denominator."""
 
-UNKNOWN: Final[Status] = (0, 0, 0, 0)
-DONE: Final[Status] = (0, 0, 1, 1)
-GIVEN_UP: Final[Status] = (0, 0, 0, 1)
-NOT_RUNNING: Final[Status] = (1, 0, 0, 0)
+UNKNOWN: Final[Status] = (0, 0, b"0", b"0")
+DONE: Final[Status] = (0, 0, b"1", b"1")
+GIVEN_UP: Final[Status] = (0, 0, b"0", b"1")
+NOT_RUNNING: Final[Status] = (1, 0, b"0", b"0")
 
 
 def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -33,6 +36,9 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     """
     handle = body.rstrip(b"\0")
     service = conversation.service
+    if len(handle) > HANDLE_BYTES_MAX:
+        _say(conversation, handle, UNKNOWN)
+        return
     name = handle.decode("utf-8", "replace")
     for job in service.broker.named(name):
         if job.origin == ORIGIN:
@@ -52,6 +58,7 @@ class _Asked:
     """A GET_STATUS that only the store can answer."""
 
     def __init__(self, conversation: GearmanConversation, handle: bytes) -> None:
+        self.link = conversation.link
         self._conversation = conversation
         self._handle = handle
 
@@ -74,32 +81,30 @@ def status_of(job: Job) -> Status:
         return NOT_RUNNING
     numerator, separator, denominator = job.progress.partition(b"\0")
     if not separator:
-        return (1, 1, 0, 0)  # a worker of another protocol may report what it likes
-    return (1, 1, number_in(numerator) & 0xFFFFFFFF, number_in(denominator) & 0xFFFFFFFF)
+        return (1, 1, b"0", b"0")  # a worker of another protocol may report what it likes
+    return (1, 1, number_text(numerator), number_text(denominator))
 
 
 def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> None:
-    body = b"%b\0%d\0%d\0%d\0%d" % (handle, *status)
+    body = b"%b\0%d\0%d\0%b\0%b" % (handle, *status)
     conversation.link.write(response(Packet.STATUS_RES, body))
 
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
-    unique = body.rstrip(b"\0")
-    status, watches = _by_unique(conversation, unique)
-    reply = b"%b\0%d\0%d\0%d\0%d\0%d" % (unique, *status, watches)
-    conversation.link.write(response(Packet.STATUS_RES_UNIQUE, reply))
+    conversation.say_all(_by_unique(conversation.broker, body.rstrip(b"\0")))
 
 
-def _by_unique(conversation: GearmanConversation, unique: bytes) -> tuple[Status, int]:
-    if len(unique) > UNIQUE_BYTES_MAX:
-        return UNKNOWN, 0
-    key = key_of(unique, b"", "")
+def _by_unique(broker: Broker, unique: bytes) -> Iterator[bytes]:
+    status, watches = UNKNOWN, 0
+    key = key_of(unique, b"", "") if len(unique) <= UNIQUE_BYTES_MAX else ""
     if key.startswith(BY_UNIQUE):
-        broker = conversation.broker
-        for queue in broker.queues:
+        for queue in list(broker.queues):
             found = broker.keyed(queue, key)
             if found is not None:
                 status = status_of(found) if isinstance(found, Job) else NOT_RUNNING
-                return status, broker.watchers_of(found.id)
-    return UNKNOWN, 0
+                watches = broker.watchers_of(found.id)
+                break
+            yield b""
+    reply = b"%b\0%d\0%d\0%b\0%b\0%d" % (unique, *status, watches)
+    yield response(Packet.STATUS_RES_UNIQUE, reply)

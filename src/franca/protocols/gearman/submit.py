@@ -11,6 +11,7 @@ from franca.protocols.gearman.jobs import NORMAL, ORIGIN, key_of
 from franca.protocols.gearman.sched import next_match
 from franca.protocols.gearman.wire import (
     HEADER,
+    MISSING,
     RES,
     UNIQUE_BYTES_MAX,
     Packet,
@@ -26,7 +27,6 @@ EPOCH_S_MAX: Final = 253_402_300_799
 
 _pack = HEADER.pack
 _CREATED: Final = int(Packet.JOB_CREATED)
-_MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 _UNIQUE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Unique value too large")
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _WORKLOAD_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Workload too large")
@@ -48,7 +48,7 @@ class Submission:
         """SUBMIT_JOB and its kin: a function, a unique id, the work."""
         arguments = body.split(b"\0", 2)
         if len(arguments) != 3:
-            conversation.link.write(_MISSING)
+            conversation.link.write(MISSING)
             return
         function, unique, workload = arguments
         self._submit(conversation, function, unique, workload, now)
@@ -57,7 +57,7 @@ class Submission:
         """SUBMIT_JOB_EPOCH: not before this second. The past, and what is no number, is now."""
         arguments = body.split(b"\0", 3)
         if len(arguments) != 4:
-            conversation.link.write(_MISSING)
+            conversation.link.write(MISSING)
             return
         function, unique, epoch, workload = arguments
         seconds = number_in(epoch)
@@ -71,7 +71,7 @@ class Submission:
         """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
         arguments = body.split(b"\0", 7)
         if len(arguments) != 8:
-            conversation.link.write(_MISSING)
+            conversation.link.write(MISSING)
             return
         after = conversation.broker.wall(now)
         run_at = next_match(arguments[2:7], conversation.service.settings.zone, after)
@@ -84,7 +84,7 @@ class Submission:
         """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
         arguments = body.split(b"\0", 4)
         if len(arguments) != 5:
-            conversation.link.write(_MISSING)
+            conversation.link.write(MISSING)
             return
         function, unique, reducer, _unused, workload = arguments
         if len(reducer) > UNIQUE_BYTES_MAX:

@@ -24,6 +24,8 @@ UNIQUE_BYTES_MAX: Final = 64
 HANDLE_BYTES_MAX: Final = 63
 OPTION_BYTES_MAX: Final = 63
 CLIENT_ID_BYTES_KEPT: Final = 127
+LONG_BYTES: Final = 4_096
+"""Data beyond this is not copied only to stand behind its header."""
 
 _pack = HEADER.pack
 
@@ -77,6 +79,7 @@ class Packet(IntEnum):
 # -- what is in arguments ------------------------------------------------------------------
 
 _NUMBER: Final = re.compile(rb"[ \t\n\v\f\r]*([+-]?[0-9]+)")
+_PLAIN_NUMBER: Final = re.compile(rb"[+-]?[0-9]+(\.[0-9]+)?")
 _NUMBER_BYTES: Final = 40
 _INT64_MAX: Final = (1 << 63) - 1
 _ON_ONE_LINE: Final = bytes(byte if byte > 31 or byte == 9 else 63 for byte in range(256))
@@ -86,6 +89,13 @@ def number_in(text: bytes) -> int:
     """The number at the front of a text as C reads it: 0 if there is none, 64 bits at most."""
     match = _NUMBER.match(text[:_NUMBER_BYTES])
     return max(min(int(match[1]), _INT64_MAX), -_INT64_MAX - 1) if match else 0
+
+
+def number_text(text: bytes) -> bytes:
+    """A number as it was sent; what is none, as the original keeps it."""
+    if len(text) <= _NUMBER_BYTES and _PLAIN_NUMBER.fullmatch(text):
+        return text
+    return b"%d" % (number_in(text) & 0xFFFFFFFF)
 
 
 def on_one_line(text: bytes) -> bytes:
@@ -106,6 +116,7 @@ def error(code: str, text: str) -> bytes:
     return response(Packet.ERROR, code.encode() + b"\0" + text.encode("utf-8", "replace"))
 
 
+MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
 

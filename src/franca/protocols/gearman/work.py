@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.model import Failure, Job, Millis, State
-from franca.protocols.gearman.wire import HANDLE_BYTES_MAX, error
+from franca.protocols.gearman.wire import HANDLE_BYTES_MAX, MISSING, error
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -18,6 +18,8 @@ STATUS: Final = "status"
 DATA: Final = "data"
 WARNING: Final = "warning"
 EXCEPTION: Final = "Exception"
+STATUS_BYTES_KEPT: Final = 256
+"""A longer one is forwarded and not kept: it stays with a job for as long as that runs."""
 
 _NOT_FOUND: Final = error("JOB_NOT_FOUND", "Job given in work result not found")
 _NO_SUCH_JOB: Final = error("JOB_NOT_FOUND", "Job does not exist on server")
@@ -85,9 +87,15 @@ def _fail(
 
 
 def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_STATUS: how far it is; forwarded as it came, and kept for GET_STATUS."""
+    """WORK_STATUS: how far it is; forwarded as it came, and kept for GET_STATUS.
+
+    One without both numbers is not: clients would wait for the rest of it.
+    """
     handle, _, data = body.partition(b"\0")
-    _report(conversation, handle, STATUS, data, _NOT_FOUND)
+    if b"\0" in data:
+        _report(conversation, handle, STATUS, data, _NOT_FOUND)
+    else:
+        conversation.link.write(MISSING)
 
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -109,8 +117,9 @@ def _report(
     if job is None:
         _not_held(conversation, handle, otherwise)
         return
+    keep = kind is STATUS and len(data) <= STATUS_BYTES_KEPT
     try:
-        conversation.broker.report(job, job.holder, kind, data, keep=kind is STATUS)
+        conversation.broker.report(job, job.holder, kind, data, keep=keep)
     except Refused:
         conversation.link.write(otherwise)
 

@@ -8,7 +8,16 @@ from franca.core.events import Granted
 from franca.core.model import Choice, Demand, Job, Millis, Shelf
 from franca.protocols.bodies import BYTES, as_bytes
 from franca.protocols.gearman.jobs import ORIGIN, unique_of
-from franca.protocols.gearman.wire import HEADER, NO_JOB, NOOP, RES, Packet, error, number_in
+from franca.protocols.gearman.wire import (
+    HEADER,
+    LONG_BYTES,
+    NO_JOB,
+    NOOP,
+    RES,
+    Packet,
+    error,
+    number_in,
+)
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -179,9 +188,14 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         body = as_bytes(job.media, job.body) if job.media != BYTES else job.body
     conversation.granted(handle, job)
     size = len(handle) + len(function) + len(between) + len(body) + 2
-    reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, body)
+    is_long = len(body) > LONG_BYTES
+    text = b"" if is_long else body
+    reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, text)
+    link = conversation.link
     if job.policy.durable and job.shelf is Shelf.NOWHERE:
-        conversation.link.write_after_commit(reply)
+        link.write_after_commit(reply)
     else:
         # The store has the job; that somebody runs it need not survive a crash.
-        conversation.link.write(reply)
+        link.write(reply)
+    if is_long:
+        link.write_bulk(body)
