@@ -35,9 +35,9 @@ def no_fence(finish: Any) -> Any:
 
 @mutant(Tail, "_shrink_tail")
 def tail_not_counted_down(shrink: Any) -> Any:
-    def keep(self: Tail, queue: Queue) -> None:
+    def keep(self: Tail, queue: Queue, priority: int) -> None:
         queue.tail += 1
-        shrink(self, queue)
+        shrink(self, queue, priority)
 
     return keep
 

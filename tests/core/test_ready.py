@@ -114,14 +114,23 @@ def test_behind_the_mark_is_the_tail() -> None:
     assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
 
 
-def test_ready_jobs_are_counted_by_priority_and_the_tail_at_its_first() -> None:
+def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie() -> None:
     bench = Bench(**SMALL)
-    for priority in (1, 1, 0, 2, 2, 2):
+    for priority in (1, 1, 0, 2, 2, 2, 0, 3, 1) * 4:
         bench.submit(priority=priority)
     queue = bench.broker.queues["q"]
-    assert queue.by_priority() == {0: 1, 1: 2, 2: 3}
-    bench.take(bench.worker())
-    assert (queue.by_priority(), queue.live) == ({1: 2, 2: 3}, 6)
+    assert queue.tail > 20
+    assert queue.by_priority() == {0: 8, 1: 12, 2: 12, 3: 4}
+    bench.write()
+    bench.crash()
+    queue = bench.broker.queues["q"]
+    assert queue.by_priority() == {0: 8, 1: 12, 2: 12, 3: 4}
+    for left in ({0: 7, 1: 12, 2: 12, 3: 4}, {0: 6, 1: 12, 2: 12, 3: 4}):
+        bench.write()
+        bench.take(bench.worker())
+        assert queue.by_priority() == left
+    bench.broker.purge("q", T)
+    assert queue.by_priority() == {}
 
 
 def test_taking_all_forgets_the_tail_too() -> None:

@@ -206,6 +206,18 @@ def test_those_who_never_say_who_they_are_are_hung_up_on() -> None:
     assert not known.closing
 
 
+def test_those_who_may_be_silent_are_hung_up_on_only_where_there_are_too_many() -> None:
+    stage = Stage(handshake_ms=5_000, unknown_max=2, stranger_ms=10**9)
+    links = [stage.open() for _ in range(5)]
+    for link in links:
+        link.conversation.silent_ok = True
+    links[1].known = True
+    sweeps(stage, T, 5_000)
+    assert not any(link.closing for link in links)
+    sweeps(stage, T + 6_000, 60_000)
+    assert [link.closing for link in links] == [True, False, True, False, False]
+
+
 def test_too_many_strangers_make_the_oldest_go() -> None:
     stage = Stage(unknown_max=2)
     old = [stage.open(T), stage.open(T)]

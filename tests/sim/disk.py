@@ -7,6 +7,7 @@ group is written, can be read behind, and is then committed or, in a crash, undo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -184,6 +185,8 @@ class Disk:
             mine = [job for job in alone if job.queue == queue.name]
             ready = [(j.priority, j.place) for j in mine if j.state is READY]
             assert len(ready) == queue.tail, f"{queue.name}: {queue.tail} in the tail"
+            levels = Counter(priority for priority, _ in ready)
+            assert levels == queue.tail_levels, f"{queue.name}: {queue.tail_levels} in the tail"
             assert (queue.mark is None) == (not ready), f"{queue.name}: mark {queue.mark}"
             assert not ready or min(ready) > (queue.mark or min(ready)), f"{queue.name}: mark"
             assert sum(job.state is DEAD for job in mine) == queue.dead, f"{queue.name}: dead"
@@ -230,7 +233,7 @@ def _fits(job: Job, query: JobQuery) -> bool:
 def _known(job: Job) -> Known:
     return Known(
         job.id, job.queue, job.kind, job.digest, job.run_at, job.state, job.name, job.key,
-        job.attempts, job.failures,
+        job.attempts, job.failures, job.priority,
     )  # fmt: skip
 
 
@@ -240,6 +243,7 @@ def _tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
         count = counts.setdefault(job.queue, TailCount(job.queue))
         if job.state is READY:
             count.ready += 1
+            count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
             key = (job.priority, job.place)
             count.first = min(count.first or key, key)
         elif job.state is DEAD:

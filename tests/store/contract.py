@@ -319,7 +319,9 @@ class StoreContract(ReadingContract):
         )
         snapshot = desk.reopen()
         assert {count.queue: count for count in snapshot.tail} == {
-            "q": TailCount("q", scheduled=1, retrying=1, ready=3, dead=1, first=(2, 8)),
+            "q": TailCount(
+                "q", scheduled=1, retrying=1, ready=3, dead=1, first=(2, 8), levels={2: 2, 3: 1}
+            ),
             "ü": TailCount("ü", dead=1),
         }
         assert snapshot.first_waiting == (60, 6)

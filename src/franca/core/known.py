@@ -22,6 +22,7 @@ class Known(Struct, gc=False):
     key: str
     attempts: int = 0
     failures: int = 0
+    priority: int = 0
 
 
 def is_known(job: Job) -> bool:
@@ -42,6 +43,7 @@ def known_of(job: Job) -> Known:
         job.key,
         job.attempts,
         job.failures,
+        job.priority,
     )
 
 

@@ -378,7 +378,7 @@ class Life(Lines):
             if held:
                 queue.remove(job)
             else:
-                self._shrink_tail(queue)
+                self._shrink_tail(queue, job.priority)
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
             if job.id in self._ahead:

@@ -89,7 +89,7 @@ class Lines(Tail):
             self.events.append((demand.session, Granted(job, demand)))
             return
         if queue.mark is not None and queue.belongs_to_tail(job) and self._may_leave(job):
-            queue.tail += 1
+            queue.grow_tail(job.priority)
             self._touch(job)
             self._to_tail(job)
         else:
@@ -378,8 +378,8 @@ class Lines(Tail):
         for job in new:
             self._back_in_memory(job)
             queue.add(job)
+            queue.shrink_tail(job.priority)
         queue.asked = False
-        queue.tail -= len(new)
         assert queue.tail >= 0, f"tail of {queue.name!r} is {queue.tail}"
         assert queue.tail == 0 or jobs, f"{queue.name!r} lost its tail"
         queue.mark = (jobs[-1].priority, jobs[-1].place) if jobs and queue.tail else None

@@ -268,9 +268,13 @@ class QueueCount(Struct, gc=False):
 
 
 class TailCount(QueueCount, gc=False):
-    """The same of the jobs in the tail, and the (priority, place) of its first ready one."""
+    """The same of the jobs in the tail, and the (priority, place) of its first ready one.
+
+    `levels` are the ready ones by their priority.
+    """
 
     first: tuple[int, int] | None = None
+    levels: dict[int, int] = {}
 
 
 class JobQuery(Struct, frozen=True):

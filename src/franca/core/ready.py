@@ -34,6 +34,7 @@ class Queue:
     While it is `watched` it is looked at now and then; `idle_since` is when it was first found
     to have no jobs, no workers and no settings.
     `asked` is set while somebody wanted a job and only the tail had one.
+    `tail_levels` are the jobs of the `tail` by their priority.
     `line` is where the next to be served stands; where some go before others there is a line for
     each of the `ranks`, and it is the foremost that somebody stands in.
     """
@@ -61,6 +62,7 @@ class Queue:
         "sleepers",
         "supplying",
         "tail",
+        "tail_levels",
         "watched",
         "windows",
         "woken",
@@ -78,6 +80,7 @@ class Queue:
         self.crowd = 0
         self.asked = False
         self.tail = 0
+        self.tail_levels: dict[int, int] = {}
         self.mark: Key | None = None
         self.supplying = False
         self.leased = 0
@@ -140,15 +143,25 @@ class Queue:
         )
 
     def by_priority(self) -> dict[int, int]:
-        """How many jobs of each priority are ready.
-
-        What lies in the tail counts as if it had the first priority that it can have.
-        """
+        """How many jobs of each priority are ready, in memory and in the tail."""
         counts = {priority: len(level) for priority, level in self._levels.items() if level}
-        if self.mark is not None and self.tail:
-            first = self.mark[0]
-            counts[first] = counts.get(first, 0) + self.tail
+        for priority, count in self.tail_levels.items():
+            counts[priority] = counts.get(priority, 0) + count
         return counts
+
+    def grow_tail(self, priority: int) -> None:
+        """A ready job of this priority is in the tail now."""
+        self.tail += 1
+        self.tail_levels[priority] = self.tail_levels.get(priority, 0) + 1
+
+    def shrink_tail(self, priority: int) -> None:
+        """A ready job of this priority is in the tail no longer."""
+        self.tail -= 1
+        left = self.tail_levels.get(priority, 0) - 1
+        if left > 0:
+            self.tail_levels[priority] = left
+        else:
+            self.tail_levels.pop(priority, None)
 
     def belongs_to_tail(self, job: Job) -> bool:
         """Whether a ready job lies behind the mark."""
@@ -242,6 +255,7 @@ class Queue:
         self._order = []
         self.windows.bytes_held -= self.bytes_held
         self.size = self.bytes_held = self.tail = self.crowd = 0
+        self.tail_levels.clear()
         self.mark = None
         return jobs
 

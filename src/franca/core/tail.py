@@ -108,6 +108,7 @@ class Tail(LargeBodies):
         for count in snapshot.tail:
             queue = self.queue(count.queue)
             queue.tail = count.ready
+            queue.tail_levels = count.levels
             queue.mark = (count.first[0], count.first[1] - 1) if count.first else None
             queue.scheduled += count.scheduled
             queue.retrying += count.retrying
@@ -169,7 +170,7 @@ class Tail(LargeBodies):
     def _cut_to(self, queue: Queue, keep: int, keep_bytes: int) -> None:
         for job in queue.cut(keep, keep_bytes):
             if self._may_leave(job):
-                queue.tail += 1
+                queue.grow_tail(job.priority)
                 self._to_tail(job)
             else:
                 queue.add(job)
@@ -192,7 +193,7 @@ class Tail(LargeBodies):
     def _back_to_tail(self, job: Job, queue: Queue) -> None:
         """A ready job whose body is in the store goes where such jobs are."""
         queue.mark_before(job)
-        queue.tail += 1
+        queue.grow_tail(job.priority)
         self._touch(job)
         self._to_tail(job)
         if queue.line and not queue.paused:
@@ -252,7 +253,7 @@ class Tail(LargeBodies):
         """A job that only the store has is taken out of it unseen."""
         queue = self.queue(known.queue)
         if known.state is READY:
-            self._shrink_tail(queue)
+            self._shrink_tail(queue, known.priority)
         elif known.state is WAITING:
             self._count_waiting(queue, known, -1)
             self._shrink_waiting()
@@ -265,8 +266,8 @@ class Tail(LargeBodies):
         gone.shelf = Shelf.TAIL
         self._dirty[gone.id] = gone
 
-    def _shrink_tail(self, queue: Queue) -> None:
-        queue.tail -= 1
+    def _shrink_tail(self, queue: Queue, priority: int) -> None:
+        queue.shrink_tail(priority)
         if not queue.tail:
             queue.mark = None
 

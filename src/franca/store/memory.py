@@ -162,6 +162,7 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
         count = counts.setdefault(job.queue, TailCount(job.queue))
         if job.state is State.READY:
             count.ready += 1
+            count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
             key = (job.priority, job.place)
             count.first = min(count.first, key) if count.first else key
         elif job.state is State.WAITING:

@@ -86,15 +86,18 @@ def _sealed_rows(db: sqlite3.Connection, books: GroupWriter, table: str) -> list
 
 def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
     counts: dict[str, TailCount] = {}
-    for queue, ready in db.execute(
-        "SELECT queue, count(*) FROM tail WHERE state = 1 GROUP BY queue"
+    for queue, priority, ready in db.execute(
+        "SELECT queue, priority, count(*) FROM tail WHERE state = 1 GROUP BY queue, priority"
     ).fetchall():
-        first = db.execute(
+        count = counts.setdefault(queue, TailCount(queue))
+        count.ready += ready
+        count.levels[priority] = ready
+    for count in counts.values():
+        count.first = db.execute(
             "SELECT priority, place FROM tail WHERE state = 1 AND queue = ? "
             "ORDER BY priority, place LIMIT 1",
-            (queue,),
+            (count.queue,),
         ).fetchone()
-        counts[queue] = TailCount(queue, ready=ready, first=first)
     # Found by the index and read from the table, because the two may not say the same.
     for queue, state, failed, number, amiss in db.execute(
         "SELECT j.queue, j.state, j.failures > 0, count(*), sum((i.state, i.run_at) <> "

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from franca.core.limits import Limits
+from franca.core.model import NewJob
+from franca.protocols.gearman.conversation import PIECES_A_TURN
 from franca.protocols.gearman.service import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
@@ -90,6 +94,58 @@ def test_prioritystatus_counts_what_is_queued() -> None:
     later = str(world.now // 1000 + 60)
     assert admin.ask(Packet.SUBMIT_JOB_EPOCH, "other", "", later, "x").number == Packet.JOB_CREATED
     assert b"other\t0\t2\t0\t0\n" in admin.line("prioritystatus")
+
+
+def test_prioritystatus_counts_stored_jobs_under_their_own_priority() -> None:
+    world = World(limits=Limits(window_jobs=6, supply_jobs=2))
+    client = world.connect()
+    numbers = [Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_LOW_BG, Packet.SUBMIT_JOB_HIGH_BG]
+    handles = [client.submit(number=number) for _ in range(20) for number in numbers]
+    assert client.line("prioritystatus") == b"f\t20\t20\t20\t0\n.\n"
+    again = world.restart()
+    admin, worker = again.connect(), again.worker("f")
+    assert admin.line("prioritystatus") == b"f\t20\t20\t20\t1\n.\n"
+    for number in range(30):
+        worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), str(number))
+    assert admin.line("prioritystatus") == b"f\t0\t10\t20\t1\n.\n"
+    assert admin.line(f"cancel job {handles[-2].decode()}") == OK
+    assert admin.line("prioritystatus") == b"f\t0\t10\t19\t1\n.\n"
+
+
+@pytest.mark.parametrize("words", ["status", "prioritystatus", "show jobs", "jobs"])
+def test_a_long_list_is_said_in_parts_and_holds_up_only_its_reader(words: str) -> None:
+    world = World()
+    admin, other = world.connect(), world.connect()
+    many = PIECES_A_TURN + 1
+    for number in range(many):
+        world.broker.queue(f"f{number}")
+        world.broker.submit(
+            NewJob(f"f{number}", "f", b"", world.service.background, origin="gearman"), world.now
+        )
+    world.run()
+    world.engine.received(admin.link, words.encode() + b"\n" + packet(Packet.ECHO_REQ, "behind"))
+    world.engine.received(other.link, packet(Packet.ECHO_REQ, "x"))
+    world.engine.turn(world.now)
+    assert b"".join(admin.link.out).count(b"\n") == PIECES_A_TURN
+    assert b"".join(other.link.out).endswith(b"x")
+    world.run()
+    heard = admin.heard()
+    assert heard.partition(b"\n.\n")[2] == packet(Packet.ECHO_RES, "behind").replace(b"Q", b"S")
+    assert heard.count(b"\n") == many + 1
+
+
+def test_a_list_goes_on_though_what_it_lists_changes() -> None:
+    world = World()
+    admin = world.connect()
+    handles = [world.connect().submit() for _ in range(3)]
+    with patch("franca.protocols.gearman.conversation.PIECES_A_TURN", 1):
+        world.engine.received(admin.link, b"clients\nshow jobs\n")
+        for _ in range(4):
+            world.engine.turn(world.now)
+        for puppet in list(world.puppets.values())[1:3]:
+            puppet.hang_up()
+        world.connect().submit()
+    assert admin.heard().endswith(b"%b\t0\t0\t0\n.\n" % handles[2])
 
 
 def test_workers_are_all_connections_the_newest_function_first() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
+from franca.protocols.gearman.conversation import PIECES_A_TURN
 from franca.protocols.gearman.jobs import id_in
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
@@ -70,6 +71,12 @@ def test_numbers_are_told_as_they_were_sent_and_other_things_as_the_original_kee
 )
 def test_what_nobody_heard_of_is_unknown_and_answered(handle: bytes) -> None:
     assert World().connect().status(handle) == UNKNOWN
+
+
+@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+def test_a_name_of_a_megabyte_is_unknown_and_answered(number: int) -> None:
+    client = World().connect()
+    assert client.ask(number, b"\xff" * (1 << 20)).arguments[1:3] == [b"0", b"0"]
 
 
 def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -> None:
@@ -220,3 +227,18 @@ def test_a_unique_id_of_64_bytes_is_found_by_all_of_them() -> None:
     client.submit_bg(unique="u" * 64)
     assert by_unique(client, "u" * 64) == [*QUEUED, b"0"]
     assert by_unique(client, "u" * 63) == [*UNKNOWN, b"0"]
+
+
+def test_a_search_among_many_functions_takes_more_than_one_turn() -> None:
+    world = World()
+    client, other = world.connect(), world.connect()
+    for number in range(2 * PIECES_A_TURN):
+        world.broker.queue(f"g{number}")
+    client.submit_bg("last", unique="u")
+    asked = packet(Packet.GET_STATUS_UNIQUE, "u") + packet(Packet.ECHO_REQ, "behind")
+    world.engine.received(client.link, asked)
+    for _ in range(2):
+        world.engine.turn(world.now)
+        assert client.link.out == []
+    assert other.ask(Packet.ECHO_REQ, "x") == res(Packet.ECHO_RES, "x")
+    assert [message.number for message in client.take_all()] == [42, 17]

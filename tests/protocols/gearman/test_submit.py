@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import patch
 
 import pytest
 
@@ -174,6 +175,21 @@ def test_every_byte_of_a_unique_id_counts(size: int) -> None:
 def test_a_longer_unique_id_is_refused_as_in_the_original(size: int) -> None:
     refused = World().connect().ask(Packet.SUBMIT_JOB, "f", "u" * size, "x")
     assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
+
+
+def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn() -> None:
+    world = World()
+    client, worker = start(world)
+    refused = err("QUEUE_ERROR", "Too many clients wait for this job")
+    with patch("franca.protocols.gearman.submit.WATCHES_MAX", 3):
+        [handle] = {client.submit(unique="u") for _ in range(3)}
+        for peer in (client, world.connect()):
+            assert peer.ask(Packet.SUBMIT_JOB, "f", "u", "x") == refused
+        assert client.submit_bg(unique="u") == handle
+        assert client.submit(unique="other") != handle
+    worker.grab()
+    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")] * 3
 
 
 def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays() -> None:

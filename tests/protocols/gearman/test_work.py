@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
+from franca.protocols.gearman.service import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World, err, packet, res
 
@@ -80,6 +81,44 @@ def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
     assert run.worker.grab() is None
 
 
+@pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE])
+@pytest.mark.parametrize("background", [True, False])
+def test_all_who_wait_share_one_copy_of_a_long_result(number: int, background: bool) -> None:
+    world = World()
+    worker, clients = world.worker("f"), [world.connect() for _ in range(5)]
+    if background:
+        world.connect().submit_bg(unique="u")
+    handles = {client.submit(unique="u") for client in clients for _ in range(2)}
+    [handle] = handles
+    worker.grab()
+    world.engine.received(worker.link, packet(number, handle, b"r" * 100_000))
+    world.engine.turn(world.now)
+    pieces = [piece for client in clients for piece in client.link.out]
+    assert {id(piece) for piece in pieces if len(piece) > 1_000} == {id(pieces[1])}
+    assert len(pieces) == 20
+    assert all(
+        c.link.bulky and c.link.after_commit is (background and number == 13) for c in clients
+    )
+    world.run()
+    assert clients[0].take_all() == [res(number, handle, b"r" * 100_000)] * 2
+
+
+def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody() -> None:
+    run = Run()
+    refused = err("INVALID_PACKET", "The packet has too few arguments")
+    for arguments in ((), ("1",)):
+        assert run.worker.ask(Packet.WORK_STATUS, run.handle, *arguments) == refused
+    assert run.client.heard() == b""
+
+
+def test_a_status_that_is_too_long_is_passed_on_and_not_kept() -> None:
+    run = Run()
+    run.worker.say(Packet.WORK_STATUS, run.handle, "1", "2")
+    run.worker.say(Packet.WORK_STATUS, run.handle, "3", "4" * 10_000)
+    assert len(run.client.take_all()) == 2
+    assert run.client.status(run.handle) == [b"1", b"1", b"1", b"2"]
+
+
 def test_a_nul_behind_a_handle_is_not_passed_on() -> None:
     run = Run()
     run.worker.say(Packet.WORK_FAIL, run.handle + b"\0")
@@ -94,6 +133,13 @@ def test_an_exception_is_one_end_to_all_who_wait_in_the_words_that_each_knows(
     run.worker.say(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
     end = res(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
     assert run.client.take_all() == [end if exceptions else res(Packet.WORK_FAIL, run.handle)]
+
+
+def test_a_server_may_send_exceptions_to_all() -> None:
+    run = Run(World(settings=GearmanSettings(exceptions=True)))
+    run.worker.say(Packet.WORK_EXCEPTION, run.handle, "boom")
+    assert run.client.take_all() == [res(Packet.WORK_EXCEPTION, run.handle, "boom")]
+    assert run.client.ask(Packet.OPTION_REQ, "exceptions") == res(Packet.OPTION_RES, "exceptions")
 
 
 def test_an_exception_without_a_word_is_an_exception() -> None:

@@ -311,3 +311,58 @@ def test_operators_see_the_workers() -> None:
     [view] = world.service.workers()
     assert (view.protocol, view.name, view.labels) == ("gearman", worker.link.id, ["me"])
     assert view.queues == ["f", "g"]
+
+
+def test_what_all_workers_together_can_do_is_bounded() -> None:
+    world = World()
+    refused = err("ARGUMENT_TOO_LARGE", "Too many functions")
+    with patch("franca.protocols.gearman.workers.ABILITIES_BYTES_MAX", 3 * 302):
+        first, second = world.worker("a", "b"), world.worker("a")
+        assert second.ask(Packet.CAN_DO, "b") == refused
+        second.say(Packet.CAN_DO_TIMEOUT, "a", "5000")
+        first.say(Packet.CANT_DO, "b")
+        first.say(Packet.CANT_DO, "b")
+        second.say(Packet.CAN_DO, "b")
+        assert first.ask(Packet.CAN_DO, "b") == refused
+        second.say(Packet.RESET_ABILITIES)
+        first.say(Packet.CAN_DO, "b")
+        assert second.heard() == first.heard() == b""
+        first.hang_up()
+        second.hang_up()
+    assert world.service.abilities_bytes == 0
+
+
+# -- who is known ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        (b"", False),
+        (b"\0REQ\0\0", False),
+        (packet(Packet.NOOP), False),
+        (packet(Packet.ECHO_REQ, "x").replace(b"REQ", b"RES"), False),
+        (b"hello\n", False),
+        (b"vers", False),
+        (b"version\n", True),
+        (packet(Packet.ECHO_REQ, "x"), True),
+        (packet(Packet.CAN_DO, "f"), True),
+        (packet(Packet.SUBMIT_JOB_BG, "f", "", "x"), True),
+    ],
+)
+def test_a_peer_is_known_once_it_has_said_something_valid(said: bytes, known: bool) -> None:
+    peer = World().connect()
+    peer.send(said)
+    assert peer.link.known is known
+
+
+def test_a_silent_client_may_stay_until_there_are_too_many() -> None:
+    world = World(limits=Limits(unknown_max=3))
+    silent, client = world.connect(), world.connect()
+    client.submit_bg()
+    world.pass_time(3_600_000, step=60_000)
+    assert not silent.is_hung_up
+    newcomers = [world.connect() for _ in range(3)]
+    world.pass_time(10_000, step=1_000)
+    assert silent.is_hung_up
+    assert not any(peer.is_hung_up for peer in (client, *newcomers))

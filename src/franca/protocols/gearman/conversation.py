@@ -70,6 +70,7 @@ class GearmanConversation(Conversation):
         self.held: dict[bytes, Job] = {}
         self.over: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
+        self.abilities_bytes = 0
         self.learned = False
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
@@ -114,7 +115,7 @@ class GearmanConversation(Conversation):
         If it stops because a message is not all there, `_needed` says how many bytes would do.
         """
         size, link, service = len(data), self.link, self.service
-        packets = self._packets
+        packets, most = self._packets, self._body_max
         left = self._share
         # Whoever can do thousands of functions has them all looked at with each search.
         burden = len(self.functions) // SEARCHED_AT_ONCE
@@ -135,7 +136,7 @@ class GearmanConversation(Conversation):
                     break
                 magic, number, length = _unpack(data, at)
                 end = start + length
-                if magic != REQ or end > size or not 0 < number < TYPES:
+                if magic != REQ or not 0 < number < TYPES or end > size or length > most:
                     if not self._may_wait_for(magic, number, length):
                         return size
                     if end > size:

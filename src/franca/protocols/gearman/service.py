@@ -96,6 +96,7 @@ class GearmanService(Service):
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
+        self.abilities_bytes = 0
         self.stopping = False
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
@@ -115,6 +116,7 @@ class GearmanService(Service):
     def left(self, conversation: GearmanConversation) -> None:
         """A connection is gone."""
         self.conversations.pop(conversation, None)
+        self.abilities_bytes -= conversation.abilities_bytes
         self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Millis, NewJob
 from franca.protocols.bodies import BYTES
@@ -22,6 +23,8 @@ from franca.protocols.gearman.wire import (
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
 
+WATCHES_MAX: Final = 10_000
+"""Submits that may wait for one job: all of them hear of its end in one turn."""
 EPOCH_S_MAX: Final = 253_402_300_799
 """The last second of the year 9999."""
 
@@ -33,6 +36,7 @@ _WORKLOAD_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Workload too large")
 _EPOCH_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Epoch value too large")
 _NO_SUCH_TIME: Final = error("INVALID_ARGUMENT", "No minute ever matches these five fields")
 _QUEUE_FULL: Final = error("QUEUE_ERROR", "Job queue is full")
+_TOO_MANY_WAIT: Final = error("QUEUE_ERROR", "Too many clients wait for this job")
 
 
 class Submission:
@@ -112,6 +116,7 @@ class Submission:
             link.write(_FUNCTION_TOO_LARGE)
             return
         if len(workload) > service.limits.body_bytes_max:
+            link.note(f"a workload of {len(workload)} bytes is refused")
             link.write(_WORKLOAD_TOO_LARGE)
             return
         queue = service.names.text(function)
@@ -123,6 +128,9 @@ class Submission:
             link.write(_QUEUE_FULL)
             return
         background = self._background
+        if key and not background and _is_crowded(broker, queue, key):
+            link.write(_TOO_MANY_WAIT)
+            return
         policy = service.background if background else service.foreground
         new = NewJob(queue, queue, workload, policy, name, BYTES, ORIGIN, key, priority=priority)
         if run_at:
@@ -137,3 +145,8 @@ class Submission:
         handle = job.name.encode()
         say = link.write_after_commit if background else link.write
         say(_pack(RES, _CREATED, len(handle)) + handle)
+
+
+def _is_crowded(broker: Broker, queue: str, key: str) -> bool:
+    taken = broker.keyed(queue, key)
+    return taken is not None and broker.watchers_of(taken.id) >= WATCHES_MAX

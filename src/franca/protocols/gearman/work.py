@@ -42,6 +42,7 @@ def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> 
         return
     service = conversation.service
     if len(result) > service.limits.body_bytes_max:
+        conversation.link.note(f"a result of {len(result)} bytes is refused")
         _fail(conversation, handle, job, Failure("ResultTooLarge", "its result is too large"), now)
         return
     try:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 FUNCTIONS_MAX: Final = 16_384
 """Functions that one connection may say it can do: each GRAB_JOB may look at all of them."""
+ABILITIES_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What is remembered of the functions that all connections together can do."""
+_ABILITY_BYTES: Final = 300
+"""What one costs beside its name, roughly."""
 TIMEOUT_MS_MIN: Final = 1_000
 TIMEOUT_MS_MAX: Final = 1 << 32
 
@@ -56,17 +60,32 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, no
     if len(function) > service.limits.name_bytes_max:
         conversation.link.write(_FUNCTION_TOO_LARGE)
         return
-    if function not in functions and len(functions) >= FUNCTIONS_MAX:
+    is_new = function not in functions
+    if is_new and not _has_room_for(conversation, function):
         conversation.link.write(_TOO_MANY)
         return
-    is_new = function not in functions
     functions[function] = timeout
     conversation.grab = None
     if is_new:
+        _count(conversation, _size_of(function))
         queue = service.names.text(function)
         service.broker.queue(queue)  # listed from now on, as the original does
         service.broker.serve(conversation.session, queue)
         conversation.learned = True
+
+
+def _has_room_for(conversation: GearmanConversation, function: bytes) -> bool:
+    taken = conversation.service.abilities_bytes + _size_of(function)
+    return len(conversation.functions) < FUNCTIONS_MAX and taken <= ABILITIES_BYTES_MAX
+
+
+def _size_of(function: bytes) -> int:
+    return _ABILITY_BYTES + 2 * len(function)
+
+
+def _count(conversation: GearmanConversation, size: int) -> None:
+    conversation.abilities_bytes += size
+    conversation.service.abilities_bytes += size
 
 
 def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -74,6 +93,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
     function = body.partition(b"\0")[0]
     if conversation.functions.pop(function, None) is not None:
         conversation.grab = None
+        _count(conversation, -_size_of(function))
         service = conversation.service
         service.broker.unserve(conversation.session, service.names.text(function))
         conversation.learned = True
@@ -82,6 +102,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """RESET_ABILITIES: no more jobs at all; what the worker runs it may finish."""
     conversation.functions.clear()
+    _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
     conversation.broker.serve_nothing(conversation.session)
     conversation.learned = True
