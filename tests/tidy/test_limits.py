@@ -23,7 +23,9 @@ def number_in(text: str) -> int:
 
 def rows() -> dict[str, tuple[int, str]]:
     """The default and the rest of the row of every limit on the page."""
-    return {name: (number_in(default), rest) for name, default, rest in _ROW.findall(PAGE.read_text())}
+    return {
+        name: (number_in(default), rest) for name, default, rest in _ROW.findall(PAGE.read_text())
+    }
 
 
 def test_every_limit_is_on_the_page_with_its_default() -> None:
