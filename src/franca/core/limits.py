@@ -73,8 +73,8 @@ class Limits(Struct, frozen=True):
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
     pending_bytes: int = 32 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
-    kept_result_bytes: int = 66 * 1024 * 1024
-    """Results that wait for clients who are gone or do not read, of one protocol together."""
+    kept_result_bytes: int = 24 * 1024 * 1024
+    """Results that wait for clients who are gone or do not read (one passes); oldest go first."""
     kept_result_ms: int = 5 * 60 * 1000
     """And how long each of them waits."""
     offered_bytes: int = 16 * 1024 * 1024

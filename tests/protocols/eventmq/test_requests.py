@@ -8,6 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
+from franca.core.names import text_of
 from franca.protocols.eventmq import zmtp
 from tests.protocols.eventmq.puppet import VERSION, Given, World, call
 
@@ -344,3 +345,21 @@ def test_a_job_without_a_name_is_known_by_its_number() -> None:
     assert given.msgid == b"job:1"
     worker.done(given)
     assert world.jobs() == []
+
+
+def test_a_queue_whose_name_is_not_utf8_is_one_queue() -> None:
+    world = World()
+    worker, client = world.peer(), world.peer()
+    worker.say("INFORM", b"[[10, '\xff\xfe']]", "worker")
+    worker.say("READY")
+    client.request(call(), queue=b"\xff\xfe")
+    assert world.job().queue == text_of(b"\xff\xfe")
+    assert worker.take().queue == b"\xff\xfe"
+
+
+def test_a_request_for_an_unknown_queue_of_that_kind_is_shown_text() -> None:
+    """A job manager dies of anything else."""
+    world = World()
+    worker, client = world.worker(slots=1), world.peer()
+    client.request(call(), queue=b"\xff\xfe")
+    assert worker.take().queue == b"default"

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, State
+from franca.protocols.memodb.messages import encode_ready
 from tests.protocols.memodb.puppet import World, worker_on
 
 
@@ -96,3 +98,18 @@ def test_names_of_jobs_are_never_the_same_after_a_restart() -> None:
         world.peer().job()
         names += [job.name for job in world.all_jobs]
     assert names[0] != names[1]
+
+
+def test_a_job_whose_body_has_left_memory_is_said_again_whole() -> None:
+    world = World(limits=Limits(large_body_bytes=100, large_bytes=100))
+    job = world.submit("s", b"x" * 5_000)
+    worker = world.peer()
+    request = worker.ask(encode_ready(["s"]))
+    assert worker.given().payload == b"x" * 5_000
+    world.pass_time(200)
+    assert job.away or world.broker.jobs[job.id].away
+    worker.ask(encode_ready(["s"]), request)
+    task = worker.given()
+    assert task.payload == b"x" * 5_000
+    worker.result(task)
+    assert world.jobs() == []

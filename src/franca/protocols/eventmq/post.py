@@ -123,9 +123,6 @@ class Post(Conversation):
     def _keep(self, letter: Letter, key: bytes | str) -> None:
         size = letter.size()
         most = self._limits.kept_result_bytes
-        if size > most:
-            self._note_loss(letter)
-            return
         box = self._boxes.setdefault(key, Box(deque()))
         while box.letters and box.bytes + size > most // SHARES:
             self._give_up(box.letters[0])
@@ -139,10 +136,7 @@ class Post(Conversation):
         self._stuck[key] = None
 
     def _give_up(self, letter: Letter) -> None:
-        self._note_loss(letter)
         self._forget(letter)
-
-    def _note_loss(self, letter: Letter) -> None:
         self.dropped += 1
         client = self._find(letter.client)
         if client is not None:

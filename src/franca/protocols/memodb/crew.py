@@ -273,7 +273,13 @@ class Crew:
         elif worker.doing is BEATING:
             self._outbox.say(stack, worker.heartbeat, b"")
         elif worker.doing is WORKING and job is not None and job.id in worker.session.leases:
-            self._say_job(worker, job, job.policy.durable)
+            if not job.away:
+                self._say_job(worker, job, job.policy.durable)
+                return
+            # Its body is with the store: asked for anew, it comes from there.
+            worker.job = None
+            self._give_back(job, worker.session, now)
+            self._want(worker, now)
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""

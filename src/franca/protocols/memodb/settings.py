@@ -18,11 +18,11 @@ class MemoDBSettings(Struct, frozen=True):
     """How long a reply is remembered for the case that it was lost on the way."""
     remember_replies: int = 16_384
     """And how many of them."""
-    remember_bytes: int = 32 * 1024 * 1024
+    remember_bytes: int = 16 * 1024 * 1024
     """And how many bytes of them."""
     share_jobs: int = 1_000
     """Jobs that one connection may have under way."""
     share_bytes: int = 64 * 1024 * 1024
     """And bytes of them; one job may always be."""
-    large_bytes: int = 130 * 1024 * 1024
-    """Bytes of large jobs that all connections together may have under way."""
+    large_bytes: int = 48 * 1024 * 1024
+    """Bytes of large jobs that all connections together may have under way; one may always be."""
