@@ -5,6 +5,7 @@ from __future__ import annotations
 from franca.core.errors import WireError
 
 LARGE_PIECE = 64 * 1024
+_CR = 0x0D
 
 
 class ByteBuffer:
@@ -33,7 +34,7 @@ class ByteBuffer:
         end = self._start + count
         if end > len(self._data):
             return None
-        piece = self._copy(end)
+        piece = self._copy(self._start, end)
         self._advance(end)
         return piece
 
@@ -42,29 +43,33 @@ class ByteBuffer:
         end = self._start + count
         return bytes(self._data[self._start : end]) if end <= len(self._data) else None
 
-    def take_line(self, limit: int) -> bytes | None:
-        """The next line without its LF or CRLF, or None until it is there.
+    def take_line(self, limit: int) -> tuple[bytes, bytes] | None:
+        """The next line without its LF or CRLF, cut at its first space; None until it is there.
 
         A line longer than `limit` is a WireError as soon as that is plain.
         """
-        end = self._data.find(b"\n", max(self._scanned, self._start))
+        start = self._start
+        end = self._data.find(b"\n", max(self._scanned, start))
+        size = len(self) if end < 0 else end - start
+        if size > limit + 1:
+            raise WireError("line-too-long", f"a line of more than {limit} bytes")
         if end < 0:
             self._scanned = len(self._data)
-            if len(self) > limit + 1:
-                raise WireError("line-too-long", f"a line of more than {limit} bytes")
             return None
-        if end - self._start > limit + 1:
-            raise WireError("line-too-long", f"a line of more than {limit} bytes")
-        stop = end - 1 if end > self._start and self._data[end - 1] == 0x0D else end
-        line = self._copy(stop)
+        stop = end - 1 if end > start and self._data[end - 1] == _CR else end
+        space = self._data.find(b" ", start, stop)
+        if space < 0:
+            words = self._copy(start, stop), b""
+        else:
+            words = self._copy(start, space), self._copy(space + 1, stop)
         self._advance(end + 1)
-        return line
+        return words
 
-    def _copy(self, end: int) -> bytes:
-        if end - self._start < LARGE_PIECE:
-            return bytes(self._data[self._start : end])
+    def _copy(self, start: int, end: int) -> bytes:
+        if end - start < LARGE_PIECE:
+            return bytes(self._data[start:end])
         with memoryview(self._data) as view:  # dearer to make, but then there is one copy, not two
-            return bytes(view[self._start : end])
+            return bytes(view[start:end])
 
     def _advance(self, to: int) -> None:
         self._start = to

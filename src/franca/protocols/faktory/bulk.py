@@ -59,6 +59,8 @@ def push_many(intake: Intake, text: bytes) -> Work:
     """
     refused: dict[str, str] = {}
     now = yield
+    if len(text) > LARGE_BYTES:
+        yield
     text = yield from as_utf8(text)
     if len(text) <= LARGE_BYTES:
         jobs = yield from _read(intake, text)
@@ -103,6 +105,8 @@ def _read(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
     """The jobs of an array, all of which have a job's shape."""
     if len(text) > CROWD_BYTES and text.count(_EMPTY) * 2 * len(_EMPTY) > len(text):
         raise Unreadable(_NO_JOBS)
+    if len(text) > LARGE_BYTES:
+        yield
     try:
         jobs = _decode_all(text)
     except BAD_JSON:

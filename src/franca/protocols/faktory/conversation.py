@@ -47,7 +47,7 @@ class FaktoryConversation(Conversation):
         self._push = service.intake.push
         self._render = service.renderer.reply
         self._verbs: Mapping[bytes, Verb] = _STRANGERS_VERBS
-        self._line_max = HELLO_BYTES_MAX
+        self._line_max = self._quick_max = HELLO_BYTES_MAX
         self._share = service.limits.turn_messages
         self._buffer = ByteBuffer()
         self._behind = False
@@ -72,7 +72,7 @@ class FaktoryConversation(Conversation):
         if self._behind or self.holding:
             return self._catch_up(data, now)
         size = len(data)
-        if data.find(_LF) == size - 1 and 1 < size <= self._line_max:
+        if data.find(_LF) == size - 1 and 1 < size <= self._quick_max:
             # One whole line, as nearly always.
             verb, _, rest = data[: -2 if data[-2] == _CR else -1].partition(b" ")
             self.service.commands += 1
@@ -92,7 +92,7 @@ class FaktoryConversation(Conversation):
         left = self._share
         while True:
             end = data.find(_LF, start)
-            if end < 0 or end - start > self._line_max + 1:
+            if end < 0 or end - start > self._quick_max:
                 break
             stop = end - 1 if end > start and data[end - 1] == _CR else end
             verb, _, rest = data[start:stop].partition(b" ")
@@ -126,17 +126,17 @@ class FaktoryConversation(Conversation):
             if self.holding:
                 return self._work is not None
             try:
-                line = buffer.take_line(self._line_max)
+                words = buffer.take_line(self._line_max)
             except WireError as refusal:
                 self._line_too_long(refusal.text, now)
                 return False
-            if line is None:
+            if words is None:
                 self._behind = len(buffer) > 0
                 return False
             self.service.commands += 1
-            verb, _, rest = line.partition(b" ")
-            del line  # it may be as large as a frame, and so is what comes of it
-            act = self._verbs.get(verb)
+            verb, rest = words
+            verbs = self._verbs if len(rest) <= LARGE_BYTES else self.service.large_verbs
+            act = verbs.get(verb)
             if act is None:
                 self._on_unknown(verb)
             else:
@@ -280,6 +280,7 @@ class FaktoryConversation(Conversation):
             self.worker = self.service.welcome(wid, hello, self, now)
         self._verbs = self.service.verbs
         self._line_max = limits.frame_bytes_max
+        self._quick_max = min(self._line_max, LARGE_BYTES)
         self.link.known = True
         self.link.write(OK)
 
@@ -302,15 +303,16 @@ class FaktoryConversation(Conversation):
     def on_push(self, rest: bytes, now: Millis) -> None:
         """PUSH: one job."""
         self.last_grant = None
-        if len(rest) > LARGE_BYTES:
-            self.begin(self.service.intake.push_large(rest, OK), now)
-            return
         try:
             self._push(rest, now)
         except Refused as refusal:
             self.link.write(refusal_of(refusal))
         else:
             self.link.write_after_commit(OK)
+
+    def on_push_large(self, rest: bytes, now: Millis) -> None:
+        """PUSH: one job, which is so large that it takes several turns."""
+        self.begin(self.service.intake.push_large(rest, OK), now)
 
     def on_push_many(self, rest: bytes, now: Millis) -> None:
         """PUSHB: many jobs; the answer names those that were not taken."""

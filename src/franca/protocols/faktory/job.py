@@ -91,6 +91,7 @@ class Intake:
     def push_large(self, text: bytes, reply: bytes) -> Work:
         """The same for one that takes several turns; ends with the reply."""
         yield
+        yield  # to bring together a large line took long enough
         text = yield from as_utf8(text)
         try:
             job = self._decode(text)

@@ -16,14 +16,12 @@ from franca.protocols.faktory.text import LARGE_BYTES, Steps, finished, mended, 
 
 ERROR_KIND_BYTES: Final = 100
 FETCH_QUEUES_MAX: Final = 1_024
-REPORT_BYTES_MAX: Final = 64 * 1024
-"""Of an ACK or a BEAT. A FAIL may be as large as it likes, but not all of it is read."""
 _TEXT_BYTES: Final = 16 * 1024
 
 read_usual_ack: Final = msgspec.json.Decoder(Ack).decode
 """For ACKs with a jid and nothing else, which are nearly all."""
 read_fail: Final = Reader(Fail).read
-_BEAT: Final = Reader(Beat)
+read_beat: Final = Reader(Beat).read
 _read_large_fail: Final = msgspec.json.Decoder(LargeFail).decode
 _read_strings: Final = msgspec.json.Decoder(dict[str, str | None]).decode
 _read_text: Final = msgspec.json.Decoder(str | None).decode
@@ -51,13 +49,6 @@ def read_ack(rest: bytes) -> str | None:
     except BAD_JSON:
         return None
     return (members["jid"] or "") if "jid" in members else None
-
-
-def read_beat(rest: bytes) -> Beat:
-    """What a BEAT says, or `Unreadable`."""
-    if len(rest) > REPORT_BYTES_MAX:
-        raise Unreadable("too long")
-    return _BEAT.read(rest)
 
 
 def read_large_fail(rest: bytes) -> Steps[Fail]:

@@ -16,7 +16,7 @@ from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.times import Stamps
-from franca.protocols.faktory.verbs import VERBS
+from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 from franca.protocols.overview import Overview
@@ -51,6 +51,7 @@ class FaktoryService(Service):
         self.settings = settings
         self.rng = rng
         self.verbs = VERBS
+        self.large_verbs = LARGE_VERBS
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.registry = Workers()

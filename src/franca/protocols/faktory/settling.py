@@ -9,26 +9,25 @@ from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
 from franca.protocols.faktory.messages import Fail
 from franca.protocols.faktory.reports import (
-    REPORT_BYTES_MAX,
     failure_in,
     read_ack,
     read_fail,
     read_large_fail,
     read_usual_ack,
 )
-from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import OK, error, quoted
 
 
 def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """ACK: done. A word that comes too late, or twice, is answered OK and changes nothing."""
     try:
-        jid = read_usual_ack(rest).jid if len(rest) <= REPORT_BYTES_MAX else None
+        jid = read_usual_ack(rest).jid
     except BAD_JSON:
-        jid = read_ack(rest)
-    if jid is None:
-        conversation.say(error(f"invalid ACK {quoted(rest)}"))
-        return
+        found = read_ack(rest)
+        if found is None:
+            on_large_ack(conversation, rest, now)
+            return
+        jid = found
     broker = conversation.broker
     holder = conversation.holder
     job = conversation.last_grant
@@ -44,11 +43,13 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     conversation.link.write_after_commit(OK)
 
 
+def on_large_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """ACK: no jid is as long as that."""
+    conversation.say(error(f"invalid ACK {quoted(rest)}"))
+
+
 def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FAIL: not done, and why."""
-    if len(rest) > LARGE_BYTES:
-        conversation.begin(_fail_large(conversation, rest), now)
-        return
     try:
         fail = read_fail(rest)
     except Unreadable:
@@ -57,7 +58,13 @@ def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
         conversation.say_after_commit(_fail(conversation, fail, now))
 
 
+def on_large_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """FAIL: not done, and why, at such length that it takes several turns."""
+    conversation.begin(_fail_large(conversation, rest), now)
+
+
 def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Work:
+    yield
     yield
     try:
         fail = yield from read_large_fail(rest)

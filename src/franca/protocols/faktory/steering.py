@@ -31,7 +31,7 @@ def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         beat = read_beat(rest)
     except Unreadable:
-        conversation.say(error(f"invalid BEAT {quoted(rest)}"))
+        on_large_beat(conversation, rest, now)
         return
     wid = beat.wid or ""
     workers = conversation.service.registry
@@ -42,6 +42,11 @@ def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
         conversation.say(OK)
     else:
         conversation.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
+
+
+def on_large_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BEAT: nobody has so much to say."""
+    conversation.say(error(f"invalid BEAT {quoted(rest)}"))
 
 
 def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

@@ -23,3 +23,12 @@ VERBS: Final[Mapping[bytes, Verb]] = {
     b"TRACK": steering.on_track,
     b"BATCH": steering.on_batch,
 }
+
+LARGE_VERBS: Final[Mapping[bytes, Verb]] = {
+    **VERBS,
+    b"PUSH": FaktoryConversation.on_push_large,
+    b"ACK": settling.on_large_ack,
+    b"FAIL": settling.on_large_fail,
+    b"BEAT": steering.on_large_beat,
+}
+"""The same for lines that are too large to be read at once."""
