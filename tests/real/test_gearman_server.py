@@ -130,6 +130,20 @@ def test_acknowledged_jobs_survive_a_kill_with_their_handles(tmp_path: Path) -> 
         assert got == [[handle, b"f", b"%d" % n] for n, handle in enumerate(handles)]
 
 
+@pytest.mark.parametrize(("flags", "end"), [((), 14), (("--gearman-exceptions",), 25)])
+def test_exceptions_go_to_all_clients_where_the_flag_says_so(
+    tmp_path: Path, flags: tuple[str, ...], end: int
+) -> None:
+    with Server(tmp_path / "data", speaks=["gearman"], extra_args=flags) as server:
+        client, worker = Peer.to(server), Peer.to(server)
+        worker.say(Packet.CAN_DO, b"f")
+        handle = client.ask(Packet.SUBMIT_JOB, b"f", b"", b"x").body
+        assert worker.ask(Packet.GRAB_JOB).number == Packet.JOB_ASSIGN
+        worker.say(Packet.WORK_EXCEPTION, handle, b"boom")
+        told = client.take()
+        assert (told.number, told.arguments) == (end, [handle, b"boom"][: 1 + len(flags)])
+
+
 def test_a_long_stream_reaches_a_client_that_begins_to_read_late(tmp_path: Path) -> None:
     """More than the server keeps for a peer that does not read: the worker is held back."""
     chunk, count = b"x" * 1_000_000, 40
