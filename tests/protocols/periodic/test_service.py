@@ -298,3 +298,23 @@ def test_rules_are_read_line_by_line() -> None:
 def test_a_wrong_line_spoils_the_file(line: bytes) -> None:
     with pytest.raises(BadRules):
         read_rules(b"client good t f\n" + line)
+
+
+@pytest.mark.parametrize("said", [b"", b"\0", b"\0REQ\0\0\0\1", b"\0REQ\0\0\0\x01\xa5\x05\xdf\x1b"])
+def test_who_has_not_registered_is_a_stranger_and_is_not_kept(said: bytes) -> None:
+    world = World()
+    peer = world.connect()
+    if said:
+        peer.send(said)
+    assert not peer.link.known
+    world.pass_time(world.limits.handshake_ms + 2_000)
+    assert peer.is_hung_up
+
+
+@pytest.mark.parametrize("dialect", [p.CRC, p.DOC])
+def test_who_has_registered_may_be_silent(dialect: str) -> None:
+    world = World()
+    peer = world.connect(dialect).register(p.CLIENT)
+    assert peer.link.known
+    world.pass_time(world.limits.handshake_ms + 2_000)
+    assert not peer.is_hung_up
