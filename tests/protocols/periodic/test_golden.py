@@ -144,7 +144,7 @@ def test_todays_dialect(said: bytes, answer: bytes, feed: str) -> None:
     heard = peer.bytes_heard()
     welcome, heard = heard[:16], heard[16:]
     assert welcome[:8] == b"\0RES\0\0\0\4"
-    assert welcome[12:13] == b"\x10"
+    assert welcome[12:13] == b"\x1e"
     assert heard == res(b"ping\x0a") + answer
     assert not peer.is_hung_up
 

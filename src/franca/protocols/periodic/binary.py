@@ -21,11 +21,7 @@ from franca.protocols.periodic.wire import (
     plain_frame,
     plain_head,
 )
-from franca.protocols.periodic.words import (
-    ACQUIRED,
-    CONFIG,
-    SUCCESS,
-)
+from franca.protocols.periodic.words import ACQUIRED, CONFIG
 
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
@@ -178,13 +174,13 @@ class CrcSpeech(Speech):
         return crc_frame(payload)
 
     def welcome(self, connection: bytes) -> bytes:
-        """The answer to a registration: four bytes, of which the first is a word.
+        """The answer to a registration: DATA and a part of the id, four bytes in all.
 
-        Until the summer of 2019 it was the connection's id, and one family of that time takes
-        more than four bytes for an answer to nobody; then it became DATA and the id, which those
-        who read it at all do without if it is another word.
+        Until the summer of 2019 it was the id alone, and one family of that time takes more than
+        four bytes for an answer to nobody. Since then it is DATA and the id, of which nobody who
+        speaks that dialect makes any use.
         """
-        return self.frame(SUCCESS.to_bytes() + connection[1:])
+        return self.frame(b"\x1e" + connection[1:])
 
     def word(self, msgid: bytes, command: int) -> bytes:
         """A bare command."""
@@ -322,7 +318,7 @@ class BinarySpeech(CrcSpeech):
         handle, rest = self.read_handle(args)
         if len(rest) < 10:
             raise Unreadable("a delay is cut short")
-        return handle, _COUNT.unpack_from(rest)[0], int.from_bytes(rest[8:], signed=True)
+        return handle, _COUNT.unpack_from(rest)[0], int.from_bytes(rest[8:12], signed=True)
 
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job: its function and its name in one text."""
