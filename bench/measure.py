@@ -29,6 +29,7 @@ class Load:
     rate: float | None = None
     queue: str = "bench"
     is_silent: bool = False  # the server does not answer everything that is submitted
+    warm_up: float = WARM_UP_S
 
     @property
     def size(self) -> str:
@@ -39,7 +40,7 @@ class Load:
         """The generator's command line."""
         limit = f"jobs={self.jobs}" if self.jobs else f"seconds={self.seconds}"
         words = [self.generator, self.protocol, server.port, self.producers, self.consumers, limit]
-        words += [f"warm-up={WARM_UP_S}", f"pid={server.process.pid}", f"payload={self.payload}"]
+        words += [f"warm-up={self.warm_up}", f"pid={server.process.pid}", f"payload={self.payload}"]
         words += [f"slots={self.slots}", f"queue={self.queue}", f"silent={int(self.is_silent)}"]
         if self.rate:
             words.append(f"rate={self.rate}")

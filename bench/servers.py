@@ -20,6 +20,7 @@ START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
 STATUS_TIMEOUT_S = 2.0
 
+SOURCE = ROOT / "src"
 FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
 
 Process = subprocess.Popen[bytes]
@@ -107,24 +108,33 @@ def start_echo() -> Server:
 
 
 def start_franca(
-    store: str, data: Path, port: int | None = None, *flags: str, protocol: str = "faktory"
+    store: str,
+    data: Path,
+    port: int | None = None,
+    *flags: str,
+    protocol: str = "faktory",
+    source: Path = SOURCE,
 ) -> Server:
-    """Start a server of one protocol and return at once: `await_ready` tells when it answers."""
+    """Start a server of one protocol and return at once: `await_ready` tells when it answers.
+
+    `source` is where its package is, if not in this tree.
+    """
     port = port or free_port()
     command = [sys.executable, "-m", "franca", "serve", "--data", str(data), *STORE_FLAGS[store]]
     for name in LISTENERS:
         command += [flag_of(name), f"127.0.0.1:{port}" if name == protocol else "off"]
     command += ["--log-format", "json", *flags]
     log = data.with_suffix(".log")
-    return Server(store, port, spawn(command, log), log, data)
+    return Server(store, port, spawn(command, log, source=source), log, data)
 
 
 @contextmanager
-def franca(store: str, protocol: str, parent: Path) -> Iterator[Server]:
+def franca(store: str, protocol: str, parent: Path, source: Path = SOURCE) -> Iterator[Server]:
     """A server of one protocol that listens, in a fresh directory, as long as the block lasts."""
     with ExitStack() as stack:
         data = stack.enter_context(scratch(parent)) / "data"
-        server = stack.enter_context(running(start_franca(store, data, protocol=protocol)))
+        started = start_franca(store, data, protocol=protocol, source=source)
+        server = stack.enter_context(running(started))
         await_listening(server)
         yield server
 
@@ -181,10 +191,17 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def spawn(command: list[str], log: Path, modules: Path | None = None, **extra: str) -> Process:
-    """Start a command of this tree; what it says goes to `log`.
+def spawn(
+    command: list[str],
+    log: Path,
+    modules: Path | None = None,
+    source: Path = SOURCE,
+    **extra: str,
+) -> Process:
+    """Start a command; what it says goes to `log`.
 
-    `modules` is where else it finds modules, and `extra` what its environment has besides ours.
+    `source` is where it finds our package, `modules` where else it finds modules, and `extra` what
+    its environment has besides ours.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
@@ -193,14 +210,14 @@ def spawn(command: list[str], log: Path, modules: Path | None = None, **extra: s
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
-            env=environment(modules) | extra,
+            env=environment(modules, source) | extra,
         )
 
 
-def environment(modules: Path | None = None) -> dict[str, str]:
-    """Ours, with this tree's modules first and without settings meant for another server."""
+def environment(modules: Path | None = None, source: Path = SOURCE) -> dict[str, str]:
+    """Ours, with the package's own modules first and without settings meant for another server."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN_SETTINGS)}
-    path = [str(ROOT / "src"), str(ROOT), str(modules or ""), kept.get("PYTHONPATH", "")]
+    path = [str(source), str(ROOT), str(modules or ""), kept.get("PYTHONPATH", "")]
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 

@@ -6,7 +6,7 @@
  *   warm-up=S          the same before that, on the same connections, for so long and uncounted
  *   pid=N              the server's process, whose processor time is told
  *   rate=N             at most so many submissions a second, over all producers
- *   depth=N            submissions that each producer keeps in flight (Faktory, Gearman, echo)
+ *   depth=N            submissions that each producer keeps in flight (not MemoDB, EventMQ)
  *   slots=N            jobs that each consumer takes at once (MemoDB, EventMQ)
  *   payload=BYTES      of each job
  *   queue=NAME         queue, function or service
@@ -44,8 +44,8 @@ conn *producers, *consumers;
 long submitted, completed, unanswered, job_base;
 const char *filler;
 
-static const protocol *const PROTOCOLS[] = {&echo,         &faktory, &gearman,
-                                            &gearman_echo, &memodb,  &eventmq};
+static const protocol *const PROTOCOLS[] = {&echo,     &faktory, &gearman, &gearman_echo,
+                                            &periodic, &memodb,  &eventmq};
 static const protocol *speaks;
 static volatile sig_atomic_t is_asked_to_end;
 static int phase, epoll_fd, ready_count, is_closing, next_producer;
@@ -115,19 +115,13 @@ static void pump_all(void) {
   next_producer = (next_producer + 1) % count;
 }
 
-/* Processor time of the server so far, in seconds; 0 if we do not know which process it is. */
+/* Processor time of the server so far, user and system of all its threads, in seconds; 0 if we do
+ * not know which process it is. The kernel's own clock of the process: /proc counts in hundredths. */
 static double server_cpu(void) {
-  char path[64], stat[1024];
-  unsigned long user, system;
-  sprintf(path, "/proc/%d/stat", options.pid);
-  FILE *file = options.pid ? fopen(path, "r") : NULL;
-  if (!file) return 0;
-  stat[fread(stat, 1, sizeof stat - 1, file)] = 0;
-  fclose(file);
-  char *rest = strrchr(stat, ')'); /* the name before it may hold spaces */
-  const char *form = ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu";
-  if (!rest || sscanf(rest, form, &user, &system) != 2) return 0;
-  return (double)(user + system) / sysconf(_SC_CLK_TCK);
+  clockid_t clock;
+  struct timespec t;
+  if (!options.pid || clock_getcpuclockid(options.pid, &clock) || clock_gettime(clock, &t)) return 0;
+  return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 /* Begins the warm-up or, after it or without one, what counts. */
