@@ -1,12 +1,16 @@
-"""Compiles the load generator, which is C so that it takes as little as it can of a shared core."""
+"""Compiles what is C: the load generator, which takes as little as it can of a shared core that way,
+and what is preloaded into a server to measure it from inside.
+"""
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-SOURCES = Path(__file__).with_name("load")
+LOAD = Path(__file__).with_name("load")
+SHIM = Path(__file__).with_name("shim")
 
 
 class CannotBuild(Exception):
@@ -15,10 +19,18 @@ class CannotBuild(Exception):
 
 def load_generator() -> Path:
     """The compiled load generator, compiled anew when any of its sources is younger."""
-    binary = BUILD / "load"
-    youngest = max(source.stat().st_mtime for source in SOURCES.iterdir())
-    if binary.exists() and binary.stat().st_mtime >= youngest:
-        return binary
+    return _compiled(BUILD / "load", list(LOAD.iterdir()), "-std=c11")
+
+
+def preloaded(name: str) -> Path:
+    """A compiled library that is preloaded into a server."""
+    return _compiled(BUILD / f"{name}.so", [SHIM / f"{name}.c"], "-std=gnu11", "-shared", "-fPIC")
+
+
+def _compiled(target: Path, sources: Sequence[Path], *flags: str) -> Path:
+    youngest = max(source.stat().st_mtime for source in sources)
+    if target.exists() and target.stat().st_mtime >= youngest:
+        return target
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise CannotBuild(
@@ -27,14 +39,15 @@ def load_generator() -> Path:
         )
     BUILD.mkdir(exist_ok=True)
     # Compiled beside and renamed, so that a compiler killed half-way leaves no broken binary.
-    fresh = BUILD / "load.new"
+    fresh = target.with_name(f"{target.name}.new")
+    files = sorted(source for source in sources if source.suffix == ".c")
     result = subprocess.run(
-        [compiler, "-std=c11", "-O2", "-o", fresh, *sorted(SOURCES.glob("*.c"))],
+        [compiler, *flags, "-O2", "-Wall", "-Wextra", "-o", fresh, *files],
         capture_output=True,
         text=True,
         check=False,
     )
     if result.returncode != 0:
-        raise CannotBuild(f"{compiler} does not compile the load generator:\n{result.stderr}")
-    fresh.replace(binary)
-    return binary
+        raise CannotBuild(f"{compiler} does not compile {target.name}:\n{result.stderr}")
+    fresh.replace(target)
+    return target

@@ -30,6 +30,7 @@ class Load:
     queue: str = "bench"
     is_silent: bool = False  # the server does not answer everything that is submitted
     warm_up: float = WARM_UP_S
+    depth: int = 1
 
     @property
     def size(self) -> str:
@@ -42,6 +43,7 @@ class Load:
         words = [self.generator, self.protocol, server.port, self.producers, self.consumers, limit]
         words += [f"warm-up={self.warm_up}", f"pid={server.process.pid}", f"payload={self.payload}"]
         words += [f"slots={self.slots}", f"queue={self.queue}", f"silent={int(self.is_silent)}"]
+        words.append(f"depth={self.depth}")
         if self.rate:
             words.append(f"rate={self.rate}")
         if server.worker_port:
@@ -61,6 +63,7 @@ class Run:
     cpu_us_per_job: float | None  # None where the server did something else besides
     loop_lag_p99_ms: float | None
     unanswered: int = 0
+    submit_max_ms: float = 0.0
     ratio: float | None = None  # of its rate to that of what it is compared with
     cpu_ratio: float | None = None
 
@@ -127,4 +130,5 @@ def _read_report(server: Server, load: Load, report: str) -> Run:
         cpu_us_per_job=float(figures["cpu_us"]),
         loop_lag_p99_ms=server.loop_lag_p99_ms(),
         unanswered=int(figures["unanswered"]),
+        submit_max_ms=float(figures["max_ms"]),
     )

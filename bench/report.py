@@ -45,6 +45,7 @@ def medians(runs: Sequence[Run]) -> Run:
         cpu_us_per_job=_median_or_none(run.cpu_us_per_job for run in runs),
         loop_lag_p99_ms=_median_or_none(run.loop_lag_p99_ms for run in runs),
         unanswered=int(median(run.unanswered for run in runs)),
+        submit_max_ms=median(run.submit_max_ms for run in runs),
         ratio=_median_or_none(run.ratio for run in runs),
         cpu_ratio=_median_or_none(run.cpu_ratio for run in runs),
     )

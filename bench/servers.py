@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.build import BUILD, ROOT
@@ -25,6 +25,8 @@ FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
 
 Process = subprocess.Popen[bytes]
 
+NOTHING: Mapping[str, str] = {}
+PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 # The values of `serve --store` that the benchmarks know; the embedded store is the default.
 STORE_FLAGS: dict[str, list[str]] = {"sqlite": [], "memory": ["--store", "memory:"]}
 
@@ -43,6 +45,7 @@ class Server:
     log: Path
     data: Path | None = None
     worker_port: int | None = None  # where workers connect, if not where clients do
+    ports: dict[str, int] = field(default_factory=dict)  # by protocol, where it speaks several
 
     def rss_mb(self) -> float:
         """Resident memory now, in megabytes of a million bytes."""
@@ -120,12 +123,40 @@ def start_franca(
     `source` is where its package is, if not in this tree.
     """
     port = port or free_port()
-    command = [sys.executable, "-m", "franca", "serve", "--data", str(data), *STORE_FLAGS[store]]
+    process = _serve(data, {protocol: port}, *STORE_FLAGS[store], *flags, source=source)
+    return Server(store, port, process, _log_of(data), data)
+
+
+def start_all(data: Path, *flags: str, extra: Mapping[str, str] = NOTHING) -> Server:
+    """Start a durable server of all five protocols; it answers when this returns.
+
+    `port` is Faktory's. `extra` is what its environment has besides ours.
+    """
+    ports = {name: free_port() for name in PROTOCOLS}
+    process = _serve(data, ports, *flags, extra=extra)
+    server = Server("franca", ports["faktory"], process, _log_of(data), data, ports=ports)
+    for port in ports.values():
+        await_listening(replace(server, port=port))
+    return server
+
+
+def _serve(
+    data: Path,
+    ports: dict[str, int],
+    *flags: str,
+    source: Path = SOURCE,
+    extra: Mapping[str, str] = NOTHING,
+) -> Process:
+    """A process that serves these protocols and no others."""
+    command = [sys.executable, "-m", "franca", "serve", "--data", str(data)]
     for name in LISTENERS:
-        command += [flag_of(name), f"127.0.0.1:{port}" if name == protocol else "off"]
+        command += [flag_of(name), f"127.0.0.1:{ports[name]}" if name in ports else "off"]
     command += ["--log-format", "json", *flags]
-    log = data.with_suffix(".log")
-    return Server(store, port, spawn(command, log, source=source), log, data)
+    return spawn(command, _log_of(data), source=source, extra=extra)
+
+
+def _log_of(data: Path) -> Path:
+    return data.with_suffix(".log")
 
 
 @contextmanager
@@ -196,7 +227,7 @@ def spawn(
     log: Path,
     modules: Path | None = None,
     source: Path = SOURCE,
-    **extra: str,
+    extra: Mapping[str, str] = NOTHING,
 ) -> Process:
     """Start a command; what it says goes to `log`.
 
@@ -210,7 +241,7 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
-            env=environment(modules, source) | extra,
+            env={**environment(modules, source), **extra},
         )
 
 

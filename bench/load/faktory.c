@@ -1,4 +1,6 @@
-/* Faktory: PUSH, then FETCH and ACK. */
+/* Faktory: PUSH, then FETCH and ACK. As "faktory-beat": BEAT, which asks nothing of the server but its
+ * attention.
+ */
 #define _GNU_SOURCE
 #include "load.h"
 
@@ -18,16 +20,17 @@ static void submit(conn *c) {
   put_text(c, "\"]}\r\n");
 }
 
-static void say_hello(conn *c) {
-  if (!c->is_consumer) {
-    put_text(c, "HELLO {\"v\":2}\r\n");
-    return;
-  }
+static void say_worker_hello(conn *c) {
   char hello[160];
   sprintf(hello,
           "HELLO {\"v\":2,\"hostname\":\"h\",\"wid\":\"loadwid%d-%d\",\"pid\":1,\"labels\":[]}\r\n",
           getpid(), c->number);
   put_text(c, hello);
+}
+
+static void say_hello(conn *c) {
+  if (c->is_consumer) say_worker_hello(c);
+  else put_text(c, "HELLO {\"v\":2}\r\n");
 }
 
 static void fetch(conn *c) {
@@ -71,3 +74,20 @@ static long take(conn *c, char *bytes, long len) {
 }
 
 const protocol faktory = {"faktory", NULL, submit, take};
+
+static void beat(conn *c) {
+  char text[64];
+  sprintf(text, "BEAT {\"wid\":\"loadwid%d-%d\"}\r\n", getpid(), c->number);
+  put_text(c, text);
+}
+
+static long take_beat(conn *c, char *bytes, long len) {
+  if (c->state != AWAITS_HI) return take(c, bytes, len);
+  char *end = memmem(bytes, len, "\r\n", 2);
+  if (!end) return 0;
+  say_worker_hello(c);
+  c->state = AWAITS_HELLO_OK;
+  return end - bytes + 2;
+}
+
+const protocol faktory_beat = {"faktory-beat", NULL, beat, take_beat};

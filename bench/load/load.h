@@ -46,7 +46,7 @@ extern conn *producers, *consumers;
 extern long submitted, completed, unanswered, job_base;
 extern const char *filler; /* as many letters as the payload has */
 
-extern const protocol echo, faktory, gearman, gearman_echo, periodic, memodb, eventmq;
+extern const protocol echo, faktory, faktory_beat, gearman, gearman_echo, periodic, memodb, eventmq;
 
 /* Says that one more connection is through its greeting; producers begin when all are. */
 void ready(void);

@@ -46,9 +46,11 @@ def start_emq_router(directory: Path) -> Server:
         [sys.executable, str(modules / "bin" / "emq-router")],
         log,
         modules,
-        EVENTMQ_FRONTEND_ADDR=f"tcp://127.0.0.1:{clients}",
-        EVENTMQ_BACKEND_ADDR=f"tcp://127.0.0.1:{workers}",
-        EVENTMQ_ADMINISTRATIVE_ADDR=f"tcp://127.0.0.1:{admin}",
+        extra={
+            "EVENTMQ_FRONTEND_ADDR": f"tcp://127.0.0.1:{clients}",
+            "EVENTMQ_BACKEND_ADDR": f"tcp://127.0.0.1:{workers}",
+            "EVENTMQ_ADMINISTRATIVE_ADDR": f"tcp://127.0.0.1:{admin}",
+        },
     )
     server = Server("emq-router", clients, process, log, worker_port=workers)
     await_listening(server)
