@@ -17,6 +17,7 @@ WORDS = {
     "eventmq": "EventMQ, against the original router",
     "backlog": "a million jobs across a kill -9",
     "idle": "thousands of idle connections",
+    "million": "that no operation stops the others, with a million jobs stored",
     "against": "COMMIT: what a job costs in each protocol, beside what it cost at COMMIT",
 }
 

@@ -1,5 +1,5 @@
-"""Compiles what is C: the load generator, which takes as little as it can of a shared core that way,
-and what is preloaded into a server to measure it from inside.
+"""Compiles what is C: the load generator, which takes little of a shared core that way, and what is
+preloaded into a server to measure it from inside.
 """
 
 import shutil

@@ -31,6 +31,7 @@ class Load:
     is_silent: bool = False  # the server does not answer everything that is submitted
     warm_up: float = WARM_UP_S
     depth: int = 1
+    patience: float = 20.0
 
     @property
     def size(self) -> str:
@@ -43,7 +44,7 @@ class Load:
         words = [self.generator, self.protocol, server.port, self.producers, self.consumers, limit]
         words += [f"warm-up={self.warm_up}", f"pid={server.process.pid}", f"payload={self.payload}"]
         words += [f"slots={self.slots}", f"queue={self.queue}", f"silent={int(self.is_silent)}"]
-        words.append(f"depth={self.depth}")
+        words += [f"depth={self.depth}", f"patience={self.patience}"]
         if self.rate:
             words.append(f"rate={self.rate}")
         if server.worker_port:

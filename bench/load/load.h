@@ -34,6 +34,7 @@ struct options {
   int port, producers, consumers;
   long jobs;
   double seconds, warm_up, rate; /* 0: no limit, none, no limit */
+  double patience;
   int depth, slots, worker_port; /* slots: jobs that a consumer takes at once on its connection */
   int pid;                       /* the server's, or 0 */
   int silent;                    /* the server does not answer every submission */

@@ -34,6 +34,10 @@ class Connection(Scoped):
         """Send bytes as they are, whole message or not."""
         self._socket.sendall(data)
 
+    def fileno(self) -> int:
+        """For those who wait for several."""
+        return self._socket.fileno()
+
     def set_timeout(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
 

@@ -1,0 +1,215 @@
+"""B6: the longest pass of the event loop during every command that touches much.
+
+Of the million jobs about half are ready in one queue, a third wait for their time, and the rest is
+spread over thousands of queues, dead, or came by Gearman and Periodic. Nothing is paused, nothing
+is configured. While a command runs, and a while after its answer, another connection says BEAT.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from bench.build import load_generator
+from bench.client import Client, Unexpected
+from bench.findings import Finding, Stage
+from bench.measure import Load, beside
+from bench.million.fill import Part, fill
+from bench.passes import Passes
+from bench.servers import Server, running, start_all
+from franca.control.client import call
+from tests.support.eventmq import EventMQ
+from tests.support.faktory import Faktory
+from tests.support.gearman import Gearman, Type, request
+from tests.support.periodic import Periodic, packed
+
+PASS_MAX_MS = 100.0
+BEATS_PER_S = 200.0
+BEFORE_S = 0.3  # of beats alone
+AFTERWARDS_S = 1.0  # an answer may come before all of the work is done
+PATIENCE_S = 300.0
+MONTH_S = 30 * 24 * 3600.0
+DEAD_MAX = 100_000  # limits.dead_jobs
+PIPELINED = 500
+BY_JIDS = 4_000
+
+Act = Callable[[], object]
+Step = tuple[str, Act]
+
+
+class Heavy:
+    """A server with a million jobs, and connections of all kinds to it."""
+
+    def __init__(self, server: Server, stage: Stage) -> None:
+        self.server = server
+        self.stage = stage
+        at = time.time() + MONTH_S
+        size = stage.sized
+        queues = size(10_000)
+        self.bulk = Part("bulk", size(440_000), lambda _: "bulk")
+        self.spread = Part("spread", size(100_000), lambda number: f"spread{number % queues:05}")
+        self.later = Part(
+            "later",
+            size(350_000),
+            lambda _: "later",
+            lambda n: ("report", "mail")[n % 2],
+            lambda _: at,
+        )
+        self.doomed = Part(
+            "doomed", size(90_000), lambda _: "doomed", lambda _: "doomed", lambda _: at
+        )
+        self.flaky = Part("flaky", size(5_000), lambda _: "flaky")
+        self.again = Part("again", size(500_000), lambda _: "bulk")
+        self.faktory = Faktory(server.port, timeout=PATIENCE_S).hello("heavy")
+        self.gearman = Gearman(server.ports["gearman"], timeout=PATIENCE_S)
+        self.periodic = Periodic(server.ports["periodic"], timeout=PATIENCE_S)
+        self.eventmq = EventMQ(server.ports["eventmq"], timeout=PATIENCE_S)
+
+    # -- what is done ------------------------------------------------------------------------
+
+    def steps(self) -> Iterator[Step]:
+        """Every command with its name, in an order in which each meets a large store."""
+        yield "fill", lambda: fill(self.server, self.bulk, self.spread, self.later, self.doomed)
+        yield "gearman-submit-bg", self._submit_background
+        yield "periodic-load", self._load
+        yield from self._looking()
+        yield from self._mutating()
+        yield from self._removing()
+
+    def _looking(self) -> Iterator[Step]:
+        yield "faktory-info", self.faktory.info
+        for line in ("status", "prioritystatus", "show jobs", "show unique jobs", "jobs"):
+            yield f"gearman-{line.replace(' ', '-')}", partial(self.gearman.lines, line)
+        yield "periodic-status", self.periodic.status
+        yield "periodic-dump", self.periodic.dump
+        yield "eventmq-status", lambda: self.eventmq.ask("STATUS")
+        yield "franca-queues-ls", lambda: self._control("queues.list")
+        searches: dict[str, dict[str, object]] = {
+            "newest": {"newest_first": True},
+            "waiting": {"states": ["waiting"]},
+            "queue": {"queue": "bulk", "newest_first": True},
+            "type": {"type": "mail"},
+            "unknown-type": {"type": "none of this type"},
+            "unknown-name": {"name": "none of this name"},
+            "ready-name": {"name": self.bulk.jid(self.bulk.count // 2)},
+        }
+        for name, search in searches.items():
+            params = {"limit": 1_000, **search}
+            yield f"franca-jobs-ls-{name}", partial(self._control, "jobs.find", params)
+        job = {"job": self.bulk.jid(self.bulk.count - 1)}
+        yield "franca-jobs-show", lambda: self._control("jobs.show", job)
+        copy = {"path": str(self.stage.directory / "backup")}
+        yield "franca-backup", lambda: self._control("server.backup", copy)
+
+    def _mutating(self) -> Iterator[Step]:
+        count = self.stage.sized(BY_JIDS)
+        self._make_retries()
+        yield "mutate-kill-retries-jids", self._mutation("kill", "retries", self.flaky.jids(count))
+        jids = self.later.jids(count)
+        yield "mutate-requeue-scheduled-jids", self._mutation("requeue", "scheduled", jids)
+        yield "mutate-kill-scheduled-type", self._mutation("kill", "scheduled", jobtype="doomed")
+        jids = self.doomed.jids(count)
+        yield "mutate-discard-dead-jids", self._mutation("discard", "dead", jids)
+        pattern = "*nobody says this*"
+        yield "mutate-discard-dead-pattern", self._mutation("discard", "dead", regexp=pattern)
+        yield "mutate-kill-scheduled-half", self._mutation("kill", "scheduled", jobtype="report")
+        yield "prune-dead", self._await_pruned
+        yield "mutate-requeue-dead-type", self._mutation("requeue", "dead", jobtype="report")
+        yield "franca-jobs-delete", lambda: self._control("jobs.delete", {"states": ["dead"]})
+
+    def _removing(self) -> Iterator[Step]:
+        large = Part("large", self.stage.sized(20_000), lambda _: "large")
+        yield "faktory-pushb-20000", lambda: self._push(large)
+        yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
+        yield "periodic-drop-func", lambda: self.periodic.drop("later")
+        yield "franca-jobs-cancel", lambda: self._control("jobs.cancel", {"type": "report"})
+        yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
+        yield "fill-again", lambda: fill(self.server, self.again)
+        yield "faktory-flush", self.faktory.flush
+
+    # -- how ---------------------------------------------------------------------------------
+
+    def _control(self, op: str, params: object = None) -> bytes:
+        return call(str(self.server.data), op, params, timeout_s=PATIENCE_S)
+
+    def _mutation(self, change: str, target: str, jids: list[str] | None = None, **by: str) -> Act:
+        said = {"cmd": change, "target": target, "filter": {"jids": jids} if jids else by}
+        return lambda: self.faktory.call(f"MUTATE {json.dumps(said)}").checked()
+
+    def _submit_background(self) -> None:
+        count = self.stage.sized(10_000)
+        pieces = [
+            request(Type.SUBMIT_JOB_BG, b"background", b"unique%d" % number, b"x" * 64)
+            for number in range(count)
+        ]
+        for first in range(0, count, PIPELINED):
+            portion = pieces[first : first + PIPELINED]
+            self.gearman.send_bytes(b"".join(portion))
+            for _ in portion:
+                self.gearman.read().checked(Type.JOB_CREATED)
+
+    def _load(self) -> None:
+        count = self.stage.sized(10_000)
+        self.periodic.load([packed("loaded", f"job{n}", b"x" * 64) for n in range(count)])
+
+    def _push(self, part: Part) -> None:
+        with Client(self.server.port) as client:
+            for command in part.commands(batch=part.count):
+                client.send(command)
+                client.expect(b"$2")
+                client.expect(b"{}")
+
+    def _make_retries(self) -> None:
+        """Fail jobs once; the first try of a job after that is a quarter of a minute away."""
+        fill(self.server, self.flaky)
+        self._run(self.flaky, self.flaky.count, b'FAIL {"jid":"%s","message":"no","errtype":"No"}')
+
+    def _run(self, part: Part, count: int, report: bytes = b'ACK {"jid":"%s"}') -> None:
+        """Fetch so many jobs of a part, each reported as it is said."""
+        queue = part.queue(0).encode()
+        left = count
+        while left:
+            portion = min(left, PIPELINED)
+            self.faktory.send(*[b"FETCH " + queue] * portion)
+            jobs = [self.faktory.read_reply().checked().body for _ in range(portion)]
+            jids = [json.loads(job)["jid"].encode() for job in jobs if job]
+            if len(jids) < portion:
+                raise Unexpected(f"{portion - len(jids)} jobs of {queue.decode()} did not come")
+            self.faktory.send(*[report % jid for jid in jids])
+            for _ in jids:
+                self.faktory.read_reply().checked()
+            left -= portion
+
+    def _await_pruned(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.faktory.info()["faktory"]["sets"]["dead"] > DEAD_MAX:
+            if time.monotonic() > deadline:
+                raise Unexpected(f"more than {DEAD_MAX} jobs are dead after {PATIENCE_S} s")
+            time.sleep(1)
+
+
+def heavy(stage: Stage) -> Iterator[Finding]:
+    """Every command, one after the other, on one server."""
+    beats = Load(load_generator(), "faktory-beat", 1, 0, 0.0, warm_up=0.0, patience=PATIENCE_S)
+    # Not one after the other: a stall then counts for every beat that fell into it.
+    beats = replace(beats, rate=BEATS_PER_S, depth=1_000)
+    with ExitStack() as stack:
+        passes = stack.enter_context(Passes(stage.directory / "passes"))
+        started = start_all(stage.directory / "data", extra=passes.environment)
+        server = stack.enter_context(running(started))
+        for name, act in Heavy(server, stage).steps():
+            passes.reset()
+            with beside(server, beats) as runs:
+                time.sleep(BEFORE_S)
+                began = time.monotonic()
+                act()
+                took_s = time.monotonic() - began
+                time.sleep(AFTERWARDS_S)
+            more = (
+                f"pass_wall_ms={passes.wall_max_ms:.1f} beat_p99_ms={runs[0].submit_p99_ms:.1f}"
+                f" beat_max_ms={runs[0].submit_max_ms:.1f} took_s={took_s:.2f}"
+            )
+            yield Finding(name, "pass_cpu_ms", passes.cpu_max_ms, PASS_MAX_MS, more=more)
+        yield Finding("heavy", "rss_max_mb", server.rss_max_mb(), 400.0)
