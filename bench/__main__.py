@@ -18,6 +18,7 @@ WORDS = {
     "backlog": "a million jobs across a kill -9",
     "idle": "thousands of idle connections",
     "million": "that no operation stops the others, with a million jobs stored",
+    "bounds": "that memory and files are bounded, whatever peers do",
     "against": "COMMIT: what a job costs in each protocol, beside what it cost at COMMIT",
 }
 

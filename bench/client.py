@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 from typing import Self
 
 REPLY_TIMEOUT_S = 60.0
@@ -19,9 +20,13 @@ class Client:
 
     __slots__ = ("_replies", "sock")
 
-    def __init__(self, port: int, worker_id: str | None = None) -> None:
+    def __init__(
+        self, port: int, worker_id: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=REPLY_TIMEOUT_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.sock = tls.wrap_socket(self.sock, server_hostname="127.0.0.1")
         self._replies = self.sock.makefile("rb")
         self.expect(b"+HI ")
         hello: dict[str, object] = {"v": 2}

@@ -82,10 +82,10 @@ class Server:
         return Path(f"/proc/{self.process.pid}/{name}").read_text()
 
 
-def control_status(path: Path) -> dict[str, object]:
+def control_status(path: Path, timeout_s: float = STATUS_TIMEOUT_S) -> dict[str, object]:
     """What `server.status` answers on the control socket at `path`."""
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(STATUS_TIMEOUT_S)
+        sock.settimeout(timeout_s)
         # A unix socket's path has at most 107 bytes and a data directory may lie deeper:
         # an open directory's name under /proc is always short.
         directory = os.open(path.parent, os.O_PATH)
@@ -127,13 +127,16 @@ def start_franca(
     return Server(store, port, process, _log_of(data), data)
 
 
-def start_all(data: Path, *flags: str, extra: Mapping[str, str] = NOTHING) -> Server:
+def start_all(
+    data: Path, *flags: str, files: int | None = None, extra: Mapping[str, str] = NOTHING
+) -> Server:
     """Start a durable server of all five protocols; it answers when this returns.
 
-    `port` is Faktory's. `extra` is what its environment has besides ours.
+    `port` is Faktory's. `files` is how many it may have open, if not as many as we may, and `extra`
+    what its environment has besides ours.
     """
     ports = {name: free_port() for name in PROTOCOLS}
-    process = _serve(data, ports, *flags, extra=extra)
+    process = _serve(data, ports, *flags, files=files, extra=extra)
     server = Server("franca", ports["faktory"], process, _log_of(data), data, ports=ports)
     for port in ports.values():
         await_listening(replace(server, port=port))
@@ -145,6 +148,7 @@ def _serve(
     ports: dict[str, int],
     *flags: str,
     source: Path = SOURCE,
+    files: int | None = None,
     extra: Mapping[str, str] = NOTHING,
 ) -> Process:
     """A process that serves these protocols and no others."""
@@ -152,6 +156,8 @@ def _serve(
     for name in LISTENERS:
         command += [flag_of(name), f"127.0.0.1:{ports[name]}" if name in ports else "off"]
     command += ["--log-format", "json", *flags]
+    if files is not None:
+        command = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(files), *command]
     return spawn(command, _log_of(data), source=source, extra=extra)
 
 

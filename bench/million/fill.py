@@ -20,6 +20,7 @@ class Part:
     queue: Callable[[int], str]
     jobtype: Callable[[int], str] = lambda number: "bench"
     at: Callable[[int], float] | None = None  # seconds since 1970
+    body: str = FILLER
 
     def jid(self, number: int) -> str:
         """The name of a job."""
@@ -34,7 +35,7 @@ class Part:
         at = f',"at":"{moment(self.at(number))}"' if self.at else ""
         return (
             f'{{"jid":"{self.jid(number)}","jobtype":"{self.jobtype(number)}",'
-            f'"queue":"{self.queue(number)}","args":[{number},"{FILLER}"]{at}}}'
+            f'"queue":"{self.queue(number)}","args":[{number},"{self.body}"]{at}}}'
         )
 
     def commands(self, batch: int = BATCH) -> Iterator[bytes]:

@@ -62,7 +62,7 @@ class Heavy:
         )
         self.flaky = Part("flaky", size(5_000), lambda _: "flaky")
         self.again = Part("again", size(500_000), lambda _: "bulk")
-        self.faktory = Faktory(server.port, timeout=PATIENCE_S).hello("heavy")
+        self.faktory = Faktory(server.port, timeout=PATIENCE_S).hello()
         self.gearman = Gearman(server.ports["gearman"], timeout=PATIENCE_S)
         self.periodic = Periodic(server.ports["periodic"], timeout=PATIENCE_S)
         self.eventmq = EventMQ(server.ports["eventmq"], timeout=PATIENCE_S)
@@ -170,17 +170,19 @@ class Heavy:
         """Fetch so many jobs of a part, each reported as it is said."""
         queue = part.queue(0).encode()
         left = count
-        while left:
-            portion = min(left, PIPELINED)
-            self.faktory.send(*[b"FETCH " + queue] * portion)
-            jobs = [self.faktory.read_reply().checked().body for _ in range(portion)]
-            jids = [json.loads(job)["jid"].encode() for job in jobs if job]
-            if len(jids) < portion:
-                raise Unexpected(f"{portion - len(jids)} jobs of {queue.decode()} did not come")
-            self.faktory.send(*[report % jid for jid in jids])
-            for _ in jids:
-                self.faktory.read_reply().checked()
-            left -= portion
+        with Faktory(self.server.port, timeout=PATIENCE_S) as worker:
+            worker.hello("heavy")
+            while left:
+                portion = min(left, PIPELINED)
+                worker.send(*[b"FETCH " + queue] * portion)
+                jobs = [worker.read_reply().checked().body for _ in range(portion)]
+                jids = [json.loads(job)["jid"].encode() for job in jobs if job]
+                if len(jids) < portion:
+                    raise Unexpected(f"{portion - len(jids)} jobs of {queue!r} did not come")
+                worker.send(*[report % jid for jid in jids])
+                for _ in jids:
+                    worker.read_reply().checked()
+                left -= portion
 
     def _await_pruned(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
