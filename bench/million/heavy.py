@@ -63,9 +63,6 @@ class Heavy:
         self.flaky = Part("flaky", size(5_000), lambda _: "flaky")
         self.again = Part("again", size(500_000), lambda _: "bulk")
         self.faktory = Faktory(server.port, timeout=PATIENCE_S).hello()
-        self.gearman = Gearman(server.ports["gearman"], timeout=PATIENCE_S)
-        self.periodic = Periodic(server.ports["periodic"], timeout=PATIENCE_S)
-        self.eventmq = EventMQ(server.ports["eventmq"], timeout=PATIENCE_S)
 
     # -- what is done ------------------------------------------------------------------------
 
@@ -81,10 +78,10 @@ class Heavy:
     def _looking(self) -> Iterator[Step]:
         yield "faktory-info", self.faktory.info
         for line in ("status", "prioritystatus", "show jobs", "show unique jobs", "jobs"):
-            yield f"gearman-{line.replace(' ', '-')}", partial(self.gearman.lines, line)
-        yield "periodic-status", self.periodic.status
-        yield "periodic-dump", self.periodic.dump
-        yield "eventmq-status", lambda: self.eventmq.ask("STATUS")
+            yield f"gearman-{line.replace(' ', '-')}", partial(self._by_gearman, line)
+        yield "periodic-status", lambda: self._by_periodic(Periodic.status)
+        yield "periodic-dump", lambda: self._by_periodic(Periodic.dump)
+        yield "eventmq-status", self._eventmq_status
         yield "franca-queues-ls", lambda: self._control("queues.list")
         searches: dict[str, dict[str, object]] = {
             "newest": {"newest_first": True},
@@ -123,7 +120,7 @@ class Heavy:
         large = Part("large", self.stage.sized(20_000), lambda _: "large")
         yield "faktory-pushb-20000", lambda: self._push(large)
         yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
-        yield "periodic-drop-func", lambda: self.periodic.drop("later")
+        yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
         yield "franca-jobs-cancel", lambda: self._control("jobs.cancel", {"type": "report"})
         yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
         yield "fill-again", lambda: fill(self.server, self.again)
@@ -133,6 +130,20 @@ class Heavy:
 
     def _control(self, op: str, params: object = None) -> bytes:
         return call(str(self.server.data), op, params, timeout_s=PATIENCE_S)
+
+    # Connections are made anew: the server hangs up on some that said nothing for minutes.
+
+    def _by_gearman(self, line: str) -> None:
+        with Gearman(self.server.ports["gearman"], timeout=PATIENCE_S) as peer:
+            peer.lines(line)
+
+    def _by_periodic(self, act: Callable[[Periodic], object]) -> None:
+        with Periodic(self.server.ports["periodic"], timeout=PATIENCE_S) as peer:
+            act(peer)
+
+    def _eventmq_status(self) -> None:
+        with EventMQ(self.server.ports["eventmq"], timeout=PATIENCE_S) as peer:
+            peer.ask("STATUS")
 
     def _mutation(self, change: str, target: str, jids: list[str] | None = None, **by: str) -> Act:
         said = {"cmd": change, "target": target, "filter": {"jids": jids} if jids else by}
@@ -144,15 +155,17 @@ class Heavy:
             request(Type.SUBMIT_JOB_BG, b"background", b"unique%d" % number, b"x" * 64)
             for number in range(count)
         ]
-        for first in range(0, count, PIPELINED):
-            portion = pieces[first : first + PIPELINED]
-            self.gearman.send_bytes(b"".join(portion))
-            for _ in portion:
-                self.gearman.read().checked(Type.JOB_CREATED)
+        with Gearman(self.server.ports["gearman"], timeout=PATIENCE_S) as peer:
+            for first in range(0, count, PIPELINED):
+                portion = pieces[first : first + PIPELINED]
+                peer.send_bytes(b"".join(portion))
+                for _ in portion:
+                    peer.read().checked(Type.JOB_CREATED)
 
     def _load(self) -> None:
         count = self.stage.sized(10_000)
-        self.periodic.load([packed("loaded", f"job{n}", b"x" * 64) for n in range(count)])
+        jobs = [packed("loaded", f"job{n}", b"x" * 64) for n in range(count)]
+        self._by_periodic(lambda peer: peer.load(jobs))
 
     def _push(self, part: Part) -> None:
         with Client(self.server.port) as client:
