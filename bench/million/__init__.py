@@ -1,15 +1,21 @@
 """`python -m bench million`: that no operation stops the others, with a million jobs stored.
 
-`heavy`: every command that touches much, while another connection says BEAT every 5 ms.
-`due`: jobs whose time has come. `leases`: work whose time is over.
+`looking`, `mutating`, `removing`: every command that touches much, while another connection says
+BEAT every 5 ms. `due`: jobs whose time has come. `leases`: work whose time is over.
 """
 
 from bench.findings import play
 from bench.million.due import due
-from bench.million.heavy import heavy
+from bench.million.heavy import looking, mutating, removing
 from bench.million.leases import leases
 
-SCENES = {"heavy": heavy, "due": due, "leases": leases}
+SCENES = {
+    "looking": looking,
+    "mutating": mutating,
+    "removing": removing,
+    "due": due,
+    "leases": leases,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from bench.build import load_generator
 from bench.client import Client, Unexpected
@@ -26,6 +27,7 @@ from tests.support.gearman import Gearman, Type, request
 from tests.support.periodic import Periodic, packed
 
 PASS_MAX_MS = 100.0
+RSS_MAX_MB = 400.0
 BEATS_PER_S = 200.0
 BEFORE_S = 0.3  # of beats alone
 AFTERWARDS_S = 1.0  # an answer may come before all of the work is done
@@ -66,16 +68,14 @@ class Heavy:
 
     # -- what is done ------------------------------------------------------------------------
 
-    def steps(self) -> Iterator[Step]:
-        """Every command with its name, in an order in which each meets a large store."""
+    def filling(self) -> Iterator[Step]:
+        """What the other commands begin with."""
         yield "fill", lambda: fill(self.server, self.bulk, self.spread, self.later, self.doomed)
         yield "gearman-submit-bg", self._submit_background
         yield "periodic-load", self._load
-        yield from self._looking()
-        yield from self._mutating()
-        yield from self._removing()
 
-    def _looking(self) -> Iterator[Step]:
+    def looking(self) -> Iterator[Step]:
+        """Whatever lists, searches or copies."""
         yield "faktory-info", self.faktory.info
         for line in ("status", "prioritystatus", "show jobs", "show unique jobs", "jobs"):
             yield f"gearman-{line.replace(' ', '-')}", partial(self._by_gearman, line)
@@ -100,7 +100,8 @@ class Heavy:
         copy = {"path": str(self.stage.directory / "backup")}
         yield "franca-backup", lambda: self._control("server.backup", copy)
 
-    def _mutating(self) -> Iterator[Step]:
+    def mutating(self) -> Iterator[Step]:
+        """Whatever changes many jobs."""
         count = self.stage.sized(BY_JIDS)
         self._make_retries()
         yield "mutate-kill-retries-jids", self._mutation("kill", "retries", self.flaky.jids(count))
@@ -116,7 +117,8 @@ class Heavy:
         yield "mutate-requeue-dead-type", self._mutation("requeue", "dead", jobtype="report")
         yield "franca-jobs-delete", lambda: self._control("jobs.delete", {"states": ["dead"]})
 
-    def _removing(self) -> Iterator[Step]:
+    def removing(self) -> Iterator[Step]:
+        """Whatever ends many jobs, in an order in which each meets a large store."""
         large = Part("large", self.stage.sized(20_000), lambda _: "large")
         yield "faktory-pushb-20000", lambda: self._push(large)
         yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
@@ -205,26 +207,46 @@ class Heavy:
             time.sleep(1)
 
 
-def heavy(stage: Stage) -> Iterator[Finding]:
-    """Every command, one after the other, on one server."""
-    beats = Load(load_generator(), "faktory-beat", 1, 0, 0.0, warm_up=0.0, patience=PATIENCE_S)
-    # Not one after the other: a stall then counts for every beat that fell into it.
-    beats = replace(beats, rate=BEATS_PER_S, depth=1_000)
+def looking(stage: Stage) -> Iterator[Finding]:
+    """Commands that only read."""
+    return _played("looking", Heavy.looking, stage)
+
+
+def mutating(stage: Stage) -> Iterator[Finding]:
+    """Commands that change jobs."""
+    return _played("mutating", Heavy.mutating, stage)
+
+
+def removing(stage: Stage) -> Iterator[Finding]:
+    """Commands that end jobs."""
+    return _played("removing", Heavy.removing, stage)
+
+
+def _played(name: str, steps: Callable[[Heavy], Iterator[Step]], stage: Stage) -> Iterator[Finding]:
+    """Fill a server, then let it do one thing after the other."""
     with ExitStack() as stack:
         passes = stack.enter_context(Passes(stage.directory / "passes"))
         started = start_all(stage.directory / "data", extra=passes.environment)
         server = stack.enter_context(running(started))
-        for name, act in Heavy(server, stage).steps():
-            passes.reset()
-            with beside(server, beats) as runs:
-                time.sleep(BEFORE_S)
-                began = time.monotonic()
-                act()
-                took_s = time.monotonic() - began
-                time.sleep(AFTERWARDS_S)
-            more = (
-                f"pass_wall_ms={passes.wall_max_ms:.1f} beat_p99_ms={runs[0].submit_p99_ms:.1f}"
-                f" beat_max_ms={runs[0].submit_max_ms:.1f} took_s={took_s:.2f}"
-            )
-            yield Finding(name, "pass_cpu_ms", passes.cpu_max_ms, PASS_MAX_MS, more=more)
-        yield Finding("heavy", "rss_max_mb", server.rss_max_mb(), 400.0)
+        scene = Heavy(server, stage)
+        for step, act in chain(scene.filling(), steps(scene)):
+            yield _watched(step, act, server, passes)
+        yield Finding(name, "rss_max_mb", server.rss_max_mb(), RSS_MAX_MB)
+
+
+def _watched(step: str, act: Act, server: Server, passes: Passes) -> Finding:
+    beats = Load(load_generator(), "faktory-beat", 1, 0, 0.0, warm_up=0.0, patience=PATIENCE_S)
+    # Not one after the other: a stall then counts for every beat that fell into it.
+    beats = replace(beats, rate=BEATS_PER_S, depth=1_000)
+    passes.reset()
+    with beside(server, beats) as runs:
+        time.sleep(BEFORE_S)
+        began = time.monotonic()
+        act()
+        took_s = time.monotonic() - began
+        time.sleep(AFTERWARDS_S)
+    more = (
+        f"pass_wall_ms={passes.wall_max_ms:.1f} beat_p99_ms={runs[0].submit_p99_ms:.1f}"
+        f" beat_max_ms={runs[0].submit_max_ms:.1f} took_s={took_s:.2f}"
+    )
+    return Finding(step, "pass_cpu_ms", passes.cpu_max_ms, PASS_MAX_MS, more=more)
