@@ -122,8 +122,8 @@ class Heavy:
         large = Part("large", self.stage.sized(20_000), lambda _: "large")
         yield "faktory-pushb-20000", lambda: self._push(large)
         yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
-        yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
         yield "franca-jobs-cancel", lambda: self._control("jobs.cancel", {"type": "report"})
+        yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
         yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
         yield "fill-again", lambda: fill(self.server, self.again)
         yield "faktory-flush", self.faktory.flush
