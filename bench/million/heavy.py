@@ -242,7 +242,11 @@ def _watched(step: str, act: Act, server: Server, passes: Passes) -> Finding:
     with beside(server, beats) as runs:
         time.sleep(BEFORE_S)
         began = time.monotonic()
-        act()
+        try:
+            act()
+        except (OSError, RuntimeError, ValueError, Unexpected) as error:
+            # The next command may well be served: one that was not is a finding of its own.
+            return Finding(step, "failed", 1, 0, more=f"{type(error).__name__}: {error}")
         took_s = time.monotonic() - began
         time.sleep(AFTERWARDS_S)
     more = (
