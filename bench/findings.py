@@ -62,7 +62,7 @@ def play(word: str, description: str | None, scenes: Mapping[str, Scene], args: 
             print(f"scale {options.scale:g}: these figures only show that the command works")
         for name in options.only:
             began = time.monotonic()
-            for finding in _played(name, scenes[name], Stage(directory, options.scale)):
+            for finding in guarded(name, scenes[name](Stage(directory, options.scale))):
                 missed += not finding.is_met
                 print(finding, flush=True)
             print(f"... {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
@@ -70,13 +70,12 @@ def play(word: str, description: str | None, scenes: Mapping[str, Scene], args: 
     return int(options.check and missed > 0)
 
 
-def _played(name: str, scene: Scene, stage: Stage) -> Iterator[Finding]:
-    """The findings of a scene. One that cannot be played to its end has not shown its limits."""
-    with scratch(stage.directory) as directory:
-        try:
-            yield from scene(Stage(directory, stage.scale))
-        except (ServerFailed, Unexpected, OSError, RuntimeError, ValueError) as error:
-            yield Finding(name, "failed", 1, 0, more=f"{type(error).__name__}: {error}")
+def guarded(name: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """The same findings; what breaks off has not shown its limits, which is one more."""
+    try:
+        yield from findings
+    except (ServerFailed, Unexpected, OSError, RuntimeError, ValueError) as error:
+        yield Finding(name, "failed", 1, 0, more=f"{type(error).__name__}: {error}")
 
 
 def _command_line(

@@ -21,6 +21,7 @@ RETRY_EVERY_S = 0.005
 STATUS_TIMEOUT_S = 2.0
 
 SOURCE = ROOT / "src"
+MEMORY_MAX_KB = 8_000_000
 FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
 
 Process = subprocess.Popen[bytes]
@@ -136,7 +137,9 @@ def start_all(
     what its environment has besides ours.
     """
     ports = {name: free_port() for name in PROTOCOLS}
-    process = _serve(data, ports, *flags, files=files, extra=extra)
+    # A server that would take all memory of the machine fails, and nobody else does.
+    limits = f"ulimit -v {MEMORY_MAX_KB}" + (f" && ulimit -n {files}" if files else "")
+    process = _serve(data, ports, *flags, limits=limits, extra=extra)
     server = Server("franca", ports["faktory"], process, _log_of(data), data, ports=ports)
     for port in ports.values():
         await_listening(replace(server, port=port))
@@ -148,16 +151,16 @@ def _serve(
     ports: dict[str, int],
     *flags: str,
     source: Path = SOURCE,
-    files: int | None = None,
+    limits: str = "",
     extra: Mapping[str, str] = NOTHING,
 ) -> Process:
-    """A process that serves these protocols and no others."""
+    """A process that serves these protocols and no others, under these limits of the shell."""
     command = [sys.executable, "-m", "franca", "serve", "--data", str(data)]
     for name in LISTENERS:
         command += [flag_of(name), f"127.0.0.1:{ports[name]}" if name in ports else "off"]
     command += ["--log-format", "json", *flags]
-    if files is not None:
-        command = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(files), *command]
+    if limits:
+        command = ["sh", "-c", f'{limits} && exec "$0" "$@"', *command]
     return spawn(command, _log_of(data), source=source, extra=extra)
 
 

@@ -15,7 +15,7 @@ from bench.bounds.common import (
     security,
 )
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.servers import Server, running, scratch, start_all
 
 FETCHED = 20  # by each peer, one after the other: what is supplied behind them counts too
@@ -53,7 +53,8 @@ def fetch(stage: Stage) -> Iterator[Finding]:
     """Each variant: push, fetch, kill the server, fetch from its successor."""
     for variant in VARIANTS:
         with scratch(stage.directory) as directory:
-            yield from _played(variant, stage.sized(variant.jobs), directory)
+            played = _played(variant, stage.sized(variant.jobs), directory)
+            yield from guarded(variant.name, played)
 
 
 def _played(variant: Variant, jobs: int, directory: Path) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from bench.bounds.common import PATIENCE_S, Asking, memory
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.servers import PROTOCOLS, Server, running, scratch, start_all
 from tests.support import eventmq, memodb, periodic
 
@@ -30,9 +30,9 @@ SUBMIT_JOB_BG = 18
 
 def unfinished(stage: Stage) -> Iterator[Finding]:
     """A flood of beginnings, and two peers that send slowly."""
-    for scene in (_flooded, _slow):
+    for name, scene in (("input-flood", _flooded), ("input-slow", _slow)):
         with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
-            yield from scene(server, stage)
+            yield from guarded(name, scene(server, stage))
 
 
 def _flooded(server: Server, stage: Stage) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from bench.backlog import PUSHERS, push_all
 from bench.bounds.common import Asking, memory
 from bench.client import Client
 from bench.drain import JID_PREFIX, QUEUE, Drain
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.million.fill import Part
 from bench.passes import Passes
 from bench.servers import Server, running, scratch, start_all
@@ -31,7 +31,8 @@ def space(stage: Stage) -> Iterator[Finding]:
         with scratch(stage.directory) as directory, Passes(directory / "passes") as passes:
             started = start_all(directory / "data", extra=passes.environment)
             with running(started) as server:
-                yield from _given_back(name, server, passes, stage.sized(JOBS))
+                given_back = _given_back(name, server, passes, stage.sized(JOBS))
+                yield from guarded(f"space-{name}", given_back)
 
 
 def _given_back(name: str, server: Server, passes: Passes, jobs: int) -> Iterator[Finding]:

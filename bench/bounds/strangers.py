@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.bounds.common import PATIENCE_S, memory, security
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.idle import allow_files
 from bench.servers import PROTOCOLS, Server, control_status, running, scratch, start_all
 from tests.support.eventmq import EventMQ
@@ -33,7 +33,7 @@ def strangers(stage: Stage) -> Iterator[Finding]:
     allow_files(min(silent + SPARE_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     for protocol in PROTOCOLS:
         with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
-            yield from _shut_out(server, protocol, silent)
+            yield from guarded(f"silent-{protocol}", _shut_out(server, protocol, silent))
     with scratch(stage.directory) as directory:
         yield from _handshakes(directory)
 

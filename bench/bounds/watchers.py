@@ -19,7 +19,7 @@ from bench.bounds.common import (
     memory,
     security,
 )
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.servers import ServerFailed, running, scratch, start_all
 from tests.support import gearman, periodic
 from tests.support.gearman import Type
@@ -102,7 +102,8 @@ def watchers(stage: Stage) -> Iterator[Finding]:
     """Each variant on a server of its own, while somebody else asks for something small."""
     for variant in VARIANTS:
         with scratch(stage.directory) as directory:
-            yield from _played(variant, stage.sized(variant.watchers), directory)
+            played = _played(variant, stage.sized(variant.watchers), directory)
+            yield from guarded(f"watchers-{variant.name}", played)
 
 
 def _played(variant: Variant, count: int, directory: Path) -> Iterator[Finding]:
