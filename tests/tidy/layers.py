@@ -21,6 +21,7 @@ MAY: dict[str, tuple[str, ...]] = {
 COMMON = (
     "protocols.conversation",
     "protocols.buffer",
+    "protocols.gathering",
     "protocols.bodies",
     "protocols.overview",
 )
@@ -28,7 +29,7 @@ COMMON = (
 # The pure layers may compute, and nothing else: every module of others' that they may import.
 PURE = ("core", "engine", "protocols")
 COMPUTATIONS = {
-    "__future__", "abc", "ast", "base64", "bisect", "calendar", "collections", "contextlib", "dataclasses",
+    "__future__", "abc", "ast", "base64", "bisect", "calendar", "codecs", "collections", "contextlib", "dataclasses",
     "datetime",
     "enum", "functools", "hashlib", "heapq", "hmac", "io", "itertools", "json", "math", "operator", "random",
     "re", "string", "struct", "typing", "zlib", "zoneinfo", "msgspec", "cronsim",
@@ -38,7 +39,7 @@ CORE_COMPUTATIONS = {
     "itertools", "math", "operator", "random", "typing", "zoneinfo", "msgspec", "cronsim",
 }  # fmt: skip
 # Of modules that do more, only what computes.
-ONLY = {"random": {"Random"}, "io": {"BytesIO", "StringIO"}}
+ONLY = {"codecs": {"getincrementaldecoder"}, "random": {"Random"}, "io": {"BytesIO", "StringIO"}}
 # Pure modules have impure corners: a clock, files, and the chance that nobody handed in.
 IMPURE = {
     ("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow"), ("date", "today"),

@@ -43,6 +43,7 @@ from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
+DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
 TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
@@ -206,9 +207,7 @@ class Broker(Steering):
                 return self._join(taken, new, watcher)
         if new.policy.durable:
             if self.refusing_new:
-                raise StoreFull(
-                    "the disk is nearly full; no new jobs are taken until there is room"
-                )
+                raise StoreFull(DISK_NEARLY_FULL)
             if watcher is not None:
                 self._check_room_for_watched(len(new.body))
             self.pending_bytes += len(new.body)

@@ -13,12 +13,13 @@ from franca.core.errors import NotHeld
 from franca.core.events import Finished, LeaseLost, Progressed
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
-from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS, Lines
+from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
 from franca.core.locks import Locks
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, Session, State
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
+from franca.core.supplies import Supplies
 from franca.core.timers import Buckets
 
 DONE = State.DONE
@@ -31,7 +32,7 @@ FLEETING_JOB_BYTES = 1024
 """What a job in memory costs besides its body, roughly."""
 
 
-class Life(Lines):
+class Life(Supplies):
     """Leases and their ends, watches, and the way out of every place a job can be in.
 
     A job may have an heir: a newer one with its key that came while it ran. The heir waits in

@@ -133,12 +133,10 @@ class Frames:
                 return None
             if self._take_large():
                 return self._whole()
-        data = self._data
-        at = self._at
+        data, at, frames = self._data, self._at, self._frames
         end = len(data)
         if at >= end:
             return None
-        frames = self._frames
         if not frames and data.startswith(self._usual, at):
             frames += self._usual_frames
             at += self._usual_size
@@ -153,7 +151,6 @@ class Frames:
                 append(data[start:stop])
                 at = stop
                 if not flags:
-                    self._frames = []
                     self._go_to(at, end)
                     return frames
                 continue
@@ -171,10 +168,9 @@ class Frames:
                 continue
             if size > self._size_max:
                 break
-            at = stop
             append(data[start:stop])
+            at = stop
             if not flags & MORE:
-                self._frames = []
                 self._go_to(at, end)
                 return frames
         self._wait(data, at)
@@ -182,6 +178,7 @@ class Frames:
 
     def _go_to(self, at: int, end: int) -> None:
         """Go on behind a message; what was read is not kept until more comes."""
+        self._frames = []
         if at < end:
             self._at = at
         else:
