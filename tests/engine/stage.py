@@ -66,6 +66,9 @@ class Echo(Conversation):
     def unread(self) -> int:
         return len(self._unread)
 
+    def forget_unread(self) -> None:
+        self._unread = b""
+
 
 class EchoService(Service):
     """Opens echoes, and counts what it is told."""

@@ -11,6 +11,7 @@ from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.tail import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
+from franca.protocols.conversation import Link
 from tests.engine.stage import PEER, Stage, T, echo
 from tests.sim.disk import Disk
 
@@ -247,6 +248,68 @@ def test_a_link_that_always_has_half_a_message_but_finishes_them_goes_on() -> No
         stage.say(link, "lf\nha")
         stage.engine.turn(now)
     assert not link.closing
+
+
+def trickle(stage: Stage, link: Link, bytes_per_s: int, ms: int) -> None:
+    """Send so many bytes of one message a second, for so long."""
+    for now in range(T, T + ms + 1, SWEEP_MS):
+        stage.say(link, "x" * bytes_per_s)
+        stage.engine.turn(now)
+
+
+@pytest.mark.parametrize(("bytes_per_s", "in_time"), [(100, True), (16, True), (15, False)])
+def test_a_message_that_takes_long_may_take_its_time_at_a_fair_pace(
+    bytes_per_s: int, in_time: bool
+) -> None:
+    stage = Stage(frame_ms=30_000, frame_bytes_per_s=16, handshake_ms=10**9)
+    link = stage.open()
+    trickle(stage, link, bytes_per_s, 300_000)
+    assert link.closing is not in_time
+    assert bool(stage.engine.notices) is not in_time
+
+
+def test_a_message_that_came_fast_and_stops_is_late_after_the_next_time() -> None:
+    stage = Stage(frame_ms=30_000, frame_bytes_per_s=16, handshake_ms=10**9)
+    link = stage.open()
+    trickle(stage, link, 1_000, 10_000)
+    sweeps(stage, T + 11_000, 50_000)
+    assert not link.closing
+    sweeps(stage, T + 62_000, 3_000)
+    assert link.closing
+
+
+def test_time_in_which_nothing_is_read_is_not_the_peers() -> None:
+    stage = Stage(frame_ms=30_000, handshake_ms=10**9)
+    link = stage.open()
+    stage.say(link, "half")
+    sweeps(stage, T, 20_000)
+    link.paused = True
+    sweeps(stage, T + 21_000, 600_000)
+    assert not link.closing
+    link.paused = False
+    sweeps(stage, T + 622_000, 8_000)
+    assert not link.closing
+    sweeps(stage, T + 631_000, 2_000)
+    assert link.closing
+
+
+def test_what_was_read_of_a_link_is_let_go_with_it() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "half")
+    stage.engine.turn(T)
+    assert link.conversation.unread() == 4
+    stage.engine.close_link(link, T, unheard=False)
+    assert link.conversation.unread() == 0
+
+
+def test_the_oldest_stranger_is_who_has_not_said_who_it_is_for_longest() -> None:
+    stage = Stage()
+    assert stage.engine.oldest_stranger() is None
+    known, closing, first, _second = (stage.open(T + number) for number in range(4))
+    known.known = True
+    closing.close()
+    assert stage.engine.oldest_stranger() is first
 
 
 def test_a_link_that_waits_for_its_answer_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,7 @@ class Talk(Conversation):
         self.link = link
         self.broker = broker
         self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
+        self.unread_bytes = 0
         self.hung_up: list[bool] = []
         self.told: list[Event] = []
 
@@ -126,7 +127,10 @@ class Talk(Conversation):
         self.hung_up.append(unheard)
 
     def unread(self) -> int:
-        return 0
+        return self.unread_bytes
+
+    def forget_unread(self) -> None:
+        self.unread_bytes = 0
 
 
 class TalkService(Service):
@@ -135,14 +139,17 @@ class TalkService(Service):
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.knows_everybody = True
 
     def open(self, link: Link, now: Millis) -> Conversation:
-        link.known = True
+        link.known = self.knows_everybody
         return Talk(link, self.broker)
 
 
 class Wire(asyncio.Transport):
-    """What a peer hears; it may be dead without anybody having noticed."""
+    """What a peer hears; it may be dead without anybody having noticed. It takes `room` bytes."""
+
+    connection: Connection
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,24 +158,42 @@ class Wire(asyncio.Transport):
         self.closed = ""
         self.dead = False
         self.reading = True
-        self.unsent = 0
+        self.room = 1 << 60
+        self.unsent = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writelines([data])
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self.dead:
             raise RuntimeError("unable to perform operation; the handler is closed")
         if not self.closed:
-            self.heard += bytes(data)
-            self.writes.append(bytes(data))
+            was_stuffed = bool(self.unsent)
+            for data in list_of_data:
+                self.writes.append(bytes(data))
+                self.unsent += self.writes[-1]
+            self._move()
+            if self.unsent and not was_stuffed:
+                self.connection.pause_writing()
 
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        for data in list_of_data:
-            self.write(data)
+    def take(self, count: int = 1 << 60) -> None:
+        """The peer reads so many bytes more."""
+        self.room += count
+        was_stuffed = bool(self.unsent)
+        self._move()
+        if was_stuffed and not self.unsent:
+            self.connection.resume_writing()
+
+    def _move(self) -> None:
+        sent, self.unsent = self.unsent[: self.room], self.unsent[self.room :]
+        self.room -= len(sent)
+        self.heard += sent
 
     def close(self) -> None:
         self.closed = self.closed or "closed"
 
     def abort(self) -> None:
-        self.closed = self.closed or "aborted"
+        self.closed = "aborted"
 
     def is_closing(self) -> bool:
         return bool(self.closed)
@@ -183,7 +208,7 @@ class Wire(asyncio.Transport):
         pass
 
     def get_write_buffer_size(self) -> int:
-        return self.unsent
+        return len(self.unsent)
 
 
 class Guest:
@@ -192,7 +217,7 @@ class Guest:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.wire = Wire()
-        self.connection = Connection(stage.node, "talk")
+        self.connection = self.wire.connection = Connection(stage.node, "talk")
         self.connection.connection_made(self.wire)
 
     @property
@@ -226,7 +251,8 @@ class Stage:
         bounds = Limits(**limits)
         self.broker = Broker(bounds, Random(1))
         self.broker.restore_at(store.open(), 1)
-        self.engine = Engine(self.broker, {"talk": TalkService(self.broker)}, bounds)
+        self.service = TalkService(self.broker)
+        self.engine = Engine(self.broker, {"talk": self.service}, bounds)
         self.failures: list[BaseException] = []
         self.node = Node(
             self.engine, store, SystemClock(), boot="boot", on_failure=self.failures.append

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from franca.core.model import State
+from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
 from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
 
@@ -316,37 +317,11 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
     with stage(MemoryStore()) as s:
         guest = s.guest()
         guest.says("ping " + "x" * 1_100_000)
-        guest.connection.pause_writing()
+        guest.connection.hold(FLOOD)
         await s.turns()
         assert not guest.wire.reading
-        guest.connection.resume_writing()
+        guest.connection.release(FLOOD)
         assert guest.wire.reading
-
-
-@asynchronous
-async def test_a_peer_that_does_not_read_is_not_read_from_and_at_last_cut_off() -> None:
-    with stage(output_hard_bytes=1_000) as s:
-        guest = s.guest()
-        guest.connection.pause_writing()
-        assert guest.wire.reading is False
-        guest.wire.unsent = 1_001
-        guest.says("ping")
-        await s.until(lambda: bool(guest.wire.closed))
-        assert (guest.heard, guest.wire.closed) == ("", "aborted")
-
-
-@asynchronous
-async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does_not_read() -> None:
-    with stage() as s:
-        guest = s.guest()
-        guest.talk.drops = True
-        guest.connection.pause_writing()
-        assert guest.wire.reading is True
-        assert guest.connection.link.full is True
-        guest.says("ping")
-        await guest.hears("pong;")
-        guest.connection.resume_writing()
-        assert guest.connection.link.full is False
 
 
 @asynchronous

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import socket
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from franca.control.values import Address
-from franca.node.listeners import shown_address
+from franca.node import listeners
+from franca.node.settings import Settings
+from tests.node.stage import asynchronous, stage
 from tests.support.server import HOST, Server, ServerFailed
 
 GEARMAN_PORT = 4730
@@ -42,8 +40,23 @@ def test_a_port_that_was_asked_for_and_is_taken_is_the_end(tmp_path: Path) -> No
             server.start()
 
 
-def test_a_server_that_was_given_a_port_but_may_not_listen_there_is_told() -> None:
-    deaf = cast(asyncio.Server, SimpleNamespace(sockets=[None]))
-    with pytest.raises(OSError) as told:
-        shown_address(Address(host=HOST, port=7419), deaf)
-    assert told.value.errno == errno.EADDRINUSE
+@asynchronous
+async def test_a_port_on_which_another_begins_to_listen_meanwhile_is_the_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound_to = listeners._bound_to
+
+    with socket.socket() as other, stage() as s:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((HOST, 0))
+
+        async def beaten(address: Address) -> list[socket.socket]:
+            sockets = await bound_to(address)
+            other.listen()
+            return sockets
+
+        monkeypatch.setattr(listeners, "_bound_to", beaten)
+        where = (Address(host=HOST, port=other.getsockname()[1]),)
+        settings = Settings(data=str(tmp_path), listeners={"talk": where})
+        with pytest.raises(OSError, match="cannot listen for talk"):
+            await listeners.Listeners(s.node, settings).open(["talk"])

@@ -20,7 +20,7 @@ class Limits(Struct, frozen=True):
     """Ready jobs of one queue kept in memory; the rest waits in the store."""
     held_jobs: int = 200_000
     """Jobs of all queues in memory; beyond it each queue keeps no more than it soon needs."""
-    window_bytes: int = 48 * 1024 * 1024
+    window_bytes: int = 32 * 1024 * 1024
     """Bodies of ready jobs of all queues in memory; the rest waits in the store."""
     waiting_bytes: int = 16 * 1024 * 1024
     """Bodies in memory of jobs that wait for their time."""
@@ -67,26 +67,42 @@ class Limits(Struct, frozen=True):
     """Messages of one link in one turn: a flood takes its share and no more."""
     link_input_bytes: int = 256 * 1024
     """Bytes a link may have unread before the server stops reading from it."""
+    input_bytes: int = 40 * 1024 * 1024
+    """Bytes of all links that have come and wait to be acted on, and the largest message.
+
+    From three quarters of it on, those with more than their share of the last quarter wait, but for
+    the one with the largest message, and more while that one is slow. Who is read from then and
+    sends less than `frame_bytes_per_s` for 2 s is cut off as long as others wait.
+    """
     output_soft_bytes: int = 1024 * 1024
     """Unsent bytes beyond which the server stops reading from that peer."""
     output_hard_bytes: int = 16 * 1024 * 1024
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
+    output_bytes: int = 32 * 1024 * 1024
+    """Unsent bytes of all links, each piece counted once however many wait for it; one message
+    of any size may pass.
+
+    Beyond it no more of large messages is read. While somebody waits for that, whoever has taken
+    nothing for 10 s is cut off; beyond twice as much, whoever has for a quarter of a second. Those
+    who have taken nothing for longest go first.
+    """
     pending_bytes: int = 32 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
-    kept_result_bytes: int = 24 * 1024 * 1024
+    kept_result_bytes: int = 20 * 1024 * 1024
     """Results that wait for clients who are gone or do not read (one passes); oldest go first."""
     kept_result_ms: int = 5 * 60 * 1000
     """And how long each of them waits."""
-    offered_bytes: int = 16 * 1024 * 1024
+    offered_bytes: int = 8 * 1024 * 1024
     """Names of queues that the workers of one protocol offer, counted for each worker."""
-    subscribed_bytes: int = 16 * 1024 * 1024
+    subscribed_bytes: int = 4 * 1024 * 1024
     """Topics that all subscribers ask for together."""
     rules_max: int = 10_000
     """Schedules that peers have made."""
-    rules_bytes: int = 16 * 1024 * 1024
+    rules_bytes: int = 4 * 1024 * 1024
     """And the bytes of what they run."""
     connections_max: int = 10_000
-    """Connections of all listeners together."""
+    """Connections of all listeners together. For one more, the oldest that has not said who it is
+    must go; if all have, the new one is refused."""
     unknown_max: int = 256
     """Connections that have not said who they are; the oldest is dropped for a new one."""
     stranger_ms: int = 1_000
@@ -98,4 +114,7 @@ class Limits(Struct, frozen=True):
     handshake_ms: int = 5_000
     """Time to say who one is."""
     frame_ms: int = 30_000
-    """Time to finish a message that was begun."""
+    """Time to finish a message that was begun. Time in which the server does not read is not
+    counted."""
+    frame_bytes_per_s: int = 16_000
+    """Or what must come of it, on average over each such time."""

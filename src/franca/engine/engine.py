@@ -49,7 +49,7 @@ class Engine:
         self._held_back: dict[Link, bool] = {}
         self._leaving: dict[Link, None] = {}
         self._tick_at: Millis = 0
-        self._sweep_at: Millis = 0
+        self._swept_at: Millis = 0
 
     # -- links ------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class Engine:
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
-            self._make_room_for_strangers(now)
+            self._drop_one_of_many(now)
         link.conversation = self.services[service_name].open(link, now)
         return link
 
@@ -111,6 +111,7 @@ class Engine:
         self._unfinished.pop(link, None)
         self._held_back.pop(link, None)
         link.conversation.hang_up(now, unheard=unheard or bool(link.out))
+        link.conversation.forget_unread()
         self.deliver(now)
 
     def has_input(self) -> bool:
@@ -248,10 +249,12 @@ class Engine:
         self.deliver(now)
         for service in self.services.values():
             service.tick(now)
-        if now >= self._sweep_at:
-            self._sweep_at = now + SWEEP_MS
+        if now - self._swept_at >= SWEEP_MS:
             self._sweep(now)
+            self._swept_at = now
         self.deliver(now)
+
+    # -- links that are given up --------------------------------------------------------------
 
     def _sweep(self, now: Millis) -> None:
         """Hang up on those who never said who they are, or never finish a message."""
@@ -260,31 +263,51 @@ class Engine:
         for link in self.unknown:
             late = now - link.opened_at > self.limits.handshake_ms
             if late and (surplus > 0 or not link.conversation.silent_ok):
-                link.close()
+                link.close(f"it did not say who it is within {self.limits.handshake_ms} ms")
                 surplus -= 1
         for link in self.links:
-            conversation = link.conversation
-            waits = conversation.holding or link in self._held_back
-            if waits or not conversation.unread():
+            unread = link.conversation.unread()
+            if not unread or link.conversation.holding or link in self._held_back:
                 link.partial_since = 0
             elif not link.partial_since:
-                link.partial_since = now
+                link.partial_since, link.partial_bytes = now, unread
+            elif link.paused:
+                # It is we who do not read: that time is not the peer's.
+                link.partial_since += now - self._swept_at
             elif now - link.partial_since > self.limits.frame_ms:
-                link.close()
+                self._judge_pace(link, unread, now)
+
+    def _judge_pace(self, link: Link, unread: int, now: Millis) -> None:
+        """A message takes long: that is in order as long as it comes at a fair pace."""
+        limits = self.limits
+        came = unread - link.partial_bytes
+        if came * 1_000 >= limits.frame_bytes_per_s * limits.frame_ms:
+            link.partial_since, link.partial_bytes = now, unread
+        else:
+            link.close(f"{came} bytes of a message in {limits.frame_ms} ms are too few")
 
     def _forget_known(self) -> None:
         for link in [link for link in self.unknown if link.known or link.closing]:
             del self.unknown[link]
 
-    def _make_room_for_strangers(self, now: Millis) -> None:
+    def oldest_stranger(self) -> Link | None:
+        """Whoever is there longest without having said who it is."""
+        unknown = self.unknown
+        while unknown:
+            oldest = next(iter(unknown))
+            if not (oldest.known or oldest.closing):
+                return oldest
+            del unknown[oldest]
+        return None
+
+    def _drop_one_of_many(self, now: Millis) -> None:
         """Drop the oldest of too many strangers, unless it came just now with a herd."""
+        oldest = self.oldest_stranger()
+        if oldest is None or now - oldest.opened_at <= self.limits.stranger_ms:
+            return
         self._forget_known()
-        oldest = next(iter(self.unknown))
-        if (
-            len(self.unknown) > self.limits.unknown_max
-            and now - oldest.opened_at > self.limits.stranger_ms
-        ):
-            oldest.close()
+        if len(self.unknown) > self.limits.unknown_max:
+            oldest.close("too many connections have not said who they are")
             del self.unknown[oldest]
 
     def next_wake(self) -> Millis:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, cast
 
+from franca.node.outlet import Backlog
 from franca.protocols.conversation import Link, Peer
 
 if TYPE_CHECKING:
@@ -15,12 +16,22 @@ KEEPALIVE = (
     ("TCP_KEEPIDLE", 60),
     ("TCP_KEEPINTVL", 10),
     ("TCP_KEEPCNT", 3),
-    ("TCP_USER_TIMEOUT", 30_000),
+    ("TCP_USER_TIMEOUT", 90_000),
 )
 LARGE_PIECE = 64 * 1024
 GULP_BYTES = 1024 * 1024
 """How much is read from a peer that sends large pieces before the others are heard again: the
 event loop by itself would take many times as much from one that sends as fast as it can."""
+CHUNK_BYTES = 256 * 1024
+"""What a socket is given at once of a large message; of what is smaller, all."""
+SECURE_CHUNK_BYTES = 32 * 1024
+"""The same over TLS, where what the socket does not take is an encrypted copy of its own."""
+
+# Why nothing is read from a peer.
+FLOOD = 1
+GULP = 2
+ROOM = 4
+ALL = 8
 
 
 class Connection(asyncio.Protocol):
@@ -32,39 +43,69 @@ class Connection(asyncio.Protocol):
     likely need the disk too, so while a commit is under way it gathers instead of making a turn
     of its own. Fewer, larger turns cost a quarter less. While others are in a hurry, such a peer
     `gathers`: what it says is kept apart, so that they need not wait until it is acted on.
+
+    While the socket does not take what it was given the connection is `_stuffed`; what is said
+    then, and what is large, waits in `_backlog`. `socket` is what the bytes really go through: the
+    transport itself or, over TLS, the one below it.
     """
 
     __slots__ = (
+        "_backlog",
+        "_behind",
         "_closed",
+        "_direct_bytes",
         "_full",
         "_gulped",
+        "_held",
+        "_is_secure",
+        "_leaving",
+        "_lending",
         "_listener",
         "_longest",
         "_node",
-        "_reading",
+        "_own_bytes",
         "_service",
+        "_stuffed",
         "_take",
         "gathers",
         "link",
         "patient",
         "piled_bytes",
+        "socket",
         "transport",
         "waits_for",
     )
 
     link: Link
+    socket: asyncio.Transport
     transport: asyncio.Transport
 
-    def __init__(self, node: Node, service_name: str, listener: str = "") -> None:
+    def __init__(
+        self,
+        node: Node,
+        service_name: str,
+        listener: str = "",
+        below: asyncio.Transport | None = None,
+    ) -> None:
         self._node = node
         self._listener = listener
         self._service = service_name
         self._take = node.engine.inputs.append
+        self._is_secure = below is not None
+        self._direct_bytes = SECURE_CHUNK_BYTES if below is not None else CHUNK_BYTES
+        if below is not None:
+            self.socket = below
         self._closed = False
         self._full = False
         self._gulped = 0
+        self._held = 0
         self._longest = 0
-        self._reading = True
+        self._backlog: Backlog | None = None
+        self._behind = False
+        self._stuffed = False
+        self._lending = False
+        self._own_bytes = 0
+        self._leaving = False
         self.gathers = False
         self.patient = False
         self.piled_bytes = 0
@@ -77,9 +118,12 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         node = self._node
         engine = node.engine
-        limits = engine.limits
-        self.transport.set_write_buffer_limits(high=limits.output_soft_bytes)
-        if len(engine.links) >= limits.connections_max:
+        if self._is_secure:
+            self.transport.set_write_buffer_limits(high=1, low=0)
+        else:
+            self.socket = self.transport
+        self.socket.set_write_buffer_limits(high=0)
+        if len(engine.links) >= engine.limits.connections_max:
             self._closed = True
             self.transport.write(engine.services[self._service].refusal)
             self.transport.close()
@@ -99,8 +143,13 @@ class Connection(asyncio.Protocol):
             node.gather(self, data)
         else:
             self._take((link, data))
-        if len(data) >= LARGE_PIECE:
-            self._gulped += len(data)
+        size = len(data)
+        intake = node.intake
+        intake.room -= size
+        if intake.room < intake.least_room:
+            intake.stop()
+        if size >= LARGE_PIECE:
+            self._gulped += size
             if self._gulped > GULP_BYTES:
                 node.pressure.let_others_speak(self)
         if not node.turn_set:
@@ -112,34 +161,43 @@ class Connection(asyncio.Protocol):
             node.pressure.pause_if_flooded(link)
 
     def eof_received(self) -> bool:
-        """A peer that says no more wants no more: hang up."""
-        return False
+        """A peer that says no more wants no more than what was said to it: hang up after that."""
+        self._leaving = True
+        # TLS leaves no choice.
+        return bool(self._backlog) and not self._closed and not self._is_secure
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone. Words that still waited for the disk were not heard."""
+        """The socket is gone. Words that still waited for it, or for the disk, were not heard."""
         if self._closed:
             return
         self._closed = True
         node = self._node
         if self.gathers:
             node.take_gathered()
-        node.engine.close_link(self.link, node.clock.now(), unheard=self.waits_for != 0)
+        unheard = self.waits_for != 0 or self._behind
+        self._drop_backlog()
+        node.engine.close_link(self.link, node.clock.now(), unheard=unheard)
         node.soon()
 
     def pause_writing(self) -> None:
-        """The peer does not read: read nothing more from it either, nor act on what it sent."""
+        """The socket does not take all it was given."""
         if not self._closed:
-            self._full = self.link.full = True
-            if self.full:
-                self._node.engine.hold_back(self.link)
-                self._read_or_not()
+            self._stuffed = self._behind = True
+            # What is lent to the socket is counted as part of the backlog.
+            self._own_bytes = 0 if self._lending else self._written()
+            self._node.outlet.stuff(self, self._own_bytes)
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
-        self._full = self.link.full = False
+        """The socket takes more."""
+        self._stuffed = False
         if not self._closed:
-            self._node.pressure.go_on(self)
-            self._read_or_not()
+            self._node.outlet.loosen(self, self._own_bytes)
+            if self._backlog is not None:
+                self._backlog.forget_lent()
+            if self._backlog:
+                self._node.outlet.feed(self)
+            else:
+                self._behind = False
 
     @property
     def full(self) -> bool:
@@ -152,53 +210,138 @@ class Connection(asyncio.Protocol):
         """Write, unless the peer is gone; cut off one that lets too much pile up."""
         if self._closed:
             return
-        transport = self.transport
-        if self._full:
-            waiting = transport.get_write_buffer_size()
-            if waiting - self._longest > self._node.engine.limits.output_hard_bytes:
-                transport.abort()
-                return
-        else:
-            self._longest = len(data) if isinstance(data, bytes) else sum(map(len, data))
+        if self._behind or not isinstance(data, bytes) or len(data) > self._direct_bytes:
+            self._keep(data)
+            return
         try:
-            if isinstance(data, bytes):
-                transport.write(data)
-            else:
-                transport.writelines(data)
+            self.transport.write(data)
         except RuntimeError:
             return  # a socket that died in this pass of the loop; `connection_lost` follows
+
+    def _keep(self, data: bytes | tuple[bytes, ...]) -> None:
+        """Have it wait until the socket takes more."""
+        node = self._node
+        limits = node.engine.limits
+        backlog = self._backlog
+        if backlog is None:
+            backlog = self._backlog = Backlog(node.outlet)
+        is_too_much = backlog.size - self._longest > limits.output_hard_bytes
+        if is_too_much and node.outlet.takes_nothing(self):
+            self.cut_off(f"it has not taken {backlog.size} bytes")
+            return
+        if not backlog:
+            # A long message that is under way does not count against the peer.
+            self._longest = len(data) if isinstance(data, bytes) else sum(map(len, data))
+            if not self._stuffed:
+                node.outlet.feed(self)
+        backlog.put((data,) if isinstance(data, bytes) else data)
+        self._behind = True
+        if backlog.size > limits.output_soft_bytes and not self._full:
+            self._full = self.link.full = True
+            if self.full:
+                node.engine.hold_back(self.link)
+                self._read_or_not()
 
     def hang_up(self) -> None:
         """Close once everything that was said has left; what waits for the disk is said first."""
         if not self._closed and not self.waits_for:
-            self.transport.close()
+            self._leaving = True
+            if not self._backlog:
+                self.transport.close()
 
     def abort(self) -> None:
         """Hang up and say nothing more, not even what was already written."""
         if not self._closed:
             self.transport.abort()
 
+    def cut_off(self, reason: str) -> None:
+        """Hang up on a peer because of what it does to the others, and have it logged."""
+        link = self.link
+        if self._closed or link.closing:
+            self.abort()
+            return
+        link.note(reason)
+        link.closing = True
+        link.conversation.forget_unread()
+        self._drop_backlog()
+        self.abort()
+        self._node.soon()
+
+    # -- called by the outlet ---------------------------------------------------------------------
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is only there until everything that was said has left."""
+        return self._leaving
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether the socket could take more of what waits for it."""
+        return bool(self._backlog) and not self._stuffed
+
+    def take_some(self) -> int:
+        """Give the socket the next chunk of what waits for it; returns how many bytes."""
+        backlog = self._backlog
+        if not backlog or self._stuffed or self._closed:
+            return 0
+        pieces = backlog.lend(SECURE_CHUNK_BYTES if self._is_secure else CHUNK_BYTES)
+        self._lending = not self._is_secure
+        try:
+            self.transport.writelines(pieces)
+        except RuntimeError:
+            self._drop_backlog()
+        finally:
+            self._lending = False
+        if not self._stuffed or self._is_secure:
+            backlog.forget_lent()
+        if self._full and backlog.size <= self._node.engine.limits.output_soft_bytes // 4:
+            self._full = self.link.full = False
+            self._node.pressure.go_on(self)
+            self._read_or_not()
+        if not backlog:
+            self._behind = self._stuffed
+            if self._leaving:
+                self.transport.close()
+        return sum(map(len, pieces))
+
+    def _written(self) -> int:
+        """What was given to the transport and has not left."""
+        size = self.transport.get_write_buffer_size()
+        return size + self.socket.get_write_buffer_size() if self._is_secure else size
+
+    def _drop_backlog(self) -> None:
+        self._node.outlet.loosen(self, self._own_bytes)
+        if self._backlog is not None:
+            self._backlog.clear()
+
+    # -- reading --------------------------------------------------------------------------------
+
     def breathe(self) -> None:
         """Others have been heard since this peer said a lot: it may go on."""
         self._gulped = 0
+        self.release(GULP)
 
-    def pause_reading(self) -> None:
-        """Read nothing for a while."""
-        self._reading = False
+    def hold(self, reason: int) -> None:
+        """Read nothing until this reason is gone."""
+        self._held |= reason
         self._read_or_not()
 
-    def resume_reading(self) -> None:
-        """Read again, unless the peer does not read either."""
-        self._reading = True
-        self._read_or_not()
+    def release(self, reason: int) -> None:
+        """Read again, unless there is another reason not to."""
+        if self._held & reason:
+            self._held &= ~reason
+            self._read_or_not()
 
     def _read_or_not(self) -> None:
         if self._closed or self.transport.is_closing():
             return
-        if self._reading and not self.full:
-            self.transport.resume_reading()
+        # Over TLS it is the socket below that is not read: else what comes would pile up between.
+        if self._held or self.full:
+            self.link.paused = True
+            self.socket.pause_reading()
         else:
-            self.transport.pause_reading()
+            self.link.paused = False
+            self.socket.resume_reading()
 
 
 def _peer(transport: asyncio.BaseTransport, listener: str) -> Peer:

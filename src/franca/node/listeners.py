@@ -13,11 +13,10 @@ from pathlib import Path
 from franca.control.path import reachable
 from franca.control.values import Address
 from franca.node import log
-from franca.node.connection import Connection
+from franca.node.lobby import Door, Lobby
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
 
-TLS_HELLO_S = 5.0
 BACKLOG = 1_024
 
 
@@ -28,7 +27,9 @@ class Listeners:
         self.addresses: list[tuple[str, str]] = []
         self._node = node
         self._settings = settings
-        self._servers: list[asyncio.Server] = []
+        self._lobby = Lobby(node)
+        self._doors: list[Door] = []
+        self._paths: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def open(self, names: Iterable[str]) -> None:
@@ -53,39 +54,33 @@ class Listeners:
             raise taken[0]
 
     async def _open_one(self, name: str, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-
-        def connect() -> Connection:
-            return Connection(self._node, name, str(address))
-
         tls = self._tls_context() if self._wants_tls(address) else None
-        hello_s = TLS_HELLO_S if tls else None
+        sockets: list[socket.socket] = []
         try:
-            if address.path:
-                server = await loop.create_unix_server(
-                    connect,
-                    sock=_bound(address.path),
-                    ssl=tls,
-                    backlog=BACKLOG,
-                    ssl_handshake_timeout=hello_s,
-                )
-                shown = f"unix:{address.path}"
-            else:
-                server = await loop.create_server(
-                    connect,
-                    address.host or None,
-                    address.port,
-                    ssl=tls,
-                    backlog=BACKLOG,
-                    ssl_handshake_timeout=hello_s,
-                )
-                shown = shown_address(address, server)
+            sockets = [_bound(address.path)] if address.path else await _bound_to(address)
+            for listening in sockets:
+                listening.listen(BACKLOG)
         except OSError as error:
+            for listening in sockets:
+                listening.close()
             flag = flag_of(name)
             text = f"cannot listen for {name} on {address}: {error.strerror or error}"
             remedy = f"{flag} ADDR listens elsewhere, {flag} off nowhere"
             raise OSError(f"{text} ({remedy})") from error
-        self._servers.append(server)
+        if address.path:
+            self._paths[address.path] = os.stat(address.path).st_ino
+        for listening in sockets:
+            self._doors.append(
+                Door(
+                    self._lobby,
+                    self._node,
+                    listening,
+                    service=name,
+                    listener=str(address),
+                    tls=tls,
+                )
+            )
+        shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
 
@@ -121,22 +116,46 @@ class Listeners:
 
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""
-        for server in self._servers:
-            server.close()
+        for door in self._doors:
+            door.close()
+        for path, inode in self._paths.items():
+            _clear_socket(path, inode)
+        self._paths.clear()
 
 
-def shown_address(address: Address, server: asyncio.Server) -> str:
-    """The address with the port that was really taken.
-
-    Two servers that begin at once may both be given a port; to the one that comes to listen last,
-    uvloop does not say that it failed. It has no socket then.
-    """
-    taken: socket.socket | None = next(iter(server.sockets), None)
-    if taken is None:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-    port = taken.getsockname()[1]
+def _shown(address: Address, listening: socket.socket) -> str:
+    """The address with the port that was really taken."""
+    if address.path:
+        return f"unix:{address.path}"
+    port = listening.getsockname()[1]
     host = address.host or "0.0.0.0"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _bound_to(address: Address) -> list[socket.socket]:
+    """Sockets for all addresses that a name has, of those families that this machine has."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, where in dict.fromkeys(found):
+            try:
+                listening = socket.socket(family, kind, protocol)
+            except OSError:
+                continue
+            sockets.append(listening)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.bind(where)
+    except OSError:
+        for listening in sockets:
+            listening.close()
+        raise
+    if not sockets:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+    return sockets
 
 
 def _bound(path: str) -> socket.socket:
@@ -156,10 +175,10 @@ def _bound(path: str) -> socket.socket:
     return listening
 
 
-def _clear_socket(path: str) -> None:
-    """Remove a socket that a killed server left behind, and nothing else."""
+def _clear_socket(path: str, inode: int | None = None) -> None:
+    """Remove a socket that a killed server left behind, or this one, and nothing else."""
     try:
-        if Path(path).is_socket():
+        if Path(path).is_socket() and inode in (None, os.stat(path).st_ino):
             os.unlink(path)
     except OSError:
         pass

@@ -19,7 +19,9 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.gauges import Gauges
 from franca.node.group import Group, Waiter
+from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
+from franca.node.outlet import Outlet
 from franca.node.pressure import Pressure
 from franca.node.writer import Writer
 from franca.store.port import Store
@@ -80,6 +82,8 @@ class Node:
         self._forming = Group(1)
         self._in_flight = Group(0)
         self.pressure = Pressure(engine, self.soon)
+        self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
+        self.intake = Intake(engine, self.outlet, self._gathered_bytes)
         self.notices = NoticeLog()
         self._hand_over_until: Millis = 0
         self._writer = None if store.instant else Writer(store, self, self._loop)
@@ -125,6 +129,8 @@ class Node:
             if engine.speaking:
                 self._speak()
         self.pressure.after_turn()
+        if self.intake.room < 0:
+            self.intake.look(now)
         if engine.notices:
             self.notices.tell(engine.notices, now)
 
@@ -153,6 +159,9 @@ class Node:
         """Keep what a patient peer says until the disk is free."""
         self._gathered.append((connection, data))
 
+    def _gathered_bytes(self) -> int:
+        return sum(len(data) for _, data in self._gathered)
+
     def take_gathered(self) -> None:
         """Act in the next turn on what patient peers have said."""
         inputs = self.engine.inputs
@@ -169,6 +178,8 @@ class Node:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
+        self.outlet.look(self.intake.is_waited_for)
+        self.intake.tick()
         self.soon()
 
     def _sample(self) -> None:
@@ -250,6 +261,7 @@ class Node:
         """Hand over what has changed; with an instant store, until nothing changes any more."""
         broker = self.engine.broker
         self._tell_at = now + INSTANT_EVERY_MS
+        broker.hold_supplies = self.outlet.is_over
         while True:
             if not broker.has_changes() and not broker.has_wants():
                 if self._forming.said or self._forming.waiters:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 from franca.engine.engine import Engine
-from franca.node.connection import Connection
+from franca.node.connection import FLOOD, GULP, Connection
 from franca.protocols.conversation import Link
 
 
@@ -57,7 +57,7 @@ class Pressure:
     def let_others_speak(self, connection: Connection) -> None:
         """Read no more from a peer before everybody else has been heard."""
         self._gulped.append(connection)
-        connection.pause_reading()
+        connection.hold(GULP)
 
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""
@@ -68,7 +68,7 @@ class Pressure:
 
     def _pause(self, connection: Connection) -> None:
         self._paused[connection] = None
-        connection.pause_reading()
+        connection.hold(FLOOD)
 
     def _pause_floods(self) -> None:
         """Stop reading from those who send faster than their share of turns.
@@ -100,8 +100,6 @@ class Pressure:
         gulped, self._gulped = self._gulped, []
         for connection in gulped:
             connection.breathe()
-            if connection not in self._paused:
-                connection.resume_reading()
 
     def _resume_quiet(self) -> None:
         engine = self._engine
@@ -113,4 +111,4 @@ class Pressure:
             # The rest of a message that has only begun must be read, however long it is.
             if link.closed or quiet or not engine.waits_to_act(link):
                 del self._paused[connection]
-                connection.resume_reading()
+                connection.release(FLOOD)

@@ -53,7 +53,8 @@ Announce = Callable[[list[tuple[str, str]]], None]
 StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
 
 
-LARGE_BUFFER_BYTES = 32 * 1024 * 1024
+LARGE_BUFFER_BYTES = 1024 * 1024
+KEPT_BYTES = 64 * 1024 * 1024
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
@@ -86,17 +87,18 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
 
 
 def _keep_large_buffers() -> None:
-    """Let the C library keep the memory of large bodies for the next ones.
+    """Let the C library keep the memory of bodies for the next ones, but not of the largest.
 
-    By default it gives each back to the kernel, and every page of the next one is a fault: half of
-    what a job of several megabytes costs. Other C libraries are left as they are.
+    What it gives back to the kernel costs a fault for every page of the next one. But buffers that
+    grow, one beside the other, leave holes behind where they were: of the largest, several times
+    what is in use. Other C libraries are left as they are.
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return
     mallopt(_M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
-    mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BUFFER_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -54,6 +54,7 @@ class Link:
     share does: between two messages, where it would matter otherwise how they were cut; never from
     `tell`, or what came first would be heard last.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
+    `paused` while nothing is read from the peer, for whatever reason of ours.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
@@ -75,7 +76,9 @@ class Link:
         "notices",
         "opened_at",
         "out",
+        "partial_bytes",
         "partial_since",
+        "paused",
         "peer",
         "protocol",
         "speaking",
@@ -108,7 +111,9 @@ class Link:
         self.full = False
         self.closing = False
         self.closed = False
+        self.paused = False
         self.partial_since: Millis = 0
+        self.partial_bytes = 0
         self.carrier: object = None
 
     def write(self, data: bytes) -> None:
@@ -182,6 +187,9 @@ class Conversation(ABC):
     @abstractmethod
     def unread(self) -> int:
         """How many bytes were taken and not yet acted on."""
+
+    def forget_unread(self) -> None:
+        """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: make the peer leave, as far as the protocol has words."""

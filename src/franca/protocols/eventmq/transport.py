@@ -122,6 +122,11 @@ class ZmtpConversation(Conversation):
         """How many bytes wait, parts of the greeting too."""
         return len(self._greeted) if self._greeted is not None else len(self._frames)
 
+    def forget_unread(self) -> None:
+        """Let go of what waits."""
+        self._greeted = None
+        self._frames = Frames(0)
+
     # -- the handshake --------------------------------------------------------------------------
 
     def _is_greeted(self, data: bytes) -> bool:

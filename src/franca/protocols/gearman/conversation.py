@@ -281,6 +281,10 @@ class GearmanConversation(Conversation):
         """How many bytes wait in the buffer."""
         return len(self._unread)
 
+    def forget_unread(self) -> None:
+        """Let go of what waits in the buffer."""
+        self._unread.clear()
+
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is woken any more. Running jobs may be finished."""
         if self.sleep is not None:

@@ -167,6 +167,11 @@ class MemoDBConversation(Conversation):
         # What is only partly there is in the inbox, and counted there.
         return len(self._inbox) + (held.size if held is not None and held.whole else 0)
 
+    def forget_unread(self) -> None:
+        """Let go of what waits in the inbox."""
+        self._inbox = Inbox(0, unix=self._unix)
+        self._next = None
+
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is given a job, results still go where they belong."""
         self.crew.stop()

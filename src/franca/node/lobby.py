@@ -1,0 +1,189 @@
+"""Coming in: connections are counted from the moment they are accepted, handshakes of TLS too.
+
+There are never more than may be, so that descriptors are left for the files of the server and for
+its operators. When all places are taken, whoever has been there longest without saying who it is
+makes room for the next; if everybody has, the next is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import cast
+
+from franca.core.model import Millis
+from franca.node import log
+from franca.node.connection import Connection
+from franca.node.node import Node
+
+TLS_HELLO_S = 5.0
+ACCEPTS_PER_PASS = 32
+"""Connections taken from one listener before everybody else is heard."""
+LEAVING_MAX = 8
+"""Places that may be taken twice, while those who make room are on their way out."""
+UNREAD_BYTES = 8_192
+"""More than a peer says first in a handshake."""
+REST_S = 0.05
+"""How long a listener is left alone when there is no place, or no descriptor."""
+MADE_ROOM = "it had not said who it is, and another came"
+
+
+class Early(asyncio.Protocol):
+    """The other end until a handshake is done. What is said with its last bytes is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self.is_gone = False
+
+    def data_received(self, data: bytes) -> None:
+        """Said before the connection could be told that it is there."""
+        self.said.append(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Gone before it was there."""
+        self.is_gone = True
+
+
+class Lobby:
+    """Those who were accepted and have no link yet, oldest first."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._arriving: dict[asyncio.Task[None], Millis] = {}
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether nobody can come in before some of those are gone who were sent away."""
+        return self._surplus() >= LEAVING_MAX
+
+    def make_place(self) -> bool:
+        """Whether there is a place for one more; if need be, somebody is sent away for it."""
+        return self._surplus() < 0 or self._send_one_away()
+
+    def _surplus(self) -> int:
+        engine = self._node.engine
+        return len(engine.links) + len(self._arriving) - engine.limits.connections_max
+
+    def _send_one_away(self) -> bool:
+        """Send away the oldest of those who have not said who they are; False if all have."""
+        engine = self._node.engine
+        stranger = engine.oldest_stranger()
+        for task, since in self._arriving.items():
+            if not task.cancelling():
+                if stranger is not None and stranger.opened_at < since:
+                    break
+                task.cancel()
+                return True
+        if stranger is None:
+            return False
+        del engine.unknown[stranger]
+        cast(Connection, stranger.carrier).cut_off(MADE_ROOM)
+        return True
+
+    def welcome(self, peer: socket.socket, door: Door) -> None:
+        """Let a peer in whose connection was accepted."""
+        task = self._loop.create_task(self._welcome(peer, door))
+        self._arriving[task] = self._node.clock.now()
+        task.add_done_callback(self._arriving.__delitem__)
+
+    async def _welcome(self, peer: socket.socket, door: Door) -> None:
+        try:
+            if door.tls is None:
+                await self._loop.connect_accepted_socket(door.connect, peer)
+            else:
+                await self._secure(peer, door, door.tls)
+        except (OSError, asyncio.CancelledError):
+            peer.close()  # it went, took too long, or had to make room
+
+    async def _secure(self, peer: socket.socket, door: Door, tls: ssl.SSLContext) -> None:
+        """Do the handshake. The transport below is kept, so that it can be read from or not."""
+        # Event loops read from a new connection at once; the first bytes are those of TLS.
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, UNREAD_BYTES)
+        below, early = await self._loop.connect_accepted_socket(Early, peer)
+        below.pause_reading()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        secured = await self._loop.start_tls(
+            below, early, tls, server_side=True, ssl_handshake_timeout=TLS_HELLO_S
+        )
+        if secured is None or early.is_gone:
+            return
+        connection = door.connect(below)
+        secured.set_protocol(connection)
+        connection.connection_made(secured)
+        for data in early.said:
+            connection.data_received(data)
+
+
+class Door:
+    """One socket that listens."""
+
+    def __init__(
+        self,
+        lobby: Lobby,
+        node: Node,
+        listening: socket.socket,
+        *,
+        service: str,
+        listener: str,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self.tls = tls
+        self._lobby = lobby
+        self._node = node
+        self._service = service
+        self._listener = listener
+        self._listening = listening
+        self._loop = asyncio.get_running_loop()
+        self._resting: asyncio.TimerHandle | None = None
+        listening.setblocking(False)
+        self._loop.add_reader(listening.fileno(), self._accept)
+
+    def connect(self, below: asyncio.Transport | None = None) -> Connection:
+        """A connection for the next peer; over TLS, with the transport below."""
+        return Connection(self._node, self._service, self._listener, below)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_PASS):
+            if self._lobby.is_crowded:
+                self._rest()
+                return
+            try:
+                peer, _ = self._listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.event("warning", "accept-failed", f"no connection can be taken: {error}")
+                self._rest()
+                return
+            peer.setblocking(False)
+            if self._lobby.make_place():
+                self._lobby.welcome(peer, self)
+            else:
+                self._refuse(peer)
+
+    def _refuse(self, peer: socket.socket) -> None:
+        with peer:
+            if self.tls is None:
+                try:
+                    peer.send(self._node.engine.services[self._service].refusal)
+                except OSError:
+                    pass
+
+    def _rest(self) -> None:
+        self._loop.remove_reader(self._listening.fileno())
+        self._resting = self._loop.call_later(REST_S, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = None
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        if self._listening.fileno() < 0:
+            return
+        if self._resting is not None:
+            self._resting.cancel()
+        self._loop.remove_reader(self._listening.fileno())
+        self._listening.close()

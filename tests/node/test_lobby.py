@@ -1,0 +1,173 @@
+"""Coming in: silent ones make room for others, from the first moment, over TLS too."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from franca.control.values import Address
+from franca.node import lobby
+from franca.node.listeners import Listeners
+from franca.node.settings import Settings, Tls
+from franca.store.memory import MemoryStore
+from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
+from tests.support import tls
+from tests.support.server import HOST
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class House:
+    """A stage that listens, and those who have come."""
+
+    def __init__(self, s: Stage, listeners: Listeners) -> None:
+        self.s = s
+        self.listeners = listeners
+        self.port = int(listeners.addresses[0][1].rpartition(":")[2])
+
+    async def comes(self) -> Streams:
+        return await asyncio.open_connection(HOST, self.port)
+
+    async def links(self, count: int) -> None:
+        await self.s.until(lambda: len(self.s.engine.links) == count)
+
+
+@asynccontextmanager
+async def house(tmp_path: Path, *, secured: bool = False, **limits: int) -> AsyncIterator[House]:
+    with stage(MemoryStore(), quick=False, **limits) as s:
+        certificate = tls.flags(tmp_path)
+        settings = Settings(
+            data=str(tmp_path),
+            listeners={"talk": (Address(host=HOST, port=0),)},
+            tls=Tls(certificate[1], certificate[3]) if secured else Tls(),
+        )
+        listeners = Listeners(s.node, settings)
+        await listeners.open(["talk"])
+        try:
+            yield House(s, listeners)
+        finally:
+            listeners.close()
+
+
+async def is_hung_up_on(streams: Streams) -> bool:
+    """Whether the server closes this connection within a while."""
+    try:
+        return not await asyncio.wait_for(streams[0].read(1), PATIENCE_S)
+    except ConnectionResetError:
+        return True
+
+
+async def is_answered(streams: Streams) -> bool:
+    streams[1].write(b"ping")
+    return await asyncio.wait_for(streams[0].readexactly(5), PATIENCE_S) == b"pong;"
+
+
+@asynchronous
+async def test_when_all_places_are_taken_the_oldest_stranger_makes_room(tmp_path: Path) -> None:
+    async with house(tmp_path, connections_max=3) as h:
+        known = await h.comes()
+        await h.links(1)
+        h.s.service.knows_everybody = False
+        strangers = [await h.comes() for _ in range(2)]
+        await h.links(3)
+        for stranger in strangers:
+            newcomer = await h.comes()
+            assert await is_hung_up_on(stranger)
+            assert await is_answered(newcomer)
+        assert await is_answered(known)
+        await h.s.turns()
+        assert h.s.node.notices.count == 2
+
+
+@asynchronous
+async def test_when_everybody_is_known_the_next_is_told_so(tmp_path: Path) -> None:
+    async with house(tmp_path, connections_max=2) as h:
+        guests = [await h.comes() for _ in range(2)]
+        await h.links(2)
+        reader, _ = await h.comes()
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b"too many;"
+        assert [await is_answered(guest) for guest in guests] == [True, True]
+
+
+@asynchronous
+async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, connections_max=4) as h:
+        h.s.service.knows_everybody = False
+        most = 0
+        open_link = h.s.engine.open_link
+
+        def counted(*arguments: object) -> object:
+            nonlocal most
+            link = open_link(*arguments)  # type: ignore[arg-type]
+            most = max(most, len(h.s.engine.links))
+            return link
+
+        h.s.engine.open_link = counted  # type: ignore[assignment,method-assign]
+        flood = [socket.create_connection((HOST, h.port)) for _ in range(100)]
+        try:
+            await h.s.until(lambda: h.s.node.next_link_id().endswith("-101") or most >= 4)
+            await asyncio.sleep(2 * lobby.REST_S)
+            assert await is_answered(await h.comes())
+            assert 4 <= most <= 4 + lobby.LEAVING_MAX
+        finally:
+            for peer in flood:
+                peer.close()
+
+
+@asynchronous
+async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(tmp_path: Path) -> None:
+    async with house(tmp_path, secured=True, connections_max=3) as h:
+        silent = [await h.comes() for _ in range(3)]
+        secured = []
+        for _ in range(3):
+            secured.append(await asyncio.open_connection(HOST, h.port, ssl=tls.client()))
+            assert await is_answered(secured[-1])
+        assert [await is_hung_up_on(one) for one in silent] == [True] * 3
+        refused = await h.comes()
+        assert await is_hung_up_on(refused)
+
+
+@asynchronous
+async def test_what_is_said_with_the_end_of_a_handshake_is_heard(tmp_path: Path) -> None:
+    async with house(tmp_path, secured=True) as h:
+        for _ in range(20):
+            secured = await asyncio.open_connection(HOST, h.port, ssl=tls.client())
+            assert await is_answered(secured)
+            secured[1].close()
+
+
+@asynchronous
+async def test_a_listener_without_a_descriptor_rests_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path) as h:
+        tried = 0
+        (door,) = h.listeners._doors
+        accept = door._listening.accept
+
+        class Exhausted:
+            """A socket whose first three connections find no descriptor."""
+
+            def accept(self) -> object:
+                nonlocal tried
+                tried += 1
+                if tried <= 3:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return accept()
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(listening, name)
+
+        listening = door._listening
+        monkeypatch.setattr(door, "_listening", Exhausted())
+        assert await is_answered(await h.comes())
+        assert 4 <= tried <= 6
