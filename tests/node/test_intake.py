@@ -104,7 +104,7 @@ async def test_whoever_waits_is_not_blamed_for_it() -> None:
 
 @asynchronous
 async def test_beyond_the_limit_and_a_message_the_slowest_is_cut_off() -> None:
-    with stage(MemoryStore(), frame_bytes_max=LIMIT, body_bytes_max=LIMIT) as s:
+    with stage(MemoryStore(), input_bytes=LIMIT, frame_bytes_max=LIMIT, body_bytes_max=LIMIT) as s:
         play = Play(s, 62 * MIB, 61 * MIB, MIB)
         play.look(CALM)
         play.look(100)
