@@ -41,8 +41,8 @@ bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb or eventmq: bes
 sim: $(VENV)/developing ## simulate: SEED=17 replays one world, SEEDS=1000 hunts
 	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-prove: $(VENV)/developing ## prove what the promises say, in minutes (SHORT=1: fewer; NAME=kill9: one; NAME=fuzz SECONDS=600)
-	$(BIN)/python -m tests.prove $(or $(NAME),all) $(if $(SHORT),--short) $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+prove: $(VENV)/developing ## prove what the promises say, in minutes (SHORT=1: fewer; NAME=kill9: one; NAME=fuzz SECONDS=600; NAME=cases AGAINST=COMMIT)
+	$(BIN)/python -m tests.prove $(or $(NAME),all) $(if $(SHORT),--short) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 # -- the environment -----------------------------------------------------------------------------
 

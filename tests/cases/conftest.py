@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import ROOT, Server
+from tests.support.server import PRODUCT, ROOT, Server, inherited
 
 SOURCE = "FRANCA_CASES_SOURCE"
 """Names the folder that holds the package of the server under test; this tree's `src` without it."""
-
-# Taken out of the environment: a server refuses variables of its own prefix that it does not know.
-_SOURCE = os.environ.setdefault("CASES_SOURCE", os.environ.pop(SOURCE, str(ROOT / "src")))
+LAUNCHER = "FRANCA_CASES_LAUNCHER"
+"""What Python is told to run, where it is not the product as it is: a server with a planted bug."""
 
 StartServer = Callable[..., Server]
 
@@ -35,7 +34,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def environment() -> dict[str, str]:
     """Variables with which a process runs the package under test."""
-    return {"PYTHONPATH": os.pathsep.join((_SOURCE, str(ROOT)))}
+    source = os.environ.get(SOURCE) or str(ROOT / "src")
+    return {"PYTHONPATH": os.pathsep.join((source, str(ROOT)))}
+
+
+def launcher() -> Sequence[str]:
+    """How Python runs the package under test."""
+    return os.environ.get(LAUNCHER, "").split() or PRODUCT
 
 
 @pytest.fixture
@@ -57,6 +62,7 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
                 data or tmp_path / f"data{count}",
                 extra_args=args,
                 env=environment(),
+                argv_prefix=launcher(),
                 speaks=speaks,
             )
             stack.push(server)
@@ -71,9 +77,9 @@ def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "franca", *args],
+            [sys.executable, *launcher(), *args],
             cwd=ROOT,
-            env=os.environ | environment(),
+            env=inherited() | environment(),
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -199,7 +199,7 @@ class BrokerMachine(SteeredMachine):
             j for j in self.model.jobs.values()
             if j.state is READY and j.queue in names and j.queue not in self.model.paused
         ]  # fmt: skip
-        in_memory = [j for j in ready if j.id in self.broker.jobs]
+        in_memory = [j for j in ready if j.id in self.broker.jobs and not self._held_back(j)]
         answer = self.broker.demand(demand, self.now)
         if isinstance(answer, Granted):
             given = self.model.jobs[answer.job.id]
@@ -218,6 +218,11 @@ class BrokerMachine(SteeredMachine):
             if answer is None:
                 self.model.demands[id(demand)] = demand
         self.model.hear(self.broker, self.now)
+
+    def _held_back(self, job: Entry) -> bool:
+        """Whether it is in memory before its turn, and a more urgent one may lie in the store."""
+        mark = self.broker.queues[job.queue].mark
+        return mark is not None and job.priority > mark[0]
 
     @rule(who=st.integers(0, 3), names=st.sampled_from(QUEUES))
     def take(self, who: int, names: tuple[str, ...]) -> None:

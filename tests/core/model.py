@@ -92,7 +92,8 @@ class Model:
         for other in self.jobs.values():
             if other.state is READY and other.queue == job.queue and other is not job:
                 # A job that was given out before may come back through the store, with its body.
-                may_wait = other.id not in broker.jobs and (job.guest or other.was_given)
+                passes = job.guest and other.priority == job.priority
+                may_wait = other.id not in broker.jobs and (passes or other.was_given)
                 early = other.key_in_line < job.key_in_line
                 assert may_wait or not early, f"job {job_id} overtakes {other.id}"
         job.state = LEASED

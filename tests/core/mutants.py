@@ -67,6 +67,20 @@ def a_retried_job_keeps_its_place(enqueue: Any) -> Any:
     return keep
 
 
+@mutant(Queue, "belongs_to_tail")
+def a_stored_job_overtakes_those_in_the_tail(belongs_to_tail: Any) -> Any:
+    return lambda self, job: not job.policy.durable and belongs_to_tail(self, job)
+
+
+@mutant(Queue, "best_priority")
+def what_only_memory_has_overtakes_more_urgent_ones(best_priority: Any) -> Any:
+    def any_will_do(self: Queue) -> int | None:
+        first = self.first()
+        return None if first is None else first.priority
+
+    return any_will_do
+
+
 @mutant(Life, "_unlease")
 def a_lost_lease_is_still_listed(unlease: Any) -> Any:
     def keep(self: Life, job: Job, now: Millis) -> None:

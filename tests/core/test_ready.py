@@ -67,6 +67,16 @@ def test_best_priority_is_that_of_the_next_job() -> None:
     assert queue.best_priority() is None
 
 
+def test_what_is_less_urgent_than_the_mark_waits_for_the_store() -> None:
+    queue = queue_of((5, 9))
+    queue.mark, queue.tail = (3, 2), 1
+    assert not queue.gives()
+    queue.mark = (5, 2)
+    assert queue.gives()
+    queue.mark, queue.tail = None, 0
+    assert queue.gives()
+
+
 def test_a_job_is_removed_wherever_it_stands() -> None:
     queue = Queue("q")
     jobs = [job(place) for place in (1, 2, 3)]

@@ -45,7 +45,7 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
                 queues[push.queue].append(passage)
     for passages in queues.values():
         yield from _overtaken(passages, rules)
-        yield from _less_urgent_first(passages, rules)
+        yield from _less_urgent_first(passages)
     yield from _late(index, timed, rules)
     yield from _not_unique(index)
     yield from _while_paused(index)
@@ -71,20 +71,23 @@ def _overtaken(passages: list[Passage], rules: Rules) -> Iterator[Found]:
     for group in by_priority.values():
         group.sort(key=lambda passage: passage.begun)
         begun = [passage.begun for passage in group]
-        free = rules.volatile_overtakes
-        outs = [NEVER if free and passage.volatile else passage.out for passage in group]
-        earliest_out = list(accumulate(reversed(outs), min))[::-1]
+        # By any later job, and by one that the store has: the other may pass what lies in the store.
+        by_any = _earliest([passage.out for passage in group])
+        by_stored = _earliest([NEVER if passage.volatile else passage.out for passage in group])
         for passage in group:
             later = bisect_right(begun, passage.ready)
-            if later < len(group) and earliest_out[later] < passage.asked:
-                yield (
-                    "fifo",
-                    passage.jid,
-                    f"overtaken by {passage.asked - earliest_out[later]:.3f} s",
-                )
+            may_pass = rules.volatile_overtakes and not passage.volatile
+            out = (by_stored if may_pass else by_any)[later]
+            if out < passage.asked:
+                yield "fifo", passage.jid, f"overtaken by {passage.asked - out:.3f} s"
 
 
-def _less_urgent_first(passages: list[Passage], rules: Rules) -> Iterator[Found]:
+def _earliest(outs: list[float]) -> list[float]:
+    """The first of all from each place on; NEVER behind the last."""
+    return [*list(accumulate(reversed(outs), min))[::-1], NEVER]
+
+
+def _less_urgent_first(passages: list[Passage]) -> Iterator[Found]:
     """I10: this job was given out although a more urgent one had been waiting."""
     for prio in {passage.prio for passage in passages}:
         urgent = sorted(
@@ -95,8 +98,6 @@ def _less_urgent_first(passages: list[Passage], rules: Rules) -> Iterator[Found]
         ready = [passage.ready for passage in urgent]
         longest = list(accumulate((passage.asked for passage in urgent), max))
         for passage in passages:
-            if rules.volatile_overtakes and passage.volatile:
-                continue
             waiting = bisect_left(ready, passage.asked)
             if passage.prio == prio and waiting and longest[waiting - 1] > passage.out:
                 yield "priority", passage.jid, "a more urgent one was ready"

@@ -156,7 +156,23 @@ def no_drain() -> None:
     swap("franca.node.connection:Connection", "pause_writing", lambda _: _doing_nothing)
 
 
-def _with_limits(**changed: int) -> None:
+def own_names() -> None:
+    """Gearman has a rule of its own for names that are no UTF-8."""
+
+    def own(names: Any) -> Any:
+        class Own(names):  # type: ignore[misc]
+            def text(self, raw: bytes) -> str:
+                return raw.decode("latin-1")
+
+            def raw(self, text: str) -> bytes:
+                return text.encode("latin-1")
+
+        return Own
+
+    swap("franca.protocols.gearman.service", "Names", own)
+
+
+def with_limits(**changed: int) -> None:
     """Brokers are built with these limits instead of those of the settings."""
 
     def changing(init: Function) -> Function:
@@ -171,12 +187,12 @@ def _with_limits(**changed: int) -> None:
 
 def no_limit() -> None:
     """A job that takes its worker with it is given to the next one, for ever."""
-    _with_limits(losses_max=1 << 60)
+    with_limits(losses_max=1 << 60)
 
 
 def no_slicing() -> None:
     """Everything that is due is made ready in one turn."""
-    _with_limits(due_jobs=1 << 60, supply_jobs=20_000)
+    with_limits(due_jobs=1 << 60, supply_jobs=20_000)
 
 
 MUTANTS: dict[str, Patch] = {
@@ -194,6 +210,7 @@ MUTANTS: dict[str, Patch] = {
     "no-drain": no_drain,
     "no-limit": no_limit,
     "no-slicing": no_slicing,
+    "own-names": own_names,
 }
 
 

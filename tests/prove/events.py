@@ -109,7 +109,7 @@ class Rules(msgspec.Struct, frozen=True):
     """How exact the clock is, how late is late, and after how many unclean ends a job is given up.
 
     Where a queue is longer than its window, a volatile job, which is never put into the store, may
-    overtake those that were: `volatile_overtakes`.
+    overtake older ones of its priority that were: `volatile_overtakes`. Nothing else may.
     """
 
     epsilon: float = 0.001

@@ -2,8 +2,10 @@
 
 For so many seconds and each protocol, good exchanges (`fuzzing/`) are spoiled and played to the whole engine without
 its sockets: once in one piece; once cut anywhere, which must make no difference; and once piece by piece, so that all
-others act in between, or nobody, and then it must not either. A spoiled exchange that is answered as none was before is spoiled further. After each, all
-links close and nothing may be left of them.
+others act in between, or nobody, and then it must not either. Often peers of another protocol take part, spoiled or not, and
+the jobs of all lie in one queue; what is heard then is not compared. A spoiled exchange that is answered as none was before is spoiled further. After each, all
+links close and nothing may be left of them. An exception for which the engine had to end a link counts as one that
+nobody handled, though no other link noticed.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer
+from franca.protocols.conversation import Link, Peer, Service
 from tests.prove.fuzz_bugs import PLANTED
-from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of
-from tests.prove.fuzzing.spoil import spoiled
+from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
+from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.options import Options
 from tests.sim import checks, puppets
-from tests.sim.disk import Disk, settle
+from tests.sim.disk import Disk
 from tests.sim.world import START
 
 NAME = "fuzz"
@@ -52,10 +54,18 @@ _FORGOTTEN_MS = 120_000
 _CORPUS_MAX = 2_000
 _PIECES_MAX = 40
 _ENOUGH = 5
+_ATTEMPTS = 12
+"""How often something is cut otherwise before it is believed to make no difference."""
+_VISITED = 0.4
+"""How often peers of another protocol take part."""
 
 
 class Hang(Exception):
     """It did not come to an end."""
+
+
+class Unhandled(Exception):
+    """The engine had to end a link because of this."""
 
 
 @dataclass
@@ -67,32 +77,32 @@ class Heard:
 
 
 class Stage:
-    """One engine, its links and its disk."""
+    """One engine with the services of those who take part, their links and its disk."""
 
-    def __init__(self, protocol: str, seeds: Seeds, limits: Limits = _UNSHARED) -> None:
+    def __init__(self, exchange: Exchange, limits: Limits = _UNSHARED) -> None:
         self.now: Millis = START
         self.broker = Broker(limits, Random(1))
         self.disk = Disk()
-        self.services = puppets.of(protocol).services(self.broker, Random(1))
+        self.services: dict[str, Service] = {}
+        for protocol in sorted({split(step.link)[0] for step in exchange}):
+            self.services |= puppets.of(protocol).services(self.broker, Random(1))
         for service in list(self.services.values()):
             self.services |= service.doors()
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
-        self._protocol = protocol
-        self._seeds = seeds
+        self._exchange = exchange
         self._links: dict[str, Link] = {}
         self._bytes_said = 0
 
-    def play(
-        self, exchange: Exchange, cuts: Random | None = None, *, slowly: bool = False
-    ) -> Heard:
+    def play(self, cuts: Random | None = None, *, slowly: bool = False) -> Heard:
         """Say it all, in one piece or cut anywhere, or piece by piece; then everybody leaves."""
-        for step in exchange:
+        for step in self._exchange:
             if step.pass_ms:
                 self._pass(step.pass_ms)
             link = self._link(step.link)
-            data = b"".join(map(self._seeds.encode, step.messages))
-            data = self._seeds.fill(self.services[self._listener(step.link)], data)
+            seeds = seeds_of(step.link)
+            data = b"".join(map(seeds.encode, step.messages))
+            data = seeds.fill(self.services[link.protocol], data)
             for piece in _cut(data, cuts):
                 self.engine.received(link, piece)
                 self._bytes_said += len(piece)
@@ -114,14 +124,12 @@ class Stage:
             self.now += span_ms // 2
             self._run()
 
-    def _listener(self, name: str) -> str:
-        return self._seeds.LINKS.get(name, self._protocol)
-
     def _link(self, name: str) -> Link:
         if name not in self._links:
+            protocol, own = split(name)
+            listener = seeds_of(name).LINKS.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
-            link = self.engine.open_link(self._listener(name), f"link-{name}", peer, self.now)
-            self._links[name] = link
+            self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard.said[name] = bytearray()
         return self._links[name]
 
@@ -129,12 +137,20 @@ class Stage:
         turns_max = _TURNS_MAX + self._bytes_said
         for _ in range(turns_max):
             self.engine.turn(self.now)
-            settle(self.broker, self.disk, self.now)
-            self.disk.commit()
+            self._write_out()
             self._listen()
             if not self.engine.has_input() and not self.broker.has_changes():
                 return
         raise Hang(f"{turns_max} turns, and no end")
+
+    def _write_out(self) -> None:
+        """As the node does, until nothing has changed and nothing is wanted."""
+        broker = self.broker
+        while broker.has_changes() or broker.wants:
+            changes, wants = broker.drain(), broker.take_wants()
+            for want, jobs in zip(wants, self.disk.write(changes, wants), strict=True):
+                self.engine.supplied(want, jobs, self.now)
+        self.disk.commit()
 
     def _listen(self) -> None:
         for name, link in self._links.items():
@@ -148,10 +164,17 @@ class Stage:
 
     def check(self) -> None:
         """All are gone: nothing may be left of them, and what is left must be sound."""
+        for notice in self.engine.notices:
+            if notice.error is not None:
+                raise Unhandled(notice.reason) from notice.error
         assert not self.engine.links, "a link is left"
         assert not self.broker._holders, f"held for ever: {list(self.broker._holders)}"
         assert not self.broker._watchers, "watched by nobody"
         checks.after_step(self, self.now, wall_jumped=False)
+
+
+def seeds_of(link: str) -> Seeds:
+    return of(split(link)[0])
 
 
 def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
@@ -165,29 +188,29 @@ def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
 # -- the hunt ----------------------------------------------------------------------------------
 
 
+KINDS = ("crashes", "hangs", "unhandled", "differ", "unsound")
+
+
 @dataclass
 class Tally:
-    """What was found."""
+    """What was found, in one protocol."""
 
-    execs: dict[str, int] = field(default_factory=dict)
-    crashes: int = 0
-    hangs: int = 0
-    differ: int = 0
-    unsound: int = 0
+    execs: int = 0
+    visited: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     finds: list[tuple[str, str, Exchange]] = field(default_factory=list)
 
-    @property
-    def ok(self) -> bool:
-        return not self.finds
+    def note(self, kind: str, what: str, exchange: Exchange) -> None:
+        self.counts[kind] += 1
+        self.finds.append((kind, what, exchange))
 
-    def note(self, protocol: str, what: str, exchange: Exchange) -> None:
-        self.finds.append((protocol, what, exchange))
+    def line(self) -> str:
+        return " ".join(f"{kind}={self.counts[kind]}" for kind in KINDS)
 
 
 def run(options: Options) -> bool:
     seconds = options.number("seconds", 60, short=4)
     began = time.monotonic()
-    tally = Tally()
     signal.signal(signal.SIGPROF, _alarm)
     names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
     if options.mutant:
@@ -195,85 +218,93 @@ def run(options: Options) -> bool:
         seconds *= len(names)
         names = [name for name in names if options.mutant.startswith(name)]
     enough = 1 if options.mutant else _ENOUGH
+    tallies = {name: Tally() for name in names}
     with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
-        for protocol in names:
-            _hunt(protocol, Random(options.seed), time.monotonic() + seconds, tally, enough)
-    protocols = ",".join(f"{name}:{count}" for name, count in tally.execs.items())
+        for name, tally in tallies.items():
+            # Of the processor's time: a machine that is busy with something else has less to give.
+            _hunt(name, Random(options.seed), time.process_time() + seconds, tally, enough)
+    execs = sum(tally.execs for tally in tallies.values())
+    total = Tally(counts=sum((tally.counts for tally in tallies.values()), Counter()))
     print(
-        f"T16 {NAME}: parsers={len(names)} execs={sum(tally.execs.values())} crashes={tally.crashes}"
-        f" hangs={tally.hangs} differ={tally.differ} unsound={tally.unsound} protocols={protocols}"
+        f"T16 {NAME}: parsers={len(names)} execs={execs} {total.line()}"
         f" seconds={time.monotonic() - began:.0f}"
     )
-    for protocol, what, exchange in tally.finds[:3] + tally.finds[3:][-3:]:
-        print(f"  {protocol}: {what}")
-        _keep(options.keep, protocol, exchange)
-    return tally.ok and all(tally.execs.values())
+    for name, tally in tallies.items():
+        print(f"  {name}: execs={tally.execs} visited={tally.visited} {tally.line()}")
+        for kind, what, exchange in tally.finds[:3]:
+            print(f"    {kind}: {what}")
+            _keep(options.keep, name, _shortened(kind, exchange))
+    return all(tally.execs and not tally.finds for tally in tallies.values())
 
 
 def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
-    seeds = of(protocol)
-    corpus = list(seeds.EXCHANGES)
+    corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
+    corpus = corpora.pop(protocol)
+    visitors = [exchange for other in corpora.values() for exchange in other]
     shapes: set[tuple[bytes, ...]] = set()
-    count = 0
     for exchange in corpus[:]:
-        _try(protocol, seeds, exchange, rng, tally)
-    while time.monotonic() < until and len(tally.finds) < enough:
+        _try(exchange, rng, tally)
+    while time.process_time() < until and len(tally.finds) < enough:
         exchange = spoiled(rng.choice(corpus), corpus, rng)
-        shape = _try(protocol, seeds, exchange, rng, tally)
-        count += 1
+        if rng.random() < _VISITED:
+            tally.visited += 1
+            other = rng.choice(visitors)
+            exchange = visited(
+                exchange, spoiled(other, [other], rng) if rng.random() < 0.5 else other, rng
+            )
+        shape = _try(exchange, rng, tally)
+        tally.execs += 1
         if shape is not None and shape not in shapes and len(corpus) < _CORPUS_MAX:
             shapes.add(shape)
             corpus.append(exchange)
-    tally.execs[protocol] = count
+
+
+def _of(protocol: str, exchange: Exchange) -> Exchange:
+    """The same with links that say which protocol they speak."""
+    return tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
 
 
 def _try(
-    protocol: str,
-    seeds: Seeds,
-    exchange: Exchange,
-    rng: Random,
-    tally: Tally,
-    *,
-    again: bool = False,
+    exchange: Exchange, rng: Random, tally: Tally, *, again: bool = False
 ) -> tuple[bytes, ...] | None:
-    """Play it twice; what the answers look like, or None if something was wrong."""
+    """Play it three times; what the answers look like, or None if something was wrong."""
     size = sum(len(part) for step in exchange for message in step.messages for part in message)
     state = rng.getstate()
     signal.setitimer(signal.ITIMER_PROF, _HANGS_AFTER_S + size * _PER_BYTE_S)
     try:
-        whole, cut = Stage(protocol, seeds), Stage(protocol, seeds)
-        heard, heard_cut = whole.play(exchange), cut.play(exchange, Random(rng.random()))
+        whole, cut = Stage(exchange), Stage(exchange)
+        heard, heard_cut = whole.play(), cut.play(Random(rng.random()))
         alone = len({step.link for step in exchange}) == 1
-        slow = Stage(protocol, seeds, _UNSHARED if alone else _SHARED)
-        heard_slow = slow.play(exchange, Random(rng.random()), slowly=True)
+        # Some read several messages before others hear of the first: then it matters to a worker of
+        # another protocol, which asks for its next job as soon as it hears of one.
+        mixed = len({split(step.link)[0] for step in exchange}) > 1
+        slow = Stage(exchange, _UNSHARED if alone else _SHARED)
+        heard_slow = slow.play(Random(rng.random()), slowly=True)
         for stage in (whole, cut, slow):
             stage.check()
-        said, said_cut = _sorted(seeds, heard), _sorted(seeds, heard_cut)
+        said, said_cut = _sorted(heard), _sorted(heard_cut)
         if alone and said == said_cut:
             # Nobody else can act in between: however slowly it comes, it is the same.
-            heard_cut, said_cut = heard_slow, _sorted(seeds, heard_slow)
+            heard_cut, said_cut = heard_slow, _sorted(heard_slow)
     except Hang as hang:
         if not again:
             # A machine that stood still is not a hang: the same would take as long once more.
             rng.setstate(state)
-            return _try(protocol, seeds, exchange, rng, tally, again=True)
-        tally.hangs += 1
-        tally.note(protocol, f"hangs: {hang}", exchange)
+            return _try(exchange, rng, tally, again=True)
+        tally.note("hangs", str(hang), exchange)
+    except Unhandled as unhandled:
+        tally.note("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         is_crash = "franca" in Path(frame.filename).parts
-        tally.crashes += is_crash
-        tally.unsound += not is_crash
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
-        tally.note(protocol, f"{where}: {error!r}", exchange)
+        tally.note("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
         for name in heard.closed & heard_cut.closed:
             _forgive(said[name], said_cut[name])
-        if said != said_cut or heard.closed != heard_cut.closed:
-            tally.differ += 1
-            tally.note(
-                protocol, f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}", exchange
-            )
+        differs = said != said_cut or heard.closed != heard_cut.closed
+        if differs and not mixed:
+            what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
+            tally.note("differ", what, exchange)
             return None
         return tuple(answer[:14] for answers in said.values() for answer in answers[:20])
     finally:
@@ -281,9 +312,38 @@ def _try(
     return None
 
 
-def _sorted(seeds: Seeds, heard: Heard) -> dict[str, list[bytes]]:
+def _shortened(kind: str, exchange: Exchange) -> Exchange:
+    """The same without whatever is not needed to find something of this kind."""
+    if kind == "hangs":
+        return exchange
+    place = 0
+    while place < len(exchange):
+        step = exchange[place]
+        fewer = [
+            step._replace(messages=step.messages[:at] + step.messages[at + 1 :])
+            for at in range(len(step.messages))
+        ]
+        for shorter in ([], *([one] for one in fewer)):
+            attempt = (*exchange[:place], *shorter, *exchange[place + 1 :])
+            tally = Tally()
+            for seed in range(_ATTEMPTS if kind == "differ" else 1):
+                _try(attempt, Random(seed), tally)
+            if tally.counts[kind]:
+                exchange = attempt
+                break
+        else:
+            place += 1
+    return exchange
+
+
+def _where(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}: {error!r:.300}"
+
+
+def _sorted(heard: Heard) -> dict[str, list[bytes]]:
     """What each link was told; what was not asked for may come a little sooner or later."""
-    return {name: sorted(seeds.answers(bytes(said))) for name, said in heard.said.items()}
+    return {n: sorted(seeds_of(n).answers(bytes(said))) for n, said in heard.said.items()}
 
 
 def _forgive(one: list[bytes], other: list[bytes]) -> None:
@@ -307,7 +367,7 @@ def _keep(place: Path | None, protocol: str, exchange: Exchange) -> None:
     if place is not None:
         with place.open("a") as file:
             file.write(f"# {protocol}\n{shown}\n")
-    print(shown[:2_000])
+    print(shown[:4_000])
 
 
 def _alarm(number: int, frame: FrameType | None) -> None:

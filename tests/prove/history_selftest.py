@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.prove.history import CLASSES
 from tests.prove.options import Options
-from tests.prove.planted import CLEAN, PLANTED, selftest
+from tests.prove.planted import CLEAN, CLEAN_LONG, PLANTED, PLANTED_LONG, selftest
 
 NAME = "history-selftest"
 MUTANTS: tuple[str, ...] = ()
@@ -15,7 +15,7 @@ def run(options: Options) -> bool:
     classes, alarms = selftest(complaints.append)
     print(
         f"T4 {NAME}: classes={classes}/{len(CLASSES)} false_alarms={alarms}"
-        f" planted={len(PLANTED)} clean={len(CLEAN)}"
+        f" planted={len(PLANTED + PLANTED_LONG)} clean={len(CLEAN + CLEAN_LONG)}"
     )
     for complaint in complaints:
         print(f"  {complaint}")

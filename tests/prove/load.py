@@ -38,6 +38,10 @@ class Plan:
     consumers: int = 3
     backlog_max: int = 3_000
     work_s: float = 0.0  # how long a job takes at most
+    calm: bool = False  # no worker fails a job, dies with it or forgets it
+    pace: float = 0.0  # jobs that a producer offers in a second at most; 0: as many as it can
+    timeout_s: float = TIMEOUT_S  # how long an answer may take that should come at once
+    spare_queue: str = "default"  # where EventMQ's requests go as long as nobody serves the queue
 
 
 @dataclass
@@ -52,16 +56,23 @@ class Load:
     complaints: list[str] = field(default_factory=list)  # what no history can tell
     producers: list[Actor[Any]] = field(default_factory=list)
     consumers: list[Actor[Any]] = field(default_factory=list)
+    began: float = 0.0
 
     def start(self) -> None:
+        """All at once."""
+        self.hire()
+        for actor in self.actors:
+            actor.thread.start()
+
+    def hire(self) -> None:
+        """Have the actors, and start none."""
         plan = self.plan
         rng = Random(plan.seed)
+        self.began = time.monotonic()
         for protocol in plan.ports:
             module = peers.of(protocol)
             self.producers += module.producers(self, plan.producers, rng)
             self.consumers += module.consumers(self, plan.consumers, rng)
-        for actor in self.actors:
-            actor.thread.start()
 
     def stop(self) -> None:
         """Let every actor finish its sentence; `RuntimeError` if one died of anything but the server."""
@@ -102,6 +113,17 @@ class Load:
         return pushed - sum(actor.done for actor in self.consumers)
 
     @property
+    def is_rough(self) -> bool:
+        """Whether workers may fail a job, die with it or forget it now."""
+        return not (self.plan.calm or self.draining.is_set())
+
+    def has_enough(self, done: int) -> bool:
+        """Whether a producer that has offered so many should wait: the backlog is long, or it is early."""
+        plan = self.plan
+        early = plan.pace > 0 and done > plan.pace * (time.monotonic() - self.began)
+        return early or self.backlog > plan.backlog_max
+
+    @property
     def events(self) -> list[Event]:
         return [event for actor in self.actors for event in actor.events] + self.noted
 
@@ -137,6 +159,7 @@ class Actor(ABC, Generic[C]):
         self.events: list[Event] = []
         self.done = 0  # jobs accepted, or jobs finished
         self.error: BaseException | None = None
+        self.broken: list[Exception] = []  # why each connection ended that did not end by itself
         self.begun: Callable[[Event], None] | None = None  # hears of each event before it is over
         self.thread = threading.Thread(target=self.run, name=self.name, daemon=True)
         self._lives = 0
@@ -187,8 +210,10 @@ class Actor(ABC, Generic[C]):
     def run(self) -> None:
         try:
             while not self.load.stopping.is_set():
-                with suppress(*BROKEN):
+                try:
                     self._live()
+                except BROKEN as error:
+                    self.broken.append(error)
                 time.sleep(KNOCK_S)
         except BaseException as error:
             self.error = error

@@ -5,7 +5,8 @@ imported product before it starts; `+` joins several. Tweaks change no promise: 
 frequent, so that a short proof meets them.
 
 A mutant that does not find what it means to break must fail loudly: it changes things through `swap`.
-Those about peers, time and settings are in `bugs.py`, more about the store in `store_bugs.py`.
+Those about peers, time and settings are in `bugs.py`, more about the store in `store_bugs.py`, those about errors
+that peers give rise to in `guard_bugs.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.prove import bugs, store_bugs
+from tests.prove import bugs, guard_bugs, store_bugs
 from tests.prove.swap import Patch, swap
 
 _PROTOCOLS = "franca.protocols.conversation"
@@ -100,6 +101,7 @@ MUTANTS: dict[str, Patch] = {
     "heal-unsynced": heal_unsynced,
     **bugs.MUTANTS,
     **store_bugs.MUTANTS,
+    **guard_bugs.MUTANTS,
 }
 
 
@@ -133,6 +135,7 @@ TWEAKS: dict[str, Patch] = {
     "quick-time": quick_time,
     **bugs.TWEAKS,
     **store_bugs.TWEAKS,
+    **guard_bugs.TWEAKS,
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.prove.events import Event, Op
+from tests.prove.events import Event, Op, Rules
 from tests.prove.history import CLASSES, check
 
 History = list[Event]
@@ -299,18 +299,46 @@ CLEAN: list[tuple[str, History]] = [
 ]  # fmt: skip
 
 
+# -- a queue that is longer than its window ------------------------------------------------------
+
+LONG = Rules(volatile_overtakes=True)
+_FLEETING = {"volatile": True, "waits": True, "proto": "gearman", "reserve": None}
+
+PLANTED_LONG: list[tuple[str, str, History]] = [
+    ("fifo", "a stored job overtook an older stored one",
+        [push("a", 0), push("b", 1), fetch("b", 2), ack("b", 3), fetch("a", 4), ack("a", 5)]),
+    ("fifo", "a stored job overtook an older one that only memory had",
+        [push("a", 0, **_FLEETING), push("b", 1), fetch("b", 2), ack("b", 3), fetch("a", 4), ack("a", 5),
+         _event("result", "a", 5, 6, conn="p1")]),
+    ("fifo", "of two that only memory had, the later was first",
+        [push("a", 0, **_FLEETING), push("b", 1, conn="p2", **_FLEETING), fetch("b", 2), ack("b", 3),
+         _event("result", "b", 3, 4, conn="p2"), fetch("a", 4), ack("a", 5), _event("result", "a", 5, 6, conn="p1")]),
+    ("priority", "one that only memory had overtook a more urgent one in the store",
+        [push("a", 0, prio=5), push("b", 1, prio=1, conn="p2", **_FLEETING), fetch("b", 2), ack("b", 3),
+         _event("result", "b", 3, 4, conn="p2"), fetch("a", 4), ack("a", 5)]),
+]  # fmt: skip
+
+CLEAN_LONG: list[tuple[str, History]] = [
+    ("one that only memory had overtook an older one in the store",
+        [push("a", 0), push("b", 1, conn="p2", **_FLEETING), fetch("b", 2), ack("b", 3),
+         _event("result", "b", 3, 4, conn="p2"), fetch("a", 4), ack("a", 5)]),
+]  # fmt: skip
+
+
 def selftest(tell: Callable[[str], None] = lambda _: None) -> tuple[int, int]:
     """How many classes were recognised in every planted history, and how many false alarms."""
+    tables = ((None, PLANTED, CLEAN), (LONG, PLANTED_LONG, CLEAN_LONG))
     missed: set[str] = {kind for kind in CLASSES if all(kind != planted[0] for planted in PLANTED)}
-    for kind, name, events in PLANTED:
-        verdict = check(events, drained=True)
-        if verdict.broken != [kind]:
-            missed.add(kind)
-            tell(f"planted {kind} ({name}): found {verdict.broken}")
     alarms = 0
-    for name, events in CLEAN:
-        verdict = check(events, drained=True)
-        if not verdict.ok:
-            alarms += 1
-            tell(f"clean ({name}): {verdict.samples}")
+    for rules, faults, legal in tables:
+        for kind, name, events in faults:
+            verdict = check(events, drained=True, rules=rules)
+            if verdict.broken != [kind]:
+                missed.add(kind)
+                tell(f"planted {kind} ({name}): found {verdict.broken}")
+        for name, events in legal:
+            verdict = check(events, drained=True, rules=rules)
+            if not verdict.ok:
+                alarms += 1
+                tell(f"clean ({name}): {verdict.samples}")
     return len(CLASSES) - len(missed), alarms

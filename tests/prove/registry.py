@@ -31,10 +31,14 @@ MODULES: dict[str, str] = {
     "slow": "tests.prove.slow",
     "hostile-frames": "tests.prove.hostile_frames",
     "herd": "tests.prove.herd",
+    "cases": "tests.prove.cases",
+    "neighbours": "tests.prove.neighbours",
 }
 
 
-TIMED = frozenset({"slow-disk", "slow", "hostile-frames", "herd", "worker-chaos"})
+TIMED = frozenset(
+    {"slow-disk", "slow", "hostile-frames", "herd", "worker-chaos", "cases", "neighbours"}
+)
 """Those that measure how long others wait. On a machine that is busy with something else they may be
 wrong once; a server that is slow is slow twice."""
 

@@ -9,7 +9,18 @@ import pytest
 from tests.prove.events import Event, Rules, digest, dump, load
 from tests.prove.history import CLASSES, check
 from tests.prove.model_server import legal_history
-from tests.prove.planted import CLEAN, PLANTED, History, fetch, push, selftest, whole
+from tests.prove.planted import (
+    CLEAN,
+    CLEAN_LONG,
+    LONG,
+    PLANTED,
+    PLANTED_LONG,
+    History,
+    fetch,
+    push,
+    selftest,
+    whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +40,22 @@ def test_a_legal_history_is_not_flagged(events: History) -> None:
 @pytest.mark.parametrize("events", [events for _, events in CLEAN], ids=[name for name, _ in CLEAN])
 def test_the_order_in_which_events_were_written_down_does_not_matter(events: History) -> None:
     assert check(reversed(events), drained=True).ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "events"), [(kind, events) for kind, _, events in PLANTED_LONG],
+    ids=[name for _, name, _ in PLANTED_LONG],
+)  # fmt: skip
+def test_a_fault_in_a_queue_that_is_longer_than_its_window_is_flagged(
+    kind: str, events: History
+) -> None:
+    assert check(events, drained=True, rules=LONG).broken == [kind]
+
+
+def test_only_in_a_queue_that_is_longer_than_its_window_may_memory_be_ahead_of_the_store() -> None:
+    for _, events in CLEAN_LONG:
+        assert check(events, drained=True, rules=LONG).ok
+        assert check(events, drained=True).broken == ["fifo"]
 
 
 def test_the_selftest_counts_every_class() -> None:

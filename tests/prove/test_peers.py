@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from franca.node.gauges import Gauges
-from tests.prove import bugs, log_canary, registry
+from tests.prove import bugs, guard_bugs, log_canary, registry
 from tests.prove.hands import SETTLED_S, TWEAK, Hands
 from tests.prove.hostile import faktory as hostile_faktory
 from tests.prove.looking import ask, show
@@ -23,7 +23,7 @@ from tests.support.server import Server
 HOUR_S = 3_600.0
 PROOFS = (
     "fence", "clock", "poison", "faktory-auth", "bind-policy", "log-canary", "slow",
-    "hostile-frames", "herd", "worker-chaos",
+    "hostile-frames", "herd", "worker-chaos", "cases", "neighbours",
 )  # fmt: skip
 
 
@@ -128,7 +128,8 @@ def test_a_canary_is_found_in_a_thin_disguise(disguise: object) -> None:
 
 
 def test_every_bug_is_in_the_table_and_every_proof_names_bugs_that_exist() -> None:
-    assert bugs.MUTANTS.items() <= MUTANTS.items()
-    assert bugs.TWEAKS.items() <= TWEAKS.items()
+    planted = bugs.MUTANTS | guard_bugs.MUTANTS
+    assert planted.items() <= MUTANTS.items()
+    assert (bugs.TWEAKS | guard_bugs.TWEAKS).items() <= TWEAKS.items()
     named = {mutant for name in PROOFS for mutant in registry.load(name).MUTANTS}
-    assert named == set(bugs.MUTANTS)
+    assert named == set(planted)

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 PRODUCT: tuple[str, ...] = ("-m", "franca")
 READY = b" is ready"
+OF_TESTS = "FRANCA_CASES_"
 
 _POLL_S = 0.005
 _TAIL_CHARS = 4_000
@@ -32,6 +33,11 @@ _PORT_FIRST, _PORT_LAST = 16_000, 32_000
 
 class ServerFailed(RuntimeError):
     """The process ended, or did not answer, where the test needed it alive."""
+
+
+def inherited() -> dict[str, str]:
+    """This process's variables but for those of the tests, which the product takes for settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(OF_TESTS)}
 
 
 def free_port(but: Collection[int] = ()) -> int:
@@ -205,7 +211,7 @@ class Server:
         ]  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
-        env = dict(os.environ)
+        env = inherited()
         # The launcher of mutants lives in the repository, not in the installed package.
         paths = [str(ROOT), str(ROOT / "src"), env.get("PYTHONPATH", "")]
         env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

@@ -79,7 +79,7 @@ class Lines(Tail):
         if (
             queue.line
             and not queue.paused
-            and not queue.size
+            and not (queue.size and queue.gives())
             and (queue.mark is None or not queue.belongs_to_tail(job))
             and self.leased < self.limits.leased_jobs
         ):
@@ -160,7 +160,7 @@ class Lines(Tail):
             for name in demand.queues:
                 queue = queues.get(name)
                 if queue is not None and not queue.paused:
-                    if queue.size:
+                    if queue.size and (not queue.tail or queue.gives()):
                         return queue
                     if queue.tail:
                         queue.asked = True
@@ -237,7 +237,10 @@ class Lines(Tail):
     def _match(self, queue: Queue, now: Millis) -> None:
         """Give ready jobs of the window to those who wait for them."""
         while (
-            queue.line and queue.size and not queue.paused and self.leased < self.limits.leased_jobs
+            queue.line
+            and queue.gives()
+            and not queue.paused
+            and self.leased < self.limits.leased_jobs
         ):
             demand = next(iter(queue.line))
             job = queue.pop()

@@ -185,11 +185,19 @@ class Queue:
         self.windows.bytes_held += size
 
     def best_priority(self) -> int | None:
-        """The priority of the next job in the window, or None when it is empty."""
+        """The priority of the window's next job; None if there is none that may be given yet.
+
+        What may not go into the tail stays in the window behind the mark, and may be given before
+        older jobs of its priority that lie in the tail, but not before more urgent ones.
+        """
         for priority in self._order:
             if self._levels[priority]:
-                return priority
+                return priority if self.mark is None or priority <= self.mark[0] else None
         return None
+
+    def gives(self) -> bool:
+        """Whether the next job of the window may be given."""
+        return self.size > 0 and (self.mark is None or self.best_priority() is not None)
 
     def pop(self) -> Job:
         """Take the next job out of the window, which must not be empty."""

@@ -20,6 +20,7 @@ class Supplies(Lines):
         queue.supplying = False
         if queue.mark != want.mark:
             self._want_ready(queue)
+            self._match(queue, now)
             return
         # The mark may have moved back behind jobs that are in memory already.
         new = [job for job in jobs if job.id not in self.jobs]

@@ -1,7 +1,7 @@
 """What a fuzzer begins with: good exchanges of each protocol, one module each.
 
 A message is a tuple of parts, so that one of them can be spoiled and all the rest stays sound; `encode` makes
-bytes of it. An exchange is what is said on which link, in order.
+bytes of it. An exchange is what is said on which link, in order. All submit to the queue `q` and work on it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Seeds(Protocol):
     EXCHANGES: tuple[Exchange, ...]
     LINKS: dict[str, str]
     """On which listener a link is opened, where it is not called as its protocol."""
+    VALUES: tuple[bytes, ...]
+    """Parts that no good client says: numbers and depths without a bound, times out of reach, text that is none."""
 
     def encode(self, message: Message) -> bytes:
         """The bytes of a message, sound or not."""
@@ -45,6 +47,12 @@ class Seeds(Protocol):
 
     def answers(self, said: bytes) -> Iterator[bytes]:
         """What the server said, message by message; `ValueError` if it cannot be read."""
+
+
+def split(link: str) -> tuple[str, str]:
+    """Of a link of one of several protocols, `protocol/name`: both."""
+    protocol, _, name = link.partition("/")
+    return protocol, name
 
 
 def of(protocol: str) -> Seeds:

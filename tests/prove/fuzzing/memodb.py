@@ -43,28 +43,36 @@ def _ids() -> list[bytes]:
 _IDS = _ids()
 EXCHANGES: tuple[Exchange, ...] = (
     (
-        Step("c", (_HELLO, _ask(1, job("s", b"", 5_000), b"payload"))),
-        Step("w", (_HELLO, _ask(7, ready("s", "t")))),
+        Step("c", (_HELLO, _ask(1, job("q", b"", 5_000), b"payload"))),
+        Step("w", (_HELLO, _ask(7, ready("q", "t")))),
         Step("w", (_ask(8, result(_worker(1)), b"answer"),)),
-        Step("c", (_ask(1, job("s", b"", 5_000), b"payload"), _ask(2, job("t", b"more", 100)))),
+        Step("c", (_ask(1, job("q", b"", 5_000), b"payload"), _ask(2, job("t", b"more", 100)))),
     ),
     (
-        Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, ready("t")), _ask(3, heartbeat(_worker(1))))),
-        Step("c", (_HELLO, _ask(1, job("s", b"one", 2_000)), _ask(2, job("s", b"two", 2_000)))),
+        Step("w", (_HELLO, _ask(1, ready("q")), _ask(2, ready("t")), _ask(3, heartbeat(_worker(1))))),
+        Step("c", (_HELLO, _ask(1, job("q", b"one", 2_000)), _ask(2, job("q", b"two", 2_000)))),
         Step("w", (_ask(4, result(_worker(1), b"first", leaving=True)), _ask(5, leaving(_worker(2))))),
         Step("w", (_ask(6, heartbeat(_worker(1))),), pass_ms=12_000),
     ),
     (
-        Step("c", (_HELLO, (b"\0\0\0\5", *_ask(1, job("s", b"through a device", 0))))),
-        Step("w", (_HELLO, _ask(1, ready("s")))),
+        Step("c", (_HELLO, (b"\0\0\0\5", *_ask(1, job("q", b"through a device", 0))))),
+        Step("w", (_HELLO, _ask(1, ready("q")))),
         Step("v", (_HELLO, _ask(1, result(_worker(1), b"from elsewhere"))), pass_ms=3_000),
         Step("c", (_ask(9, _header(RESULT, b"12345678")), _ask(10, _cbor(["memo01", 2, b"", "s", 1])))),
     ),
     (
-        Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, job("s", b"for itself", 1_000)))),
+        Step("w", (_HELLO, _ask(1, ready("q")), _ask(2, job("q", b"for itself", 1_000)))),
         Step("w", (_ask(3, result(_worker(1), b"by itself")),), pass_ms=25_000),
     ),
-    (Step("w", (_HELLO, _ask(1, ready("s")), _ask(2, job("s", b"for itself", 1_000)), _ask(1, ready("s")))),),
+    (Step("w", (_HELLO, _ask(1, ready("q")), _ask(2, job("q", b"for itself", 1_000)), _ask(1, ready("q")))),),
+)  # fmt: skip
+
+
+VALUES: tuple[bytes, ...] = (
+    job("q", b"", 2**64 - 1), job("\x80" * 400, b""), _cbor(["memo01", 2, b"", "q" * 3_000, 1]), ready(*map(str, range(300))), ready(*["q"] * 300), _cbor(["memo01", 1, b"", [[]]]),
+    _cbor(["memo01", 2**64 - 1, b"", "q", 1]), _cbor(["memo01", 2, b"", "q", True]), _header(RESULT, b"x" * 3_000), _header(RESULT, b""), b"\x84fmemo01\x02@b\xc3\x28\x01", b"\x9f" * 400, b"\x81" * 400,
+    b"\xbb" + b"\xff" * 8, b"\x9b" + b"\xff" * 8, b"\x84fmemo01\x02@aq\xc2\x59\x10\0" + b"\xff" * 4_096, b"\x84fmemo01\x02@aq\xf9\x7c\0", b"\x84fmemo01\x02@aq\xfb\x7f\xf0\0\0\0\0\0\0",
+    b"\x84fmemo01\x02@aq\x3b" + b"\xff" * 8, b"\xd8\x40" * 400, b"\x5f" * 300, b"\x84fmemo01\x02@\x7faqaq\xff\x01", b"", b"\0" * 64,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from random import Random
 
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import RAW, Exchange, Message, Step, of, split
 
 _WORDS = (
     b"", b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\r\n", b"\n", b" ", b"-1", b"0", b"1",
@@ -40,6 +40,15 @@ def spoiled(exchange: Exchange, others: Sequence[Exchange], rng: Random) -> Exch
     return tuple(steps[:12])
 
 
+def visited(exchange: Exchange, visitors: Exchange, rng: Random) -> Exchange:
+    """Both at once, each in its own order."""
+    steps = list(exchange)
+    places = sorted(rng.randrange(len(steps) + 1) for _ in visitors)
+    for place, step in reversed(list(zip(places, visitors, strict=True))):
+        steps.insert(place, step)
+    return tuple(steps)
+
+
 def _spoil_step(step: Step, rng: Random) -> Step:
     messages = list(step.messages)
     if not messages:
@@ -47,7 +56,8 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     place = rng.randrange(len(messages))
     choice = rng.random()
     if choice < 0.8:
-        messages[place] = _spoil_message(messages[place], rng)
+        values = of(split(step.link)[0]).VALUES
+        messages[place] = spoiled_message(messages[place], values, rng)
     elif choice < 0.88:
         messages[place:place] = [messages[place]] * rng.choice(_REPEATS)
     elif choice < 0.94:
@@ -57,7 +67,8 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     return step._replace(messages=tuple(messages))
 
 
-def _spoil_message(message: Message, rng: Random) -> Message:
+def spoiled_message(message: Message, values: Sequence[bytes], rng: Random) -> Message:
+    """The message with one thing wrong with it; `values` may stand for any of its parts."""
     parts = list(message)
     place = rng.randrange(len(parts)) if parts else 0
     choice = rng.random()
@@ -69,6 +80,8 @@ def _spoil_message(message: Message, rng: Random) -> Message:
         parts.insert(place, parts[rng.randrange(len(parts))])
     elif choice < 0.22:
         return (RAW, spoiled_bytes(b"".join(parts), rng))
+    elif choice < 0.45:
+        parts[place] = rng.choice(values)
     else:
         parts[place] = spoiled_bytes(parts[place], rng)
     return tuple(parts)

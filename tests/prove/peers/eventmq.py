@@ -13,7 +13,7 @@ from time import monotonic
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.load import Actor, Load
 from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering, OneByOne
 from tests.support.eventmq import HANDED_OVER, RESULT, EventMQ, Given
 
@@ -38,7 +38,7 @@ class Speaker(Actor[EventMQ]):
     protocol = "eventmq"
 
     def connect(self) -> EventMQ:
-        return EventMQ(self.port, timeout=TIMEOUT_S)
+        return EventMQ(self.port, timeout=self.load.plan.timeout_s)
 
     def settle(self, client: EventMQ) -> None:
         """Until everything said before is on the disk. Other replies are heard meanwhile."""
@@ -130,7 +130,7 @@ def _request_and_wait(actor: Producer, client: EventMQ) -> None:
         except TimeoutError:
             continue
         finally:
-            client.set_timeout(TIMEOUT_S)
+            client.set_timeout(actor.load.plan.timeout_s)
     actor.end(heard)
     result = actor.results[jid]
     value = json.loads(result)
@@ -144,7 +144,8 @@ class Consumer(OneByOne[EventMQ, Given], Speaker):
 
     def greet(self, client: EventMQ) -> None:
         super().greet(client)
-        client.inform((_WEIGHT, self.load.plan.queue), (_WEIGHT, "default"))
+        plan = self.load.plan
+        client.inform(*((_WEIGHT, name) for name in (plan.queue, plan.spare_queue) if name))
 
     def step(self, client: EventMQ) -> bool:
         client.beat_if_due()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
+from time import monotonic
 
 from tests.prove import bodies
 from tests.prove.events import Event, Out
-from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.load import Actor, Load
 from tests.prove.peers.habits import Offering
 from tests.support.faktory import (
     Faktory,
@@ -23,6 +24,7 @@ from tests.support.faktory import (
 )
 
 RETRIES = 25
+_BEAT_S = 15.0
 
 
 def producers(load: Load, count: int, rng: Random) -> Iterator[Producer]:
@@ -47,7 +49,7 @@ class Speaker(Actor[Faktory]):
 
     def connect(self) -> Faktory:
         self._awaited.clear()
-        return Faktory(self.port, timeout=TIMEOUT_S)
+        return Faktory(self.port, timeout=self.load.plan.timeout_s)
 
     def greet(self, client: Faktory) -> None:
         client.hello(wid=self.worker or None)
@@ -125,8 +127,16 @@ class Consumer(Speaker):
         self.worker = f"worker-{name}"
         self._held: list[tuple[str, str]] = []  # by its jid, and as the history calls it
         self._reported: dict[str, str] = {}
+        self._beat_at = 0.0
+
+    def greet(self, client: Faktory) -> None:
+        super().greet(client)
+        self._beat_at = monotonic() + _BEAT_S
 
     def step(self, client: Faktory) -> bool:
+        if monotonic() > self._beat_at:
+            self._beat_at = monotonic() + _BEAT_S
+            client.beat(self.worker)
         if self._held:
             self.toil()
             self._report(client)
@@ -164,7 +174,7 @@ class Consumer(Speaker):
             event.attempt = failure["retry_count"] + 1 if failure else 0
             if {"custom": work.get("custom")} != {"custom": _custom(event.jid).get("custom")}:
                 event.body = f"custom {work.get('custom')}"
-        forgotten = not self.load.draining.is_set() and self.rng.random() < 0.002
+        forgotten = self.load.is_rough and self.rng.random() < 0.002
         if not forgotten:
             self._held.append((work["jid"], event.jid))
         return "ok"
@@ -174,7 +184,7 @@ class Consumer(Speaker):
         held, self._held = self._held, []
         self._reported = {told: jid for jid, told in held}
         for jid, told in held:
-            fails = not self.load.draining.is_set() and self.rng.random() < 0.01
+            fails = self.load.is_rough and self.rng.random() < 0.01
             line = fail_line(jid) if fails else ack_line(jid)
             questions.append((line, [self.begin("fail" if fails else "ack", told)]))
         self.ask(client, questions)

@@ -11,7 +11,7 @@ from random import Random
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.load import Actor, Load
 from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering
 from tests.support.gearman import Gearman, Packet, Type, Work, request, work_in
 
@@ -36,7 +36,7 @@ class Speaker(Actor[Gearman]):
     protocol = "gearman"
 
     def connect(self) -> Gearman:
-        return Gearman(self.port, timeout=TIMEOUT_S)
+        return Gearman(self.port, timeout=self.load.plan.timeout_s)
 
 
 class Producer(Offering[Gearman, bytes], Speaker):
@@ -108,7 +108,7 @@ def _hear_the_end(actor: Producer, client: Gearman, jid: str, handle: bytes, dig
         _hear_a_part(actor, jid, handle, packet)
     client.aside.clear()
     actor.end(heard)
-    client.set_timeout(TIMEOUT_S)
+    client.set_timeout(actor.load.plan.timeout_s)
     right = {Type.WORK_COMPLETE: (digest.encode(), b""), Type.WORK_FAIL: (b"",)}
     if end.data not in right.get(end.type, ()):
         actor.load.complain(f"{actor.conn}: {jid} ended with {end}")
@@ -141,7 +141,7 @@ class Consumer(Speaker):
         if self._asleep and not self._woken(client):
             return True
         held = self._grab(client)
-        if held and not self.load.draining.is_set() and self.rng.random() < 0.01:
+        if held and self.load.is_rough and self.rng.random() < 0.01:
             return False  # dies with all it holds
         if held:
             self.toil()
@@ -158,7 +158,7 @@ class Consumer(Speaker):
         except TimeoutError:
             return False
         finally:
-            client.set_timeout(TIMEOUT_S)
+            client.set_timeout(self.load.plan.timeout_s)
         self._asleep = False
         return True
 
@@ -187,7 +187,7 @@ class Consumer(Speaker):
 
     def _report(self, client: Gearman, held: list[tuple[Work, str]]) -> None:
         for work, jid in held:
-            fails = not self.load.draining.is_set() and self.rng.random() < 0.01
+            fails = self.load.is_rough and self.rng.random() < 0.01
             event = self.begin("fail" if fails else "ack", jid)
             if fails:
                 words = request(Type.WORK_FAIL, work.handle)

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Closable, Load
+from tests.prove.load import KNOCK_S, Actor, Closable, Load
 
 NAP_S = 1.0
 """How long a worker waits for a job before it looks up."""
@@ -43,7 +43,7 @@ class Offering(Actor[C], Generic[C, J]):
     def step(self, client: C) -> bool:
         if self.load.draining.is_set():
             return False
-        if self.load.backlog > self.load.plan.backlog_max:
+        if self.load.has_enough(self.done):
             sleep(KNOCK_S)
         else:
             self.style(self, client)
@@ -90,7 +90,7 @@ class OneByOne(Actor[P], Generic[P, J]):
         except TimeoutError:
             return True
         finally:
-            client.set_timeout(TIMEOUT_S)
+            client.set_timeout(self.load.plan.timeout_s)
         event, self._asking = self._asking, None
         self.note(event, job)
         self.end(event)
@@ -105,7 +105,7 @@ class OneByOne(Actor[P], Generic[P, J]):
         return True
 
     def _has_trouble(self) -> bool:
-        return not self.load.draining.is_set() and self.rng.random() < CHANCE_OF_TROUBLE
+        return self.load.is_rough and self.rng.random() < CHANCE_OF_TROUBLE
 
     @abstractmethod
     def ask(self, client: P) -> None:

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import KNOCK_S, TIMEOUT_S, Actor, Load
+from tests.prove.load import KNOCK_S, Actor, Load
 from tests.prove.peers.habits import NAP_S, PATIENCE_S
 from tests.support.memodb import (
     DISCONNECT,
@@ -46,7 +46,7 @@ class Speaker(Actor[MemoDB]):
     protocol = "memodb"
 
     def connect(self) -> MemoDB:
-        return MemoDB(self.port, timeout=TIMEOUT_S)
+        return MemoDB(self.port, timeout=self.load.plan.timeout_s)
 
 
 class Producer(Speaker):
@@ -62,7 +62,7 @@ class Producer(Speaker):
     def step(self, client: MemoDB) -> bool:
         if self.load.draining.is_set():
             return False
-        if self.load.backlog > self.load.plan.backlog_max:
+        if self.load.has_enough(self.done):
             sleep(KNOCK_S)
             return True
         asked: dict[int, Event] = {}
@@ -106,7 +106,7 @@ class Producer(Speaker):
             del self._requests[event.jid]
             if reply.op != RESULT or reply.payload not in (event.body.encode(), b""):
                 self.load.complain(f"{self.conn}: {event.jid} ended with {reply}")
-        client.set_timeout(TIMEOUT_S)
+        client.set_timeout(self.load.plan.timeout_s)
 
     def lost(self, event: Event) -> None:
         # NNG asks again by itself, with the same id; whoever closes its socket does not.
@@ -140,7 +140,7 @@ class Consumer(Speaker):
         except TimeoutError:
             return True
         finally:
-            client.set_timeout(TIMEOUT_S)
+            client.set_timeout(self.load.plan.timeout_s)
         if self._reporting is not None:
             self.end(self._reporting, "maybe" if reply.op == DISCONNECT else "ok")
             self.done += reply.op != DISCONNECT
@@ -157,7 +157,7 @@ class Consumer(Speaker):
         reserve_ms = task.fields[1]
         event.reserve = reserve_ms / 1000 if isinstance(reserve_ms, int) and reserve_ms else None
         self.end(event)
-        if not self.load.draining.is_set() and self.rng.random() < 0.01:
+        if self.load.is_rough and self.rng.random() < 0.01:
             return False  # dies with it
         self.toil()
         self._reporting = self.begin("ack", event.jid)

@@ -10,7 +10,7 @@ from random import Random
 
 from tests.prove import bodies
 from tests.prove.events import Event
-from tests.prove.load import TIMEOUT_S, Actor, Load
+from tests.prove.load import Actor, Load
 from tests.prove.peers.habits import PATIENCE_S, Offering, OneByOne
 from tests.support.periodic import (
     CLIENT,
@@ -51,7 +51,9 @@ class Speaker(Actor[Periodic]):
     dialect = CRC
 
     def connect(self) -> Periodic:
-        return Periodic(self.port, role=self.role, dialect=self.dialect, timeout=TIMEOUT_S)
+        return Periodic(
+            self.port, role=self.role, dialect=self.dialect, timeout=self.load.plan.timeout_s
+        )
 
 
 Style = Callable[["Producer", Periodic], None]
@@ -115,7 +117,7 @@ def _submit_and_wait(actor: Producer, client: Periodic) -> None:
     except TimeoutError:
         actor.load.complain(f"{actor.conn} waits for {jid} for ever")
         raise
-    client.set_timeout(TIMEOUT_S)
+    client.set_timeout(actor.load.plan.timeout_s)
     actor.offered.pop(jid, None)
     if answer.command == NO_WORKER:
         actor.end(event, "no")
