@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TypeVar
 
 import pytest
 
 from tests.cases.conftest import StartServer
+from tests.cases.test_memory import peak_mb
 from tests.support import periodic as p
 from tests.support.connection import Connection
 from tests.support.gearman import Gearman, Type
@@ -17,6 +19,7 @@ from tests.support.server import free_port
 
 WAIT_S = 15.0
 SHORT_S = 3.0
+WAITING = 60
 
 
 T = TypeVar("T")
@@ -200,3 +203,58 @@ def test_a_gearman_worker_is_given_periodics_job_of_a_function_whose_name_is_no_
         given = worker.grab()
         assert given is not None, "a worker of Gearman is not given Periodic's job"
         assert (given.function, given.body) == (FUNC, b"by periodic")
+
+
+@pytest.mark.case(1)
+def test_a_list_of_jobs_without_an_end_does_not_keep_others_waiting(start: StartServer) -> None:
+    port = start(speaks=("periodic",)).ports["periodic"]
+    with (
+        Periodic(port, dialect=DOC, timeout=WAIT_S) as hostile,
+        Periodic(port, timeout=SHORT_S) as other,
+    ):
+        hostile.ping()
+        hostile.send(p.LOAD, b'{"jobs":[{"name":"' + b'\\"' * 40_000)
+        behind = hostile.send(p.PING)
+        hostile.set_timeout(0.1)
+        has_ended = False
+        while not has_ended:
+            heard("another was kept waiting by a LOAD of 80 KB", other.ping)
+            with suppress(TimeoutError):
+                has_ended = hostile.answer(behind).command == p.PONG
+
+
+@pytest.mark.case(1)
+def test_a_function_of_an_old_dialect_that_todays_cannot_name_harms_nobody(
+    start: StartServer,
+) -> None:
+    port = start(speaks=("periodic",)).ports["periodic"]
+    with (
+        Periodic(port, dialect=DOC, timeout=WAIT_S) as old,
+        Periodic(port, timeout=SHORT_S) as client,
+        Periodic(port, timeout=SHORT_S) as other,
+    ):
+        old.submit("f" * 300, "n")
+        answer = heard("a DUMP is not answered", lambda: client.call(p.DUMP))
+        assert answer.command == p.UNKNOWN
+        heard("another is not answered", other.ping)
+
+
+@pytest.mark.long
+@pytest.mark.case(9)
+def test_all_who_wait_for_a_large_result_share_it(start: StartServer) -> None:
+    server = start(speaks=("periodic",))
+    port = server.ports["periodic"]
+    result = b"r" * (16 << 20)
+    with ExitStack() as stack:
+        worker = stack.enter_context(Periodic(port, role=p.WORKER, timeout=60))
+        worker.can_do("f")
+        clients = [stack.enter_context(Periodic(port, timeout=60)) for _ in range(WAITING)]
+        asked = [client.send(p.RUN_JOB, p.packed("f", "n", timeout=600)) for client in clients]
+        for client in clients:
+            client.ping()
+        worker.done(worker.grab().handle, result)
+        for client, msgid in zip(clients, asked, strict=True):
+            answer = heard("somebody is not told the result", partial(client.answer, msgid))
+            assert answer.data == result
+        peak = peak_mb(server)
+        assert peak < 400, f"{peak} MB for {WAITING} who wait for a result of 16 MB"
