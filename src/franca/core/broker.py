@@ -222,8 +222,6 @@ class Broker(Steering):
         totals.last_job_id += 1
         totals.pushed += 1
         job = self._make(new, totals.last_job_id, now)
-        if new.failures:
-            job.failures = new.failures
         if taken is not None:
             self._replace(taken, job.id, now)
         if watcher is not None:

@@ -128,7 +128,7 @@ class Ledger:
     # -- a job's way through memory ---------------------------------------------------------
 
     def _make(self, new: NewJob, job_id: JobId, now: Millis) -> Job:
-        return Job(
+        job = Job(
             job_id,
             new.queue,
             new.kind,
@@ -145,6 +145,9 @@ class Ledger:
             start_by=new.start_by,
             digest=new.digest,
         )
+        if new.failures:
+            job.failures = new.failures
+        return job
 
     def _hold(self, job: Job) -> None:
         """Keep a job in memory and find it by id, name and key."""

@@ -32,6 +32,8 @@ _HEX: Final = rb"[0-9a-fA-F]"
 _HIGH: Final = rb"\\u[dD][89abAB]%b{2}" % _HEX
 _LOW: Final = rb"\\u[dD][c-fC-F]%b{2}" % _HEX
 _ESCAPE_BYTES: Final = 6
+_REPLACEMENT_COST: Final = 32
+"""To replace one takes as long as to look at so many bytes."""
 _CHARACTER_BYTES: Final = 4
 _FIRST_CONTINUATION: Final = 0x80
 _FIRST_LEAD: Final = 0xC0
@@ -94,6 +96,7 @@ def without_lone_surrogates(text: bytes) -> Steps[bytes]:
         if _LONE.match(text, end):
             start = end + _ESCAPE_BYTES
             out.replace(end, start, _REPLACEMENT)
+            pause -= _REPLACEMENT_COST
         elif end == start:
             break  # this is no escape at all, and the text no JSON
         else:
