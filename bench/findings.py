@@ -62,9 +62,10 @@ def play(word: str, description: str | None, scenes: Mapping[str, Scene], args: 
             print(f"scale {options.scale:g}: these figures only show that the command works")
         for name in options.only:
             began = time.monotonic()
-            for finding in guarded(name, scenes[name](Stage(directory, options.scale))):
-                missed += not finding.is_met
-                print(finding, flush=True)
+            with scratch(directory) as path:
+                for finding in guarded(name, scenes[name](Stage(path, options.scale))):
+                    missed += not finding.is_met
+                    print(finding, flush=True)
             print(f"... {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     print(f"{word}: missed={missed}")
     return int(options.check and missed > 0)

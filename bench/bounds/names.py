@@ -23,14 +23,17 @@ def names(stage: Stage) -> Iterator[Finding]:
         ("names-gearman-can-do", _gearman_functions),
         ("names-periodic-can-do", _periodic_functions),
     ):
-        with (
-            scratch(stage.directory) as directory,
-            running(start_all(directory / "data")) as server,
-        ):
-            before_mb = server.rss_mb()
-            act(server, count)
-            more = f"names={count} before_mb={before_mb:.0f} now_mb={server.rss_mb():.0f}"
-            yield memory(name, server, more=more)
+        with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
+            yield from guarded(name, _played(name, act, server, count))
+
+
+def _played(
+    name: str, act: Callable[[Server, int], None], server: Server, count: int
+) -> Iterator[Finding]:
+    before_mb = server.rss_mb()
+    act(server, count)
+    more = f"names={count} before_mb={before_mb:.0f} now_mb={server.rss_mb():.0f}"
+    yield memory(name, server, more=more)
 
 
 def _jobs(server: Server, count: int) -> None:
