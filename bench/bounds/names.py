@@ -52,7 +52,8 @@ def _jobs(server: Server, count: int) -> None:
             worker.sock.sendall(
                 b"".join(b'ACK {"jid":"%s"}\r\n' % part.jid(n).encode() for n in numbers)
             )
-            for _ in numbers:
+            worker.send(b'BEAT {"wid":"names"}')
+            for _ in (*numbers, "beat"):
                 worker.expect(b"+OK")
 
 
