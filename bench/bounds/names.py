@@ -1,10 +1,10 @@
 """C12: a million names of queues that come and go."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bench.bounds.common import memory
 from bench.client import Client
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Stage, guarded
 from bench.million.fill import Part
 from bench.servers import Server, running, scratch, start_all
 from tests.support import gearman, periodic
