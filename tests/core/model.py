@@ -305,8 +305,9 @@ def _all(broker: Broker, disk: Disk) -> Iterator[Job]:
         dead = job.state is DEAD and job.policy.bury
         if job.id not in broker.jobs and (job.state <= LEASED or dead):
             yield job
+    purged = {job.id for job in broker._gone}
     for job in disk.rows.values():
         emptied = job.queue in broker._emptied and job.id not in broker._spared
         gone = broker._flushed or (emptied and job.state is READY and job.shelf is Shelf.TAIL)
-        if not (gone or job.id in broker.jobs or job.id in broker._dirty):
+        if not (gone or job.id in purged or job.id in broker.jobs or job.id in broker._dirty):
             yield job

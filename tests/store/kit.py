@@ -144,6 +144,11 @@ class Desk:
         self.is_open = True
         return self.snapshot
 
+    def sweep(self) -> None:
+        """Let the store do all that can wait."""
+        while self.store.has_leftovers():
+            self.store.tidy()
+
     def close(self) -> None:
         """Close the store, unless it could not be opened in the first place."""
         if self.is_open:

@@ -32,10 +32,12 @@ def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
     desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
     assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
     desk.write(emptied_tails=["q"])
+    desk.sweep()
     assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
     desk.write(gone_tail=[tail[3]], gone_held=[tail[2]], ended=[tail[2]])
     assert bodies_in(desk) == [3, 4, 5, 21]
     desk.write(flushed=True, added=[large(31, Shelf.TAIL)])
+    desk.sweep()
     assert bodies_in(desk) == [31]
 
 

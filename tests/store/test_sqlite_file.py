@@ -178,7 +178,7 @@ DAMAGES = [
     "DELETE FROM jobs WHERE id = 1",
     "DELETE FROM tail WHERE id = 11",
     "DELETE FROM tail WHERE id = 20",
-    "INSERT INTO tail SELECT * FROM jobs WHERE id = 1",
+    "INSERT INTO tail SELECT *, 0 FROM jobs WHERE id = 1",
     *(
         f"UPDATE {table} SET {column} = {value} WHERE id IN (1, 11)"
         for table in ("jobs", "tail")

@@ -27,6 +27,8 @@ from franca.engine.engine import Engine
 ORIGIN = "control"
 LEASE_MS = 1_800_000
 REFERENCES_MAX = 10_000
+SHOWN_MAX = 100
+"""Jobs of one name that are shown whole; the newest are."""
 
 Count = Annotated[int, Meta(ge=0)]
 Page = Annotated[int, Meta(ge=1, le=1_000)]
@@ -98,7 +100,8 @@ async def push(node: NodePort, params: Push) -> View:
 
     def submit(broker: Broker, now: Millis) -> View:
         if params.in_ms:
-            new.run_at = now + params.in_ms
+            # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
+            new.run_at = broker.wall(now) + params.in_ms
         job = broker.submit(new, now)
         return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
@@ -138,6 +141,7 @@ async def find(node: NodePort, params: Find) -> View:
         after=params.after,
         limit=params.limit,
         newest_first=params.newest_first,
+        with_bodies=False,
     )
     jobs = await node.find(query)
     more = jobs[-1].id if len(jobs) == params.limit else None
@@ -153,7 +157,8 @@ async def show(node: NodePort, params: Show) -> View:
 
 
 async def _look_up(node: NodePort, word: str) -> list[View]:
-    for query in (_by_ids([word]), _by_names([word])):
+    by_name = JobQuery(names=(word,), limit=SHOWN_MAX, newest_first=True)
+    for query in (_by_ids([word]), by_name):
         if query is None:
             continue
         found = {job.id: whole(job) for job in await node.find(query)}
@@ -166,8 +171,9 @@ async def _look_up(node: NodePort, word: str) -> list[View]:
 
 
 def _shown_from_memory(query: JobQuery, engine: Engine, now: Millis) -> dict[int, View]:
-    views = {job.id: whole(job) for job in _held(engine.broker, query)}
-    for job in _held(engine.broker, query):
+    held = _held(engine.broker, query)[-query.limit :]
+    views = {job.id: whole(job) for job in held}
+    for job in held:
         if job.away:
             del views[job.id]["body"]  # only the store has it
     return views
@@ -190,7 +196,9 @@ def _by_ids(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | 
 def _by_names(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
     """A search for references by name, if there are any."""
     names = tuple(words)
-    return JobQuery(states=states, names=names, limit=REFERENCES_MAX) if names else None
+    if not names:
+        return None
+    return JobQuery(states=states, names=names, limit=REFERENCES_MAX, with_bodies=False)
 
 
 def _may_be_id(word: str) -> bool:
@@ -251,55 +259,99 @@ async def _steer(node: NodePort, params: Choose, steering: Steering) -> View:
 
 async def _steer_these(node: NodePort, references: list[Reference], steering: Steering) -> View:
     """Act on the jobs named; what is missing or in another state is told apart."""
-    left = list(dict.fromkeys(str(reference) for reference in references))
-    by_ids = await _act_on(node, _by_ids(left, steering.states), steering)
-    left = [word for word in left if word not in {str(job_id) for job_id, _name in by_ids}]
-    by_names = await _act_on(node, _by_names(left, steering.states), steering)
-    left = [word for word in left if word not in {name for _job_id, name in by_names}]
-    missing: list[str] = []
-    skipped: list[View] = []
-    for word in left:
-        found = await _look_up(node, word)
-        if found:
-            skipped.append({"job": word, "state": found[0]["state"]})
-        else:
-            missing.append(word)
-    return {"count": len(by_ids) + len(by_names), "missing": missing, "skipped": skipped}
+    words = list(dict.fromkeys(str(reference) for reference in references))
+    steered: set[str] = set()
+    count = 0
+    portion = node.engine.limits.supply_jobs
+    for search, place in ((_by_ids, 0), (_by_names, 1)):
+        left = [word for word in words if word not in steered]
+        for start in range(0, len(left), portion):
+            query = search(left[start : start + portion], steering.states)
+            if query is not None:
+                acted = await _act_on(node, query, steering)
+                count += len(acted)
+                steered.update(str(job[place]) for job in acted)
+    left = [word for word in words if word not in steered]
+    states = await _states_of(node, left)
+    return {
+        "count": count,
+        "missing": [word for word in left if word not in states],
+        "skipped": [{"job": word, "state": states[word]} for word in left if word in states],
+    }
 
 
-async def _act_on(
-    node: NodePort, query: JobQuery | None, steering: Steering
-) -> list[tuple[JobId, str]]:
+async def _act_on(node: NodePort, query: JobQuery, steering: Steering) -> list[tuple[JobId, str]]:
     """Steer what a query by ids or names means, in memory or out of it: the id and name of each."""
-    if query is None:
-        return []
     broker = node.engine.broker
     done = await node.ask(lambda engine, now: _act(broker, steering, _held(broker, query), now))
-    return done + await node.recall(query, lambda jobs, now: _act(broker, steering, jobs, now))
+    ids = query.ids or tuple(job.id for job in await node.find(query))
+    return done + await _act_on_stored(node, ids, steering)
+
+
+async def _act_on_stored(
+    node: NodePort, ids: tuple[JobId, ...], steering: Steering
+) -> list[tuple[JobId, str]]:
+    """Steer jobs wherever they lie by now, as many at a time as their bodies allow."""
+    broker = node.engine.broker
+    done: list[tuple[JobId, str]] = []
+    after = 0
+
+    def act(jobs: list[Job], now: Millis) -> JobId:
+        done.extend(_act(broker, steering, jobs, now))
+        return jobs[-1].id if jobs else 0
+
+    while ids and after < max(ids):
+        query = JobQuery(states=steering.states, ids=ids, after=after, limit=len(ids))
+        after = await node.recall(query, act) or max(ids)
+    return done
+
+
+async def _states_of(node: NodePort, words: list[str]) -> dict[str, str]:
+    """The state of each job that is there, by id or name; of several that of the newest."""
+    states: dict[str, str] = {}
+    by_ids, by_names = _by_ids(words), _by_names(words)
+    for query in (by_names, by_ids):
+        if query is None:
+            continue
+        found = {job.id: job for job in await node.find(query)}
+        for job in await node.ask(partial(_held_in, query)):
+            found[job.id] = job
+        for job_id in sorted(found):
+            job = found[job_id]
+            states[str(job_id) if query is by_ids else job.name] = job.state.name.lower()
+    return states
+
+
+def _held_in(query: JobQuery, engine: Engine, now: Millis) -> list[Job]:
+    return _held(engine.broker, query)
 
 
 async def _steer_all(node: NodePort, params: Choose, steering: Steering) -> int:
-    """Act on all that a filter fits, portion by portion; jobs newer than the request are left."""
+    """Act on all that a filter fits, portion by portion; jobs newer than the request are left.
+
+    They are looked for on another thread, because most of what lies in the store may not fit.
+    """
     wanted = _states(params.states)
     states = tuple(state for state in steering.states if state in wanted or not wanted)
     if not states:
         allowed = ", ".join(state.name.lower() for state in steering.states)
         raise BadRequest(f"this can be done to jobs that are {allowed}")
-    broker = node.engine.broker
     newest = await node.ask(lambda engine, now: engine.broker.totals.last_job_id)
-    portion = node.engine.limits.supply_jobs
     count = after = 0
-
-    def act(jobs: list[Job], now: Millis) -> tuple[int, JobId]:
-        old = [job for job in jobs if job.id <= newest]
-        return len(_act(broker, steering, old, now)), old[-1].id if old else newest
-
     while after < newest:
         query = JobQuery(
-            states=states, queue=params.queue, kind=params.type, after=after, limit=portion
+            states=states,
+            queue=params.queue,
+            kind=params.type,
+            after=after,
+            limit=node.engine.limits.supply_jobs,
+            with_bodies=False,
         )
-        done, after = await node.recall(query, act)
-        count += done
+        ids = tuple(job.id for job in await node.find(query) if job.id <= newest)
+        if not ids:
+            break
+        count += len(await _act_on_stored(node, ids, Steering(steering.verb, states)))
+        after = ids[-1]
     return count
 
 

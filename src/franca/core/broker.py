@@ -318,6 +318,8 @@ class Broker(Steering):
     def tick(self, now: Millis) -> None:
         """Everything whose time has come."""
         self._put_on_the_clock()
+        if self._untold or self._debris:
+            self._tell_some()
         for demand in self._demand_ends.due(now):
             demand.bucket = -1
             self._close_demand(demand)

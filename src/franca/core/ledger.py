@@ -48,6 +48,7 @@ class Ledger:
         "_emptied",
         "_ended",
         "_flushed",
+        "_gone",
         "_recent",
         "_schedules_changed",
         "_settings",
@@ -78,6 +79,7 @@ class Ledger:
         self._recent: OrderedDict[str, Known] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}
         self._ended: list[Job] = []
+        self._gone: list[Job] = []
         self._flushed = False
         self._emptied: list[str] = []
         self._spared: list[JobId] = []
@@ -207,6 +209,7 @@ class Ledger:
             or self._schedules_changed
             or self._flushed
             or self._emptied
+            or self._gone
             or self._ended
         )
 
@@ -216,6 +219,7 @@ class Ledger:
             flushed=self._flushed,
             emptied_tails=self._emptied,
             spared=self._spared,
+            gone_held=self._gone,
             ended=self._ended,
             totals=self.totals,
         )
@@ -246,6 +250,7 @@ class Ledger:
             self._drain_rules(changes)
         self._dirty = {}
         self._ended = []
+        self._gone = []
         self._flushed = False
         self._emptied = []
         self._spared = []

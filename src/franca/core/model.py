@@ -280,7 +280,9 @@ class TailCount(QueueCount, gc=False):
 class JobQuery(Struct, frozen=True):
     """Which jobs to find: all given conditions hold. `after` pages by id, ascending.
 
-    `by_time` goes by `run_at` instead, earliest first, and does not page.
+    `by_time` goes by `run_at` instead, earliest first, and does not page; only jobs that wait
+    for their time and dead ones can be asked for so. Without `with_bodies` a job may come without
+    its body, to be looked at and not to be changed.
     """
 
     states: tuple[State, ...] = ()
@@ -292,3 +294,4 @@ class JobQuery(Struct, frozen=True):
     limit: int = 100
     newest_first: bool = False
     by_time: bool = False
+    with_bodies: bool = True

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
 
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.errors import NotFound, NotUnique
+from franca.core.events import Finished
 from franca.core.known import Known, unseen
-from franca.core.ledger import LEASED, READY
+from franca.core.ledger import READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import Failure, Job, Millis, Policy, Schedule, Shelf
 from franca.core.schedules import Schedules
 
+TOLD_AT_ONCE = 1_000
+"""Ends of jobs that are told in one turn when many end together, and remembered of those."""
+FREED_AT_ONCE = 5_000
+
 
 class Steering(Life):
-    """Schedules, and the verbs that need no lease: cancel, kill, retry, pause, purge, flush."""
+    """Schedules, and the verbs that need no lease: cancel, kill, retry, pause, purge, flush.
 
-    __slots__ = ("schedules",)
+    What ends many jobs at once ends them all before it returns. Those who wait for them hear of it
+    turn by turn, and turn by turn their memory (`_debris`) is given up.
+    """
+
+    __slots__ = ("_debris", "_untold", "schedules")
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, rng, totals)
         self.schedules = Schedules()
+        self._untold: deque[tuple[Job, Failure]] = deque()
+        self._debris: list[Job] = []
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -124,11 +136,46 @@ class Steering(Life):
             return 0
         count, tail = queue.ready, queue.tail
         failure = Failure("Cancelled", "its queue was purged")
-        for job in queue.take_all():
-            self._end(job, CANCELLED, b"", failure, now)
-        if tail:
+        if self._end_all(queue.take_all(), failure, now) or tail:
             self._empty_tail(queue_name, failure)
+        self._tell_some()
         return count
+
+    def _end_all(self, jobs: list[Job], failure: Failure, now: Millis) -> bool:
+        """As `_end` for each of many ready jobs, but the newest alone are remembered.
+
+        True if the tail must be emptied for it: it has rows of some of them.
+        """
+        watchers, awaited, dirty, gone = self._watchers, self._awaited, self._dirty, self._gone
+        in_tail = False
+        for job in jobs:
+            job.state = CANCELLED
+            job.ended_at = now
+            self._forget(job)
+            if job.id in dirty:
+                pass  # what is to be done about its row is found out when it is drained
+            elif job.shelf is Shelf.HELD:
+                job.shelf = Shelf.NOWHERE
+                gone.append(job)
+            elif job.shelf is Shelf.TAIL:
+                in_tail = True
+            else:
+                self._settle_fleeting(job)
+            if job.id in watchers or job.id in awaited:
+                self._untold.append((job, failure))
+        self._ended += [job for job in jobs[-TOLD_AT_ONCE:] if job.policy.durable]
+        self._debris += jobs
+        return in_tail
+
+    def _tell_some(self) -> None:
+        """Tell those who wait for jobs that ended with many others, and let some of these go."""
+        del self._debris[-FREED_AT_ONCE:]
+        for _ in range(min(len(self._untold), TOLD_AT_ONCE)):
+            job, failure = self._untold.popleft()
+            self._tell_end(job, failure)
+            awaiting = self._await_no_more(job.id)
+            if awaiting is not None:
+                self.events.append((awaiting, Finished(job, job.state, b"", failure)))
 
     def _empty_tail(self, queue_name: str, failure: Failure) -> None:
         """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
@@ -143,7 +190,8 @@ class Steering(Life):
         for known in [*self._recent.values(), *knowns]:
             if known.queue == queue_name and known.state is READY:
                 self._unknow(known)
-                self._tell_end(unseen(known), failure)
+                if known.id in self._watchers:
+                    self._untold.append((unseen(known), failure))
 
     def remove_queue(self, queue_name: str, now: Millis) -> None:
         """Purge a queue and forget it; a later job makes it anew."""
@@ -159,19 +207,10 @@ class Steering(Life):
 
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
-        failure = Failure("Cancelled", "everything was flushed")
-        self._heirs.clear()
-        self._ahead.clear()
-        self.locks = Locks()
-        for job in list(self.jobs.values()):
-            if job.state is LEASED:
-                self._unlease(job, now)
-            self._end(job, CANCELLED, b"", failure, now)
-        for known in self._by_key.values():
-            if isinstance(known, Known):
-                self._tell_end(unseen(known), failure)
+        self._let_all_go(Failure("Cancelled", "everything was flushed"), now)
         self._dirty.clear()
         self._ended.clear()
+        self._gone.clear()
         self._emptied.clear()
         self._spared.clear()
         self._settings.clear()
@@ -187,8 +226,6 @@ class Steering(Life):
         self._supplied.clear()
         self._large.clear()
         self._large_bytes = self.leased = 0
-        for job_id in list(self._awaited):
-            self._await_no_more(job_id)
         self._flushed = True
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0
@@ -197,6 +234,30 @@ class Steering(Life):
             queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
             queue.listed = queue.paused = False
             self._drop_if_unused(queue)
+        self._tell_some()
+
+    def _let_all_go(self, failure: Failure, now: Millis) -> None:
+        """End every job at once: nothing is left of them but those who wait for their ends."""
+        jobs = self.jobs
+        for job in jobs.values():
+            job.state = CANCELLED
+            job.ended_at = now
+        for session in self._holders.values():
+            session.leases.clear()
+        unheard = self._watchers | self._awaited
+        if not unheard.keys() <= jobs.keys():
+            knowns = (k for k in self._by_key.values() if isinstance(k, Known))
+            self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
+        self._untold += [(jobs[job_id], failure) for job_id in unheard if job_id in jobs]
+        for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
+            self._await_no_more(job_id)
+        self._debris += jobs.values()
+        self._heirs.clear()
+        self._ahead.clear()
+        self.locks = Locks()
+        self.fleeting_bytes = 0
+        self.jobs.clear()
+        self._by_name.clear()
 
 
 def _burying(policy: Policy) -> Policy:

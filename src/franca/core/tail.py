@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.known import Known, known_of, unseen
@@ -18,6 +19,7 @@ from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
 from franca.core.model import (
     Job,
+    JobId,
     JobQuery,
     Millis,
     Schedule,
@@ -57,14 +59,22 @@ class Recaller(Protocol):
     """Whoever asks for jobs that may not be in memory."""
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Here they are; those in the tail are only visiting, to be changed now or let go."""
+        """Here they are; those in the tail are only visiting, to be changed now or let go.
+
+        There may be fewer than the query's limit and still more behind them: the end is an
+        empty page.
+        """
 
 
-class Recall(Struct, frozen=True):
-    """These jobs are wanted by `by`, wherever they lie."""
+class Recall(Struct):
+    """These jobs are wanted by `by`, wherever they lie.
+
+    The store may look at a part of its jobs only; `reached` is then the id up to which it did.
+    """
 
     query: JobQuery
     by: Recaller
+    reached: JobId = 0
 
 
 Want = SupplyReady | SupplyWaiting | Recall
@@ -333,6 +343,27 @@ class Tail(LargeBodies):
             if not query.states or job.state in query.states:
                 jobs.append(job)
         return jobs
+
+    def page_of(self, want: Recall, found: list[Job]) -> list[Job] | None:
+        """The jobs to hand to whoever asked; None if the store looks on because none fits yet."""
+        query = want.query
+        last = want.reached or (found[-1].id if len(found) >= query.limit else 0)
+        if query.names:
+            found = self._with_named(query, found, last)
+        jobs = self.resolve(query, found)
+        if jobs or not last or query.by_time:
+            return jobs
+        self.recall(replace(query, after=last), want.by)
+        return None
+
+    def _with_named(self, query: JobQuery, found: list[Job], last: JobId) -> list[Job]:
+        """And those in memory, up to where the store looked: it does not look there for names."""
+        jobs = {job.id: job for job in found}
+        for name in query.names:
+            for job in self.named(name):
+                if job.policy.durable and query.after < job.id and (not last or job.id <= last):
+                    jobs[job.id] = job
+        return [jobs[job_id] for job_id in sorted(jobs)]
 
     def _want_ready(self, queue: Queue) -> None:
         if queue.tail and not queue.supplying and queue.mark is not None:

@@ -326,9 +326,10 @@ class Engine:
         elif isinstance(want, SupplyWaiting):
             self.broker.supplied_waiting(want, jobs)
         elif isinstance(want, Recall):
-            found = self.broker.resolve(want.query, jobs)
+            page = self.broker.page_of(want, jobs)
             try:
-                want.by.recalled(want.query, found, now)
+                if page is not None:
+                    want.by.recalled(want.query, page, now)
             except Exception as error:
                 self._blame(getattr(want.by, "link", None), error, now)
         self.deliver(now)

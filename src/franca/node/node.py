@@ -180,6 +180,9 @@ class Node:
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
         self.outlet.look(self.intake.is_waited_for)
         self.intake.tick()
+        if self._writer is not None and not self.busy and self.store.has_leftovers():
+            self.busy = True
+            self._writer.tidy()
         self.soon()
 
     def _sample(self) -> None:

@@ -1,12 +1,15 @@
-"""Ended jobs as they are remembered: a whole group in one piece, long bodies cut."""
+"""Ended jobs as they are remembered: many in one piece, long bodies cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from franca.core.model import Attempt, Job, Millis, Policy, State
+from franca.core.model import Attempt, Job, JobQuery, Millis, Policy, State
+from franca.store.port import fits
+from franca.store.rows import Row, seal
 
 BODY_BYTES = 4_096
 RESULT_BYTES = 65_536
@@ -69,6 +72,46 @@ def encode(jobs: Iterable[Job]) -> bytes:
             for job in jobs
         ]
     )
+
+
+def search(rows: Iterable[Row], query: JobQuery) -> list[Job]:
+    """One page of the ended jobs that fit. All rows are read: jobs end in any order of their ids.
+
+    No more jobs than a page has are kept at a time. ValueError if a row is damaged.
+    """
+    return heapq.nsmallest(query.limit, _fitting(rows, query), key=_order_of(query))
+
+
+def merge(live: list[Job], past: list[Job], query: JobQuery) -> list[Job]:
+    """One page of both."""
+    found = {job.id: job for job in past}
+    found.update((job.id, job) for job in live)
+    return sorted(found.values(), key=_order_of(query))[: query.limit]
+
+
+def _fitting(rows: Iterable[Row], query: JobQuery) -> Iterator[Job]:
+    for *piece, crc in rows:
+        if seal(piece) != crc:
+            raise ValueError("the history of ended jobs is damaged")
+        for job in decode(piece[2]):
+            if fits(job, query) and _in_page(job, query):
+                if not query.with_bodies:
+                    job.body = job.result = b""
+                yield job
+
+
+def _order_of(query: JobQuery) -> Callable[[Job], tuple[int, int]]:
+    if query.by_time:
+        return lambda job: (job.run_at, job.id)
+    if query.newest_first:
+        return lambda job: (-job.id, 0)
+    return lambda job: (job.id, 0)
+
+
+def _in_page(job: Job, query: JobQuery) -> bool:
+    if not query.after or query.by_time:
+        return True
+    return job.id < query.after if query.newest_first else job.id > query.after
 
 
 def decode(piece: bytes) -> list[Job]:

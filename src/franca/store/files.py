@@ -18,6 +18,8 @@ BESIDE = ("", "-wal", "-shm", "-journal")
 def connect(path: str) -> sqlite3.Connection:
     """The connection that writes. Every commit on it is on the disk when it returns."""
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+    # Of a new file, before anything is in it; it is what lets the file give room back later.
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     # Fetched to the end: a failure of the last step would otherwise go unseen.
     db.execute("PRAGMA journal_mode = WAL").fetchall()
     db.execute("PRAGMA synchronous = FULL")

@@ -6,14 +6,15 @@ the history of ended jobs is still to be kept.
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Sequence
+import re
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from franca.core.changes import Changes
-from franca.core.model import Job, Shelf
+from franca.core.changes import Changes, Totals
+from franca.core.model import Job, JobId, Shelf
 from franca.store import ended
 from franca.store.rows import (
     BODY_APART_BYTES,
@@ -31,8 +32,10 @@ _TABLES = {Shelf.HELD: "jobs", Shelf.TAIL: "tail"}
 _OTHER = {Shelf.HELD: Shelf.TAIL, Shelf.TAIL: Shelf.HELD}
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
-_INSERT = {s: f"INSERT INTO {t} ({COLUMNS}) VALUES ({_MARKS})" for s, t in _TABLES.items()}
-_UPDATE = {s: f"UPDATE {t} SET {_SET_LIFE} WHERE id = ?" for s, t in _TABLES.items()}
+_INSERT_HELD = f"INSERT INTO jobs ({COLUMNS}) VALUES ({_MARKS})"
+_INSERT_TAIL = f"INSERT INTO tail ({COLUMNS}, era) VALUES ({_MARKS}, ?)"
+_UPDATE_HELD = f"UPDATE jobs SET {_SET_LIFE} WHERE id = ?"
+_UPDATE_TAIL = f"UPDATE tail SET {_SET_LIFE}, era = ? WHERE id = ?"
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
 _SET_TOTALS = (
     "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, last_place = ?, "
@@ -44,29 +47,52 @@ _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 SURPLUS_PART = 10
 """A tenth more ended jobs than are to be kept may be there until the oldest are dropped."""
 
-Batch = tuple[str, Sequence[Row]]
+DELETED_AT_ONCE = 2_000
+"""Held jobs that a group deletes; the rows of more are left to the sweep."""
+FLUSHED = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
+"""Tables that a flush leaves empty."""
+PIECE_JOBS = 200
+PIECE_BYTES = 1024 * 1024
+"""A piece of history has no more jobs than this, nor more bytes if it has more than one job."""
+DROPPED_BYTES = 8 * 1024 * 1024
+"""History that one group deletes, unless it adds more than that."""
+
+Batch = tuple[str, Sequence[Row] | None]
+"""A statement with its rows; one that has none, because it changes the schema, is run as it is."""
 
 
 class GroupWriter:
-    """Turns `Changes` into batches; knows the database only to count what it is to delete."""
+    """Turns `Changes` into batches, and knows what has rows though it is gone.
 
-    def __init__(self, db: sqlite3.Connection, ended_jobs: int) -> None:
-        self._db = db
+    Rows are counted as long as they are there. Those of `emptied` queues are READY rows of an era
+    that is over, those in `gone` are held, and the tables in `dropped` were put aside by a flush.
+    Of queues in `eras_over` no READY row is left in the tail.
+    """
+
+    def __init__(self, ended_jobs: int) -> None:
         self._ended_jobs = ended_jobs
         self.held_rows = 0
         self.tail_rows = 0
         self.seals: dict[tuple[str, int | str], int] = {}
         self.sealed = 0
+        self._counts: Row = ()
+        self.eras: dict[str, int] = {}
+        self.emptied: set[str] = set()
+        self.eras_over: list[str] = []
+        self.gone: dict[JobId, None] = {}
+        self.dropped: list[str] = []
+        self.schema: dict[str, list[str]] = {}
+        self.flushes = 0
         self._ended_count = 0
-        self._ended_batches: list[tuple[int, int]] = []
+        self._ended_pieces: deque[tuple[int, int, int]] = deque()
         self._last_ended = 0
         self._schedule_encoder = msgspec.msgpack.Encoder()
 
-    def learn_ended(self, batch_id: int, count: int) -> None:
+    def learn_ended(self, piece_id: int, count: int, size: int) -> None:
         """Know of a piece of history that was written before."""
-        self._ended_batches.append((batch_id, count))
+        self._ended_pieces.append((piece_id, count, size))
         self._ended_count += count
-        self._last_ended = batch_id
+        self._last_ended = piece_id
 
     def batches(self, changes: Changes) -> list[Batch]:
         """The statements of a group, each with its rows, in order.
@@ -74,12 +100,12 @@ class GroupWriter:
         Called right before the transaction that they belong to, once per group.
         """
         group: list[Batch] = []
+        if self.eras_over:
+            self._forget_eras(group)
         if changes.flushed:
             self._flush(group)
         elif changes.emptied_tails:
-            spared = json.dumps(changes.spared)
-            for queue in set(changes.emptied_tails):
-                self._empty_tail(queue, spared, group)
+            self._empty_tails(set(changes.emptied_tails), group)
         if changes.moved:
             self._move(changes.moved, group)
         if changes.added:
@@ -91,33 +117,43 @@ class GroupWriter:
         if changes.updated:
             self._update(changes.updated, group)
         if changes.gone_held:
-            self._delete(changes.gone_held, Shelf.HELD, group)
-            self.held_rows -= len(changes.gone_held)
+            gone: Sequence[Job] = changes.gone_held
+            if len(gone) > DELETED_AT_ONCE:
+                gone = self._leave_to_sweep(gone, group)
+            self._delete(gone, Shelf.HELD, group)
+            self.held_rows -= len(gone)
         if changes.gone_tail:
             self._delete(changes.gone_tail, Shelf.TAIL, group)
             self.tail_rows -= len(changes.gone_tail)
-        if changes.ended:
-            self._remember_ended(changes.ended, group)
+        if changes.ended and self._ended_jobs:
+            self._remember_ended(changes.ended[-self._ended_jobs :], group)
         self._settings(changes, group)
-        totals = changes.totals
-        books = (
-            totals.pushed,
-            totals.processed,
-            totals.failures,
-            totals.last_job_id,
-            totals.last_place,
-            self.held_rows,
-            self.tail_rows,
-            self.sealed,
-        )
-        group.append((_SET_TOTALS, ((*books, seal(books)),)))
+        self.learn_totals(changes.totals)
+        group.append(self.books())
         return group
 
+    def learn_totals(self, totals: Totals) -> None:
+        """Take down what the broker has counted by now: it goes on counting."""
+        counts = totals.pushed, totals.processed, totals.failures
+        self._counts = (*counts, totals.last_job_id, totals.last_place)
+
+    def books(self) -> Batch:
+        """The statement that says how many rows of everything there must be."""
+        books = (*self._counts, self.held_rows, self.tail_rows, self.sealed)
+        return (_SET_TOTALS, ((*books, seal(books)),))
+
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        for shelf in _TABLES:
-            rows = [row_of(job) for job in jobs if job.shelf is shelf]
-            if rows:
-                group.append((_INSERT[shelf], rows))
+        held = [row_of(job) for job in jobs if job.shelf is Shelf.HELD]
+        if held:
+            group.append((_INSERT_HELD, held))
+        if len(held) < len(jobs):
+            eras = self.eras
+            tail = [
+                (*row_of(job, era := eras.get(job.queue, 0)), era)
+                for job in jobs
+                if job.shelf is Shelf.TAIL
+            ]
+            group.append((_INSERT_TAIL, tail))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         apart = [body_row(job) for job in jobs if len(job.body) > BODY_APART_BYTES]
@@ -125,10 +161,17 @@ class GroupWriter:
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        for shelf in _TABLES:
-            rows = [(*life_values(job), job.id) for job in jobs if job.shelf is shelf]
-            if rows:
-                group.append((_UPDATE[shelf], rows))
+        held = [(*life_values(job), job.id) for job in jobs if job.shelf is Shelf.HELD]
+        if held:
+            group.append((_UPDATE_HELD, held))
+        if len(held) < len(jobs):
+            eras = self.eras
+            tail = [
+                (*life_values(job, era := eras.get(job.queue, 0)), era, job.id)
+                for job in jobs
+                if job.shelf is Shelf.TAIL
+            ]
+            group.append((_UPDATE_TAIL, tail))
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:
@@ -147,44 +190,74 @@ class GroupWriter:
         if apart:
             group.append((_DELETE_BODY, apart))
 
-    def _empty_tail(self, queue: str, spared: str, group: list[Batch]) -> None:
-        spares = "id NOT IN (SELECT value FROM json_each(?))"
-        where = f"FROM tail WHERE queue = ? AND state = 1 AND {spares}"
-        values = (queue, spared)
-        self.tail_rows -= self._db.execute(f"SELECT count(*) {where}", values).fetchone()[0]
-        bodies = f"DELETE FROM bodies WHERE id IN (SELECT id {where} AND apart)"
-        group.append((bodies, (values,)))
-        group.append((f"DELETE {where}", (values,)))
+    def _leave_to_sweep(self, jobs: Sequence[Job], group: list[Batch]) -> Sequence[Job]:
+        """Say of most of these that they are gone, in one piece; returns those to delete now."""
+        left = [job.id for job in jobs[DELETED_AT_ONCE:]]
+        self.gone.update(dict.fromkeys(left))
+        row = (left[0], array("q", left).tobytes())
+        group.append(("INSERT INTO gone VALUES (?, ?, ?)", ((*row, seal(row)),)))
+        return jobs[:DELETED_AT_ONCE]
+
+    def _empty_tails(self, queues: set[str], group: list[Batch]) -> None:
+        """Begin the next era of these queues: READY rows that are not written again are gone."""
+        rows = [(queue, self.eras.get(queue, 0) + 1) for queue in sorted(queues)]
+        self.eras.update(rows)
+        self.emptied |= queues
+        self._put("eras", rows, group)
+
+    def _forget_eras(self, group: list[Batch]) -> None:
+        """Queues that have no READY row in the tail begin again with era 0."""
+        over = [(queue,) for queue in self.eras_over if self.eras.pop(queue, 0)]
+        self.eras_over.clear()
+        if over:
+            self._drop("eras", "queue", over, group)
 
     def _flush(self, group: list[Batch]) -> None:
-        tables = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
-        group.extend((f"DELETE FROM {table}", ((),)) for table in tables)
+        """Put every table aside under another name, and begin with empty ones."""
+        self.flushes += 1
+        for table in FLUSHED:
+            aside = f"dropped_{self.flushes}_{table}"
+            group.append((f"ALTER TABLE {table} RENAME TO {aside}", None))
+            self.dropped.append(aside)
+            # The indexes went with it, and no two may have the same name.
+            fresh = rf"CREATE INDEX \1_{self.flushes} ON"
+            group.extend(
+                (re.sub(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON", fresh, sql), None)
+                for sql in self.schema[table]
+            )
+        group.extend((f"DELETE FROM {table}", ((),)) for table in ("eras", "gone"))
         self.held_rows = self.tail_rows = self._ended_count = 0
-        self._ended_batches.clear()
+        self.eras.clear()
+        self.emptied.clear()
+        self.eras_over.clear()
+        self.gone.clear()
+        self._ended_pieces.clear()
         self.seals.clear()
         self.sealed = 0
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        if not self._ended_jobs:
-            return
-        jobs = jobs[-self._ended_jobs :]
-        self._last_ended += 1
-        self._ended_batches.append((self._last_ended, len(jobs)))
+        added = 0
+        for start in range(0, len(jobs), PIECE_JOBS):
+            part = jobs[start : start + PIECE_JOBS]
+            for count, piece in _pieces(part):
+                self._last_ended += 1
+                self._ended_pieces.append((self._last_ended, count, len(piece)))
+                row = (self._last_ended, count, piece)
+                group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
+                added += len(piece)
         self._ended_count += len(jobs)
-        row = (self._last_ended, len(jobs), ended.encode(jobs))
-        group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
         # Many old pieces at once: their pages are then let go whole, not written once more each.
         if self._ended_count > self._ended_jobs + self._ended_jobs // SURPLUS_PART:
-            self._drop_ended(group)
+            self._drop_ended(max(DROPPED_BYTES, 2 * added), group)
 
-    def _drop_ended(self, group: list[Batch]) -> None:
-        drop = 0
-        while self._ended_count - self._ended_batches[drop][1] >= self._ended_jobs:
-            self._ended_count -= self._ended_batches[drop][1]
-            drop += 1
-        if drop:
-            last = self._ended_batches[drop - 1][0]
-            del self._ended_batches[:drop]
+    def _drop_ended(self, bytes_max: int, group: list[Batch]) -> None:
+        last = 0
+        pieces = self._ended_pieces
+        while self._ended_count - pieces[0][1] >= self._ended_jobs and bytes_max > 0:
+            last, count, size = pieces.popleft()
+            self._ended_count -= count
+            bytes_max -= size
+        if last:
             group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
 
     def _settings(self, changes: Changes, group: list[Batch]) -> None:
@@ -221,3 +294,14 @@ class GroupWriter:
 
     def _unseal(self, table: str, name: int | str) -> None:
         self.sealed ^= self.seals.pop((table, name), 0)
+
+
+def _pieces(jobs: Sequence[Job]) -> Iterator[tuple[int, bytes]]:
+    """How many jobs each piece of history has, and the piece; halves of what is too large."""
+    piece = ended.encode(jobs)
+    if len(piece) <= PIECE_BYTES or len(jobs) == 1:
+        yield len(jobs), piece
+    else:
+        half = len(jobs) // 2
+        yield from _pieces(jobs[:half])
+        yield from _pieces(jobs[half:])

@@ -60,7 +60,11 @@ class Store(ABC):
         return
 
     def wants_tidying(self) -> bool:
-        """Whether `tidy` has something to do."""
+        """Whether `tidy` has something to do. Asked after each group."""
+        return False
+
+    def has_leftovers(self) -> bool:
+        """Whether `tidy` has something to do that can wait. Asked when there are no groups."""
         return False
 
     @abstractmethod

@@ -20,7 +20,8 @@ BODY_APART_BYTES = 2_048
 """A body larger than this has a row of its own, so that a change of state does not copy it."""
 
 APART = 1
-"""What a row says whose body has a row of its own; its checksum begins with it."""
+"""What a row says whose body has a row of its own. Its checksum begins with this, and with the era
+of a row of the tail, which `search.select` puts in front of it."""
 
 LIFE = "state, place, run_at, failures, job, crc"
 COLUMNS = f"id, queue, kind, name, key, priority, apart, {LIFE}"
@@ -38,22 +39,22 @@ def seal(row: Sequence[object]) -> int:
     return crc32(_encode(row))
 
 
-def life_values(job: Job) -> Row:
+def life_values(job: Job, era: int = 0) -> Row:
     """The columns of LIFE."""
     if job.away:
         piece = _encode(job)
-        crc = crc32(piece, APART)
+        crc = crc32(piece, era << 1 | APART)
     elif len(job.body) <= BODY_APART_BYTES:
         piece = _encode(job)
-        crc = crc32(piece)
+        crc = crc32(piece, era << 1)
     else:
         piece = _encode(replace(job, body=b""))
-        crc = crc32(piece, APART)
+        crc = crc32(piece, era << 1 | APART)
     # The driver takes a slow way round for anything but a plain int: hence the zero.
     return (job.state + 0, job.place, job.run_at, job.failures, piece, crc)
 
 
-def row_of(job: Job) -> Row:
+def row_of(job: Job, era: int = 0) -> Row:
     """All columns; the piece has no body where that is kept apart."""
     return (
         job.id,
@@ -63,7 +64,7 @@ def row_of(job: Job) -> Row:
         job.key,
         job.priority,
         APART if job.away or len(job.body) > BODY_APART_BYTES else 0,
-        *life_values(job),
+        *life_values(job, era),
     )
 
 
@@ -105,7 +106,7 @@ def bodiless(row: Row) -> Job:
         job = _decode(piece)
         said = (job.id, job.queue, job.kind, job.name, job.key, job.priority)
         lives = (job.state, job.place, job.run_at, job.failures)
-        job.away = bool(apart)
+        job.away = bool(apart & APART)
         if said != row[:6] or lives != (state, place, run_at, failures):
             raise ValueError("its columns are not its own")
     except (TypeError, ValueError) as error:

@@ -1,5 +1,7 @@
 """What a broker must remember at birth, read from SQLite and checked as far as it is read.
 
+And what a store must: the rows of jobs that are gone, and how its tables are made.
+
 Every row that becomes part of it has a checksum, and of those that are only counted there must
 be as many as were written: a wrong memory is worse than none.
 """
@@ -7,7 +9,9 @@ be as many as were written: a wrong memory is worse than none.
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
+from array import array
 
 import msgspec
 
@@ -17,7 +21,7 @@ from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCo
 from franca.core.tail import Snapshot
 from franca.store import search
 from franca.store.group import GroupWriter
-from franca.store.rows import COLUMNS, Row, bodiless, job_of, seal
+from franca.store.rows import Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 32 * 1024 * 1024
@@ -26,29 +30,35 @@ HELD_BODIES_BYTES = 32 * 1024 * 1024
 
 def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     """Read what is held and count the tail; `books` learns of it too. ValueError on damage."""
-    *totals, held, tail, sealed = _totals(db)
+    *counts, held, tail, sealed = _totals(db)
+    totals = Totals(*counts)
+    books.learn_totals(totals)
+    _learn_schema(db, books)
+    settings = _sealed_rows(db, books, "queues")
+    schedules = _sealed_rows(db, books, "schedules")
+    books.eras = dict(_sealed_rows(db, books, "eras"))
+    if books.sealed != sealed:
+        raise ValueError("the settings of queues or the schedules are damaged")
+    _learn_gone(db, books)
     policies: dict[Policy, Policy] = {}
     jobs = _held(db, policies)
-    tails = _tail_counts(db)
-    tail_rows = sum(c.ready + c.scheduled + c.retrying + c.dead + c.leased for c in tails)
     held_rows = len({job.id for job in jobs})
+    tails, tail_rows = _tail_counts(db, books)
     if (held_rows, tail_rows) != (held, tail):
         raise ValueError(
             f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
         )
     books.held_rows, books.tail_rows = held, tail
-    for batch_id, count in db.execute("SELECT id, count FROM ended ORDER BY id"):
-        books.learn_ended(batch_id, count)
-    settings = _sealed_rows(db, books, "queues")
-    schedules = _sealed_rows(db, books, "schedules")
-    if books.sealed != sealed:
-        raise ValueError("the settings of queues or the schedules are damaged")
+    for piece_id, count, size in db.execute(
+        "SELECT id, count, length(jobs) FROM ended ORDER BY id"
+    ):
+        books.learn_ended(piece_id, count, size)
     return Snapshot(
-        totals=Totals(*totals),
-        held=jobs,
+        totals=totals,
+        held=[job for job in jobs if job.id not in books.gone],
         tail=tails,
         first_waiting=db.execute(
-            "SELECT run_at, id FROM tail WHERE state = 0 ORDER BY run_at, id LIMIT 1"
+            "SELECT run_at, id FROM tail WHERE state = 0 AND state <> 1 ORDER BY run_at, id LIMIT 1"
         ).fetchone(),
         queues=[QueueSetting(queue, bool(paused)) for queue, paused in settings],
         schedules=[msgspec.msgpack.decode(piece, type=Schedule) for _, piece in schedules],
@@ -84,26 +94,63 @@ def _sealed_rows(db: sqlite3.Connection, books: GroupWriter, table: str) -> list
     return rows
 
 
-def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
+def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:
+    """Know how to make the tables anew, and which ones a flush put aside."""
+    for table, name, sql in db.execute(
+        "SELECT tbl_name, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC"
+    ):
+        books.schema.setdefault(table, []).append(sql)
+        number = re.search(r"_(\d+)(_|$)", name)
+        if number is not None:
+            books.flushes = max(books.flushes, int(number[1]))
+    books.dropped += [table for table in books.schema if table.startswith("dropped_")]
+
+
+def _learn_gone(db: sqlite3.Connection, books: GroupWriter) -> None:
+    """Know which held rows are only still there because nobody deleted them yet."""
+    for *row, crc in db.execute("SELECT * FROM gone ORDER BY id"):
+        if seal(row) != crc:
+            raise ValueError("the list of jobs that are gone is damaged")
+        ids = array("q")
+        ids.frombytes(row[1])
+        books.gone.update(dict.fromkeys(ids))
+
+
+def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailCount], int]:
+    """What each queue has in the tail, and how many rows there are, those that are gone too."""
     counts: dict[str, TailCount] = {}
-    for queue, priority, ready in db.execute(
-        "SELECT queue, priority, count(*) FROM tail WHERE state = 1 GROUP BY queue, priority"
+    rows = 0
+    for queue, era, priority, number in db.execute(
+        "SELECT queue, era, priority, count(*) FROM tail WHERE state = 1 "
+        "GROUP BY queue, era, priority"
     ).fetchall():
+        rows += number
+        now = books.eras.get(queue, 0)
+        if era > now:
+            raise ValueError(f"the tail of queue {queue!r} is of an era that has not begun")
+        if era < now:
+            books.emptied.add(queue)
+            continue
         count = counts.setdefault(queue, TailCount(queue))
-        count.ready += ready
-        count.levels[priority] = ready
+        count.ready += number
+        count.levels[priority] = number
     for count in counts.values():
         count.first = db.execute(
-            "SELECT priority, place FROM tail WHERE state = 1 AND queue = ? "
+            "SELECT priority, place FROM tail WHERE state = 1 AND queue = ? AND era = ? "
             "ORDER BY priority, place LIMIT 1",
-            (count.queue,),
+            (count.queue, books.eras.get(count.queue, 0)),
         ).fetchone()
+    books.eras_over += [q for q in books.eras if q not in counts and q not in books.emptied]
+    timed = next(
+        sql.split()[2] for sql in books.schema["tail"] if sql.startswith("CREATE INDEX tail_timed")
+    )
     # Found by the index and read from the table, because the two may not say the same.
     for queue, state, failed, number, amiss in db.execute(
         "SELECT j.queue, j.state, j.failures > 0, count(*), sum((i.state, i.run_at) <> "
-        "(j.state, j.run_at)) FROM tail i INDEXED BY tail_timed JOIN tail j ON j.id = i.id "
+        f"(j.state, j.run_at)) FROM tail i INDEXED BY {timed} JOIN tail j ON j.id = i.id "
         "WHERE i.state <> 1 GROUP BY 1, 2, 3"
     ):
+        rows += number
         if amiss:
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
@@ -115,16 +162,15 @@ def _tail_counts(db: sqlite3.Connection) -> list[TailCount]:
             count.retrying += number
         else:
             count.scheduled += number
-    return list(counts.values())
+    return list(counts.values()), rows
 
 
 def _known(db: sqlite3.Connection) -> list[Known]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
     # Without the bodies that lie apart: they may be larger than memory.
-    recent = db.execute(
-        f"SELECT {COLUMNS} FROM tail ORDER BY id DESC LIMIT {RECENT_NAMES}"
-    ).fetchall()
-    keyed = db.execute(f"SELECT {COLUMNS} FROM tail WHERE key <> '' AND state <= 1")
+    rows = f"SELECT {search.columns_of('tail')} FROM tail j WHERE {search.LIVING}"
+    recent = db.execute(f"{rows} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
+    keyed = db.execute(f"{rows} AND j.key <> '' AND j.state <= 1")
     known: dict[JobId, Known] = {}
     for row in itertools.chain(keyed, reversed(recent)):
         job = bodiless(row)

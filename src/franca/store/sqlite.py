@@ -7,6 +7,7 @@ whose log two connections reset at once. Searches use a second, read-only connec
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
@@ -14,16 +15,20 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, Policy, QueueCount, Shelf, State
+from franca.core.model import Job, JobId, JobQuery, Policy, QueueCount, Shelf, State
 from franca.core.tail import Recall, Snapshot, SupplyReady, Want
 from franca.store import ended, search
 from franca.store.files import connect, copy_into, create_if_missing
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
-from franca.store.rows import Row, job_of, seal
+from franca.store.rows import APART, job_of
+from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
+from franca.store.sweep import Sweeper
 from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000
@@ -32,6 +37,12 @@ LOG_FRAMES_AT = 16
 """Where the log's index file says how many pages the log holds (SQLite's "WAL-index format"). The
 log's own size does not tell: a log that was moved into the file is written over from its start."""
 PAGE_BYTES = 4_096
+SWEEP_EVERY = 4
+"""While groups follow each other, what can wait is done after each so many of them."""
+RECALLED_BYTES = 16 * 1024 * 1024
+FOUND_BYTES = 64 * 1024 * 1024
+"""Bodies that are read at once for a recall and for a search; a further job is not read then."""
+_WAITING = "j.state = 0 AND j.state <> 1"
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
@@ -71,9 +82,12 @@ class SqliteStore(Store):
         self._reading = threading.Lock()
         self._group: list[Batch] = []
         self._policies: dict[Policy, Policy] = {}
+        self._groups = 0
 
     _db: sqlite3.Connection
     _books: GroupWriter
+    _sweeper: Sweeper
+    _shrinker: Shrinker
 
     # -- birth ------------------------------------------------------------------------------
 
@@ -88,7 +102,9 @@ class SqliteStore(Store):
             raise self._failed(error) from error
         try:
             migrate(self._db, self._step)
-            self._books = GroupWriter(self._db, self._ended_jobs)
+            self._books = GroupWriter(self._ended_jobs)
+            self._sweeper = Sweeper(self._db, self._books)
+            self._shrinker = Shrinker(self._db)
             snapshot = read_snapshot(self._db, self._books)
             # The log begins anew with this server, or the remains of a torn end could pass for
             # groups that were lost in its middle (see `wal.py`).
@@ -126,7 +142,10 @@ class SqliteStore(Store):
     def _execute(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         for statement, rows in self._group:
-            self._db.executemany(statement, rows)
+            if rows is None:
+                self._db.execute(statement)
+            else:
+                self._db.executemany(statement, rows)
 
     def _commit(self) -> None:
         if not self._db.in_transaction:
@@ -200,16 +219,27 @@ class SqliteStore(Store):
 
     def _supply(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
-            return self._search(self._db, want.query)
+            # What is held and has one of these names, the broker finds in memory.
+            skip = Shelf.HELD if want.query.names else None
+            jobs, want.reached = self._page(self._db, want.query, RECALLED_BYTES, skip=skip)
+            return jobs
         if isinstance(want, SupplyReady):
-            where = "j.state = 1 AND j.queue = ? AND (j.priority, j.place) > (?, ?)"
+            where = "j.state = 1 AND j.queue = ? AND j.era = ? AND (j.priority, j.place) > (?, ?)"
             sql = search.select("tail", where, "priority, place")
-            jobs = self._tail(sql, (want.queue, *want.mark, want.limit), want.bytes_max)
+            values = (want.queue, self._books.eras.get(want.queue, 0), *want.mark, want.limit)
+            jobs = self._tail(sql, values, want.bytes_max)
             _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
             return jobs
-        where = "j.state = 0 AND (j.run_at, j.id) > (?, ?)"
-        sql = search.select("tail", where, "run_at, id", bodies=False)
+        # In two parts, because of (run_at, id) SQLite would use the first only, and any number of
+        # jobs may have the same time.
+        same = f"{_WAITING} AND j.run_at = ? AND j.id > ?"
+        sql = search.select("tail", same, "id", bodies=False)
         jobs = self._tail(sql, (*want.mark, want.limit), want.bytes_max)
+        room = want.bytes_max - sum(len(job.body) for job in jobs)
+        if len(jobs) < want.limit and room > 0:
+            later = f"{_WAITING} AND j.run_at > ?"
+            sql = search.select("tail", later, "run_at, id", bodies=False)
+            jobs += self._tail(sql, (want.mark[0], want.limit - len(jobs)), room)
         _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs
 
@@ -223,9 +253,22 @@ class SqliteStore(Store):
                 break
         return jobs
 
-    def _search(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
-        sql, values = search.both_shelves(query)
-        return [job_of(row[1:], self._policies, Shelf(row[0])) for row in db.execute(sql, values)]
+    def _page(
+        self, db: sqlite3.Connection, query: JobQuery, room: int, *, skip: Shelf | None = None
+    ) -> tuple[list[Job], JobId]:
+        """The next jobs that fit, and how far was looked, which is 0 if all that fit are here."""
+        sources = [s for s in search.sources_of(query) if s.shelf is not skip]
+        page = search.read_page(db, query, sources, self._books.gone)
+        jobs: list[Job] = []
+        for shelf, row in page.rows:
+            if row[6] & APART and query.with_bodies:
+                body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
+                row += body or (None, None)
+            jobs.append(job_of(row, self._policies, shelf))
+            room -= len(jobs[-1].body)
+            if room <= 0 and not query.by_time:
+                return jobs, jobs[-1].id
+        return jobs, page.reached
 
     # -- tools ------------------------------------------------------------------------------
 
@@ -234,13 +277,30 @@ class SqliteStore(Store):
         try:
             with self._reading:
                 db = self._reading_connection()
-                live = self._search(db, query)
+                live = self._find_live(db, query)
                 if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
                     return live
-                past = search.among_ended(map(_ended_in, db.execute("SELECT * FROM ended")), query)
-                return search.merge(live, past, query)
+                past = ended.search(db.execute("SELECT * FROM ended"), query)
+                return ended.merge(live, past, query)
         except FAILURES as error:
             raise self._failed(error) from error
+
+    def _find_live(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
+        """Page by page, so that nothing has to wait for all of it."""
+        found: list[Job] = []
+        room = FOUND_BYTES
+        rest = query
+        while True:
+            db.execute("BEGIN")
+            try:
+                jobs, reached = self._page(db, rest, room)
+            finally:
+                db.execute("ROLLBACK")
+            found += jobs
+            room -= sum(len(job.body) for job in jobs)
+            if len(found) >= query.limit or not reached or room <= 0:
+                return found
+            rest = replace(query, after=reached, limit=query.limit - len(found))
 
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
@@ -248,8 +308,11 @@ class SqliteStore(Store):
             with self._reading:
                 rows = self._reading_connection().execute(
                     "SELECT queue, state, failures > 0, count(*) FROM "
-                    "(SELECT queue, state, failures FROM jobs UNION ALL "
-                    "SELECT queue, state, failures FROM tail) GROUP BY 1, 2, 3"
+                    "(SELECT queue, state, failures FROM jobs "
+                    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
+                    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) "
+                    "GROUP BY 1, 2, 3",
+                    (json.dumps(list(self._books.gone)),),
                 )
                 return search.count_rows(rows)
         except FAILURES as error:
@@ -270,43 +333,46 @@ class SqliteStore(Store):
         return self._reader
 
     def wants_tidying(self) -> bool:
-        """Whether the log has grown enough to be moved into the file, or the disk is short."""
+        """Whether the log is to be moved into the file, or it is time for what can wait."""
+        self._groups += 1
+        room = self._room()
+        # Without room nothing can wait: a file that is larger than it may have some to give.
+        is_time = self._groups % SWEEP_EVERY == 0 or os.stat(self.path).st_size > room
+        return self._log_is_long(room) or (is_time and self.has_leftovers())
+
+    def has_leftovers(self) -> bool:
+        """Whether rows are left of what is gone, or the file has more room than it needs."""
+        return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+
+    def _log_is_long(self, room: int) -> bool:
         if self._index < 0:
             self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
         pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
-        room = self._room()
         # To be moved, the log may need as much room as it has pages: it must not come too late.
-        return pages > CHECKPOINT_PAGES or pages * PAGE_BYTES > room // 8 or self._is_bloated(room)
+        return pages > CHECKPOINT_PAGES or pages * PAGE_BYTES > room // 8
 
     def _room(self) -> int:
         disk = os.statvfs(self.path)
         return disk.f_bavail * disk.f_frsize
 
-    def _is_bloated(self, room: int) -> bool:
-        """Whether the file has more unused room in it than the disk has left."""
-        if os.stat(self.path).st_size < room:
-            return False
-        [unused] = self._db.execute("PRAGMA freelist_count").fetchone()
-        [pages] = self._db.execute("PRAGMA page_count").fetchone()
-        # What is in use passes through the log, and must find room there and a little more.
-        log = os.stat(f"{self.path}-wal").st_size
-        in_use = (pages - unused) * PAGE_BYTES
-        return bool(unused * PAGE_BYTES > room and room + log > in_use * 5 // 4)
-
     def tidy(self) -> None:
-        """Move the log into the file, and give the disk back what it needs more than we do.
+        """Do a little of what can wait, or move the log into the file.
 
         Without room for that it is left for later.
         """
         self._step("before-checkpoint")
-        if self._checkpoint() and self._is_bloated(self._room()):
-            try:
-                self._db.execute("VACUUM")
-            except sqlite3.Error as error:
-                failure = self._failed(error)
-                if not isinstance(failure, StoreFull):
-                    raise failure from error
-            self._shrink_log()
+        try:
+            waits = self._sweeper.has_work()
+            if waits:
+                self._sweeper.sweep()
+            elif self._shrinker.has_work(self._room()):
+                waits = self._shrinker.shrink(self._room())
+        except sqlite3.Error as error:
+            failure = self._failed(error)
+            if not isinstance(failure, StoreFull):
+                raise failure from error
+        if not waits or self._log_is_long(self._room()):
+            self._checkpoint()
         self._step("after-checkpoint")
 
     def close(self) -> None:
@@ -336,10 +402,3 @@ def _check_order(keys: list[tuple[int, int]]) -> None:
     """Each job comes once and in its turn; a damaged index may say otherwise."""
     if any(first >= second for first, second in pairwise(keys)):
         raise ValueError("an index of the tail is damaged: jobs come twice or in disorder")
-
-
-def _ended_in(row: Row) -> list[Job]:
-    *piece, crc = row
-    if seal(piece) != crc:
-        raise ValueError("the history of ended jobs is damaged")
-    return ended.decode(piece[2])
