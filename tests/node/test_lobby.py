@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,8 +19,8 @@ from franca.node.listeners import Listeners
 from franca.node.settings import Settings, Tls
 from franca.store.memory import MemoryStore
 from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
-from tests.support import tls
 from tests.support.server import HOST
+from tests.support.tls import secured
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -27,31 +28,36 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class House:
     """A stage that listens, and those who have come."""
 
-    def __init__(self, s: Stage, listeners: Listeners) -> None:
+    def __init__(self, s: Stage, listeners: Listeners, trust: ssl.SSLContext | None) -> None:
         self.s = s
+        self.trust = trust
         self.listeners = listeners
         self.port = int(listeners.addresses[0][1].rpartition(":")[2])
 
     async def comes(self) -> Streams:
         return await asyncio.open_connection(HOST, self.port)
 
+    async def comes_secured(self) -> Streams:
+        return await asyncio.open_connection(HOST, self.port, ssl=self.trust)
+
     async def links(self, count: int) -> None:
         await self.s.until(lambda: len(self.s.engine.links) == count)
 
 
 @asynccontextmanager
-async def house(tmp_path: Path, *, secured: bool = False, **limits: int) -> AsyncIterator[House]:
+async def house(tmp_path: Path, *, has_tls: bool = False, **limits: int) -> AsyncIterator[House]:
+    trust, tls = None, Tls()
+    if has_tls:
+        certificate, key, trust = secured(tmp_path)
+        tls = Tls(str(certificate), str(key))
     with stage(MemoryStore(), quick=False, **limits) as s:
-        certificate = tls.flags(tmp_path)
         settings = Settings(
-            data=str(tmp_path),
-            listeners={"talk": (Address(host=HOST, port=0),)},
-            tls=Tls(certificate[1], certificate[3]) if secured else Tls(),
+            data=str(tmp_path), listeners={"talk": (Address(host=HOST, port=0),)}, tls=tls
         )
         listeners = Listeners(s.node, settings)
         await listeners.open(["talk"])
         try:
-            yield House(s, listeners)
+            yield House(s, listeners, trust)
         finally:
             listeners.close()
 
@@ -125,12 +131,12 @@ async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
 
 @asynchronous
 async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(tmp_path: Path) -> None:
-    async with house(tmp_path, secured=True, connections_max=3) as h:
+    async with house(tmp_path, has_tls=True, connections_max=3) as h:
         silent = [await h.comes() for _ in range(3)]
-        secured = []
+        served = []
         for _ in range(3):
-            secured.append(await asyncio.open_connection(HOST, h.port, ssl=tls.client()))
-            assert await is_answered(secured[-1])
+            served.append(await h.comes_secured())
+            assert await is_answered(served[-1])
         assert [await is_hung_up_on(one) for one in silent] == [True] * 3
         refused = await h.comes()
         assert await is_hung_up_on(refused)
@@ -138,11 +144,11 @@ async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(tmp_p
 
 @asynchronous
 async def test_what_is_said_with_the_end_of_a_handshake_is_heard(tmp_path: Path) -> None:
-    async with house(tmp_path, secured=True) as h:
+    async with house(tmp_path, has_tls=True) as h:
         for _ in range(20):
-            secured = await asyncio.open_connection(HOST, h.port, ssl=tls.client())
-            assert await is_answered(secured)
-            secured[1].close()
+            served = await h.comes_secured()
+            assert await is_answered(served)
+            served[1].close()
 
 
 @asynchronous

@@ -1,40 +1,36 @@
-"""A certificate for 127.0.0.1 that is good for nothing but tests, and clients that trust it."""
+"""A server that speaks TLS, and clients that trust it."""
 
 from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import NamedTuple
 
-CERTIFICATE = """\
------BEGIN CERTIFICATE-----
-MIIBmzCCAUGgAwIBAgIUEXduv3ZolijHAVnNzbw/omf+z3owCgYIKoZIzj0EAwIw
-FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTExNjE1MTMyMloYDzIxMjYxMDIz
-MTUxMzIyWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
-PQMBBwNCAAQ4kAy060kd2U4hbTg/K+2AkGXWy5zt8KX/yVqA4pD0fPuGQqDu0KnJ
-hXdDpiJaFB2iLoElNyrBD3mRUWFLrouio28wbTAdBgNVHQ4EFgQUTtt9N4gYPazX
-hJlvCy6ORgLd1fgwHwYDVR0jBBgwFoAUTtt9N4gYPazXhJlvCy6ORgLd1fgwDwYD
-VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARhwR/AAABgglsb2NhbGhvc3QwCgYIKoZI
-zj0EAwIDSAAwRQIgF06pno0dexcHEYbZWwDE8BgfV7s7LPdfB1o0yNvXzMYCIQDZ
-qTiWAkNanSNTpkmNDtKgHUFQFA4gFF92vFUFn9IjtQ==
------END CERTIFICATE-----
-"""
-KEY = """\
------BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg0j8CECHJJEDMr80b
-w/lfHAmnVIdCgATBjgj9rmzIF5KhRANCAAQ4kAy060kd2U4hbTg/K+2AkGXWy5zt
-8KX/yVqA4pD0fPuGQqDu0KnJhXdDpiJaFB2iLoElNyrBD3mRUWFLroui
------END PRIVATE KEY-----
-"""
+import trustme
+
+from tests.support.server import HOST
 
 
-def flags(folder: Path) -> tuple[str, ...]:
-    """The flags with which a server speaks TLS; its files are written into this folder."""
+class Secured(NamedTuple):
+    """The files of a certificate for this machine, and what its clients trust."""
+
+    certificate: Path
+    key: Path
+    client: ssl.SSLContext
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What a server is started with."""
+        return ("--tls-cert", str(self.certificate), "--tls-key", str(self.key))
+
+
+def secured(folder: Path) -> Secured:
+    """A new certificate, written into this folder."""
+    authority = trustme.CA()
+    issued = authority.issue_cert(HOST)
     certificate, key = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_text(CERTIFICATE)
-    key.write_text(KEY)
-    return ("--tls-cert", str(certificate), "--tls-key", str(key))
-
-
-def client() -> ssl.SSLContext:
-    """What a client of such a server is told to trust."""
-    return ssl.create_default_context(cadata=CERTIFICATE)
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(str(key))
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return Secured(certificate, key, client)
