@@ -16,6 +16,7 @@ from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import Failure, Job, Millis, Policy, Schedule, Shelf
+from franca.core.reasons import NO_FAILURE
 from franca.core.schedules import Schedules
 
 TOLD_AT_ONCE = 1_000
@@ -85,7 +86,7 @@ class Steering(Life):
     def kill(self, job: Job, now: Millis) -> None:
         """Give a live job up, into the dead set; a dead one starts its time there anew."""
         self._check_there(job)
-        self._take_out(job, now)
+        self._take_away(job, now)
         if not job.policy.bury:
             job.policy = _burying(job.policy)
         self._bury(job, Failure("Killed", "killed by an operator"), now)
@@ -99,11 +100,17 @@ class Steering(Life):
         taken = self._by_key.get((job.queue, job.key)) if job.key else None
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
-        self._take_out(job, now)
+        self._take_away(job, now)
         if self._heirs and self._gives_way(job, now):
             return
         job.ended_at = 0
         self._enqueue(job, self.queue(job.queue), now)
+
+    def _take_away(self, job: Job, now: Millis) -> None:
+        """Take a job out of where it is, to live on; who held it is remembered with it."""
+        if job.state is LEASED:
+            self._note_attempt(job, "taken away", NO_FAILURE, now)
+        self._take_out(job, now)
 
     def _check_there(self, job: Job) -> None:
         kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable

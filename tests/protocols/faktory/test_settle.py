@@ -122,6 +122,26 @@ def test_a_connection_that_held_a_job_before_does_not_speak_for_another_without_
     assert states(world) == []
 
 
+@pytest.mark.parametrize("wid", ["", "w1"])
+def test_nor_one_from_which_an_operator_took_it(wid: str) -> None:
+    world = World()
+    one, two = world.client(wid), world.client()
+    one.push("jid-0001")
+    one.fetch()
+    world.broker.kill(world.broker.named("jid-0001")[0], world.now)
+    world.run()
+    assert one.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
+    assert two.fetch() is not None
+    assert one.ack("jid-0001") == OK
+    assert states(world) == [State.LEASED]
+    world.broker.retry(world.broker.named("jid-0001")[0], world.now)
+    assert one.fetch() is not None
+    assert two.ack("jid-0001") == OK
+    assert states(world) == [State.LEASED]
+    assert one.ack("jid-0001") == OK
+    assert states(world) == []
+
+
 def test_what_is_known_of_earlier_holders_outlives_the_server() -> None:
     world = World()
     one, two = world.client(), world.client()
