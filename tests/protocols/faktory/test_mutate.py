@@ -185,10 +185,10 @@ def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatc
     assert client.ask(encode_mutate("discard", "scheduled", jids=names)) == OK
     assert not world.jobs()
     assert {(len(query.names), query.limit, query.states) for query in asked} == {
-        (100, 200, (State.WAITING,))
+        (200, 200, (State.WAITING,))
     }
-    # A page for every hundred names, and those that a name of many jobs needs.
-    assert len(asked) <= 20 + 5
+    # Two pages for every 200 names, and those that a name of many jobs needs.
+    assert len(asked) <= 2 * 10 + 4
 
 
 def test_clear_ignores_its_filter() -> None:

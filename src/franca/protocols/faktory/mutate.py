@@ -21,10 +21,7 @@ from franca.protocols.faktory.messages import Filter, Mutate
 from franca.protocols.faktory.render import Renderer
 
 PAGE_JOBS: Final = 200
-"""Jobs changed in one turn."""
-NAMES: Final = PAGE_JOBS // 2
-"""Names asked for at once. A page that is no more than half full is the last of theirs: few names
-belong to more than one job."""
+"""Jobs changed in one turn, and names asked for at once."""
 MUTATION_BYTES_MAX: Final = 4 * 1024 * 1024
 PATTERN_BYTES_MAX: Final = 4_096
 _WILD: Final = frozenset("*?[")
@@ -116,7 +113,7 @@ class Mutation:
         self._done = done
         jids = order.jids
         self._names: list[tuple[str, ...]] = [
-            jids[start : start + NAMES] for start in range(0, len(jids), NAMES)
+            jids[start : start + PAGE_JOBS] for start in range(0, len(jids), PAGE_JOBS)
         ] or [()]
         self._names.reverse()
         self._was_empty = False
@@ -133,8 +130,9 @@ class Mutation:
     def recalled(self, query: JobQuery, jobs: Sequence[Job], now: Millis) -> None:
         """Change what is to be changed of a page, and ask for the next one.
 
-        Jobs that left the set since the page was read are not in it, so one empty page may
-        stand before a full one; two in a row are the end.
+        A page may have fewer jobs than it could. Those that left the set since it was read are not
+        in it, so one empty page may stand before a full one; two in a row are the end. Jobs that
+        are named are few, and one empty page is the end of them.
         """
         for job in jobs:
             if self._is_meant(job):
@@ -142,11 +140,11 @@ class Mutation:
                     self._order.change(self._broker, job, now)
                 except Refused:
                     continue  # another job has taken its place meanwhile
-        is_last = len(jobs) <= NAMES if query.names else not jobs and self._was_empty
-        if not is_last:
+        if jobs or not (self._was_empty or query.names):
             self._was_empty = not jobs
             self._ask(jobs[-1].id if jobs else query.after)
             return
+        self._was_empty = False
         self._names.pop()
         if self._names:
             self._ask(0)
