@@ -6,6 +6,7 @@ import ssl
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,14 +117,26 @@ def _played(variant: Variant, count: int, directory: Path) -> Iterator[Finding]:
             workers = [
                 join(port, secured, crowd, variant, job, count) for job in range(variant.jobs)
             ]
-            time.sleep(LATE_S)
-            crowd.read()
+            with ThreadPoolExecutor(variant.jobs) as pool:
+                sent = [pool.submit(worker.sock.sendall, worker.result) for worker in workers]
+                time.sleep(LATE_S)
+                crowd.read()
+            for done in sent:
+                done.result()
         yield memory(name, server, variant.limit_mb)
         yield asking.finding(name)
         yield Finding(name, "cut_off", crowd.cut_off, 0, more=f"watchers={len(crowd.left)}")
         crowd.close()
         for worker in workers:
-            worker.close()
+            worker.sock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One that runs the job, and what it has to say when it is done."""
+
+    sock: socket.socket
+    result: bytes
 
 
 # -- Gearman --------------------------------------------------------------------------------------
@@ -131,8 +144,8 @@ def _played(variant: Variant, count: int, directory: Path) -> Iterator[Finding]:
 
 def _join_gearman(
     port: int, secured: Security, crowd: Crowd, variant: Variant, job: int, count: int
-) -> socket.socket:
-    """Submit one job many times over, run it, and send its result; the worker."""
+) -> Worker:
+    """Submit one job many times over, and begin to run it."""
     function = b"large%d" % job
     handle = b""
     for _ in range(count):
@@ -143,8 +156,8 @@ def _join_gearman(
     worker = secured.connect(port)
     worker.sendall(gearman.request(Type.CAN_DO, function) + gearman.request(Type.GRAB_JOB))
     _packet(worker).checked(Type.JOB_ASSIGN)
-    worker.sendall(gearman.request(Type.WORK_COMPLETE, handle, bytes(variant.result_bytes)))
-    return worker
+    result = bytes(variant.result_bytes)
+    return Worker(worker, gearman.request(Type.WORK_COMPLETE, handle, result))
 
 
 def _packet(sock: socket.socket) -> gearman.Packet:
@@ -159,8 +172,8 @@ def _packet(sock: socket.socket) -> gearman.Packet:
 
 def _join_periodic(
     port: int, secured: Security, crowd: Crowd, variant: Variant, job: int, count: int
-) -> socket.socket:
-    """Ask for one job many times over, run it, and send its result; the worker."""
+) -> Worker:
+    """Ask for one job many times over, and begin to run it."""
     function = f"large{job}"
     worker = _registered(port, secured, periodic.WORKER)
     worker.sendall(_said(periodic.CAN_DO, periodic.str8(function), b"cans"))
@@ -173,9 +186,8 @@ def _join_periodic(
     worker.sendall(_said(periodic.GRAB_JOB, b"", b"grab"))
     while _answer(worker).command != periodic.JOB_ASSIGN:
         pass
-    handle = periodic.str8(function) + periodic.str8("joined")
-    worker.sendall(_said(periodic.WORK_DONE, handle + bytes(variant.result_bytes), b"done"))
-    return worker
+    result = periodic.str8(function) + periodic.str8("joined") + bytes(variant.result_bytes)
+    return Worker(worker, _said(periodic.WORK_DONE, result, b"done"))
 
 
 def _registered(port: int, secured: Security, role: int) -> socket.socket:
