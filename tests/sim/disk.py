@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -200,7 +201,13 @@ class Disk:
         assert listed == {s.queue: s.paused for s in self.settings.values()}, "settings differ"
 
 
-def write_out(broker: Broker, disk: Disk, now: int) -> None:
+class Written(Protocol):
+    """A store, as far as it is written to and read behind that."""
+
+    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]: ...
+
+
+def write_out(broker: Broker, disk: Written, now: int) -> None:
     """One group, from the broker to the disk, and what was wanted back into memory."""
     changes, wants = broker.drain(), broker.take_wants()
     answers = disk.write(changes, wants)

@@ -11,7 +11,7 @@ from franca.core.changes import QueueSetting, Totals
 from franca.core.errors import NotFound, NotUnique
 from franca.core.events import Finished
 from franca.core.known import Known, unseen
-from franca.core.ledger import READY
+from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
 from franca.core.locks import Locks

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from importlib import resources
 
 from franca.store.port import StoreDamaged
+from franca.store.renaming import rename_all
+
+NAMES_VERSION = 2
+"""The version from which on all names are written by one rule."""
 
 
 def migrate(connection: sqlite3.Connection, step: Callable[[str], None]) -> None:
@@ -25,6 +29,8 @@ def migrate(connection: sqlite3.Connection, step: Callable[[str], None]) -> None
         connection.execute("BEGIN IMMEDIATE")
         for statement in _statements(text):
             connection.execute(statement)
+        if number == NAMES_VERSION:
+            rename_all(connection)
         connection.execute(f"PRAGMA user_version = {number}")
         step("migrate")
         connection.execute("COMMIT")
