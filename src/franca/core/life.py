@@ -291,15 +291,8 @@ class Life(Supplies):
                 self._ended.append(job)
         else:
             self._settle_fleeting(job)
-        if job.policy.tells_end and job.origin in self.listeners:
-            event = Finished(job, state, result, failure)
-            self.events.append((self.listeners[job.origin], event))
-        if self._watchers and job.id in self._watchers:
+        if job.policy.tells_end or job.id in self._watchers or job.id in self._awaited:
             self._tell_end(job, failure)
-        if self._awaited:
-            awaiting = self._await_no_more(job.id)
-            if awaiting is not None:
-                self.events.append((awaiting, Finished(job, state, result, failure)))
         if self._heirs and job.id in self._heirs:
             self._succeed(job.id, now)
 
@@ -308,8 +301,13 @@ class Life(Supplies):
         self.fleeting_bytes -= len(job.body) + FLEETING_JOB_BYTES
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
-        """Tell those who watch a job that it has ended, once for each watch."""
+        """Tell all who wait for a job that it has ended, once for each watch."""
         event = Finished(job, job.state, job.result, failure)
+        if job.policy.tells_end and job.origin in self.listeners:
+            self.events.append((self.listeners[job.origin], event))
+        awaiting = self._await_no_more(job.id)
+        if awaiting is not None:
+            self.events.append((awaiting, event))
         for session, times in self._watchers.pop(job.id, {}).items():
             session.watches.pop(job.id, None)
             self.events += [(session, event)] * times

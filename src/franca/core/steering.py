@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.errors import NotFound, NotUnique
-from franca.core.events import Finished
 from franca.core.known import Known, unseen
 from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
@@ -168,7 +167,7 @@ class Steering(Life):
                 in_tail = True
             else:
                 self._settle_fleeting(job)
-            if job.id in watchers or job.id in awaited:
+            if job.policy.tells_end or job.id in watchers or job.id in awaited:
                 self._untold.append((job, failure))
         self._ended += [job for job in jobs[-TOLD_AT_ONCE:] if job.policy.durable]
         self._debris += jobs
@@ -178,11 +177,7 @@ class Steering(Life):
         """Tell those who wait for jobs that ended with many others, and let some of these go."""
         del self._debris[-FREED_AT_ONCE:]
         for _ in range(min(len(self._untold), TOLD_AT_ONCE)):
-            job, failure = self._untold.popleft()
-            self._tell_end(job, failure)
-            awaiting = self._await_no_more(job.id)
-            if awaiting is not None:
-                self.events.append((awaiting, Finished(job, job.state, b"", failure)))
+            self._tell_end(*self._untold.popleft())
 
     def _empty_tail(self, queue_name: str, failure: Failure) -> None:
         """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
@@ -245,17 +240,17 @@ class Steering(Life):
 
     def _let_all_go(self, failure: Failure, now: Millis) -> None:
         """End every job at once: nothing is left of them but those who wait for their ends."""
-        jobs = self.jobs
+        jobs, waited_for = self.jobs, self._watchers | self._awaited
         for job in jobs.values():
             job.state = CANCELLED
             job.ended_at = now
+            if job.policy.tells_end or job.id in waited_for:
+                self._untold.append((job, failure))
         for session in self._holders.values():
             session.leases.clear()
-        unheard = self._watchers | self._awaited
-        if not unheard.keys() <= jobs.keys():
+        if not self._watchers.keys() <= jobs.keys():
             knowns = (k for k in self._by_key.values() if isinstance(k, Known))
             self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
-        self._untold += [(jobs[job_id], failure) for job_id in unheard if job_id in jobs]
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)
         self._debris += jobs.values()

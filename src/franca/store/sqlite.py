@@ -13,19 +13,16 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-
-from msgspec.structs import replace
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobId, JobQuery, Policy, QueueCount, Shelf, State
-from franca.core.tail import Recall, Snapshot, SupplyReady, Want
+from franca.core.model import Job, JobQuery, QueueCount, State
+from franca.core.tail import Snapshot, Want
 from franca.store import ended, search
 from franca.store.files import connect, copy_into, create_if_missing
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
-from franca.store.rows import APART, job_of
+from franca.store.reading import Reading
 from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
 from franca.store.sweep import Sweeper
@@ -39,10 +36,6 @@ log's own size does not tell: a log that was moved into the file is written over
 PAGE_BYTES = 4_096
 SWEEP_EVERY = 4
 """While groups follow each other, what can wait is done after each so many of them."""
-RECALLED_BYTES = 16 * 1024 * 1024
-FOUND_BYTES = 64 * 1024 * 1024
-"""Bodies that are read at once for a recall and for a search; a further job is not read then."""
-_WAITING = "j.state = 0 AND j.state <> 1"
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
@@ -79,13 +72,13 @@ class SqliteStore(Store):
         self._index = -1
         self._inodes: tuple[int, int] | None = None
         self._reader: sqlite3.Connection | None = None
-        self._reading = threading.Lock()
+        self._searching = threading.Lock()
         self._group: list[Batch] = []
-        self._policies: dict[Policy, Policy] = {}
         self._groups = 0
 
     _db: sqlite3.Connection
     _books: GroupWriter
+    _reading: Reading
     _sweeper: Sweeper
     _shrinker: Shrinker
 
@@ -103,6 +96,7 @@ class SqliteStore(Store):
         try:
             migrate(self._db, self._step)
             self._books = GroupWriter(self._ended_jobs)
+            self._reading = Reading(self._books)
             self._sweeper = Sweeper(self._db, self._books)
             self._shrinker = Shrinker(self._db)
             snapshot = read_snapshot(self._db, self._books)
@@ -124,7 +118,7 @@ class SqliteStore(Store):
         try:
             self._group = self._books.batches(changes)
             self._trying(self._execute)
-            return self._supplies(wants)
+            return self._reading.supplies(self._db, wants)
         except FAILURES as error:
             raise self._failed(error) from error
 
@@ -205,79 +199,14 @@ class SqliteStore(Store):
             return StoreDamaged(f"{self.path}: {error}")
         return StoreError(f"{self.path}: {name}: {error}")
 
-    # -- reading behind a group ---------------------------------------------------------------
-
-    def _supplies(self, wants: Sequence[Want]) -> list[list[Job]]:
-        answers: list[list[Job]] = []
-        read = 0
-        for want in wants:
-            if not isinstance(want, Recall) and read >= want.bytes_max:
-                break
-            answers.append(self._supply(want))
-            read += sum(len(job.body) for job in answers[-1])
-        return answers
-
-    def _supply(self, want: Want) -> list[Job]:
-        if isinstance(want, Recall):
-            # What is held and has one of these names, the broker finds in memory.
-            skip = Shelf.HELD if want.query.names else None
-            jobs, want.reached = self._page(self._db, want.query, RECALLED_BYTES, skip=skip)
-            return jobs
-        if isinstance(want, SupplyReady):
-            where = "j.state = 1 AND j.queue = ? AND j.era = ? AND (j.priority, j.place) > (?, ?)"
-            sql = search.select("tail", where, "priority, place")
-            values = (want.queue, self._books.eras.get(want.queue, 0), *want.mark, want.limit)
-            jobs = self._tail(sql, values, want.bytes_max)
-            _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
-            return jobs
-        # In two parts, because of (run_at, id) SQLite would use the first only, and any number of
-        # jobs may have the same time.
-        same = f"{_WAITING} AND j.run_at = ? AND j.id > ?"
-        sql = search.select("tail", same, "id", bodies=False)
-        jobs = self._tail(sql, (*want.mark, want.limit), want.bytes_max)
-        room = want.bytes_max - sum(len(job.body) for job in jobs)
-        if len(jobs) < want.limit and room > 0:
-            later = f"{_WAITING} AND j.run_at > ?"
-            sql = search.select("tail", later, "run_at, id", bodies=False)
-            jobs += self._tail(sql, (want.mark[0], want.limit - len(jobs)), room)
-        _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
-        return jobs
-
-    def _tail(self, sql: str, values: Sequence[object], bytes_max: int) -> list[Job]:
-        jobs: list[Job] = []
-        for row in self._db.execute(sql, values):
-            job = job_of(row, self._policies, Shelf.TAIL)
-            jobs.append(job)
-            bytes_max -= len(job.body)
-            if bytes_max <= 0:
-                break
-        return jobs
-
-    def _page(
-        self, db: sqlite3.Connection, query: JobQuery, room: int, *, skip: Shelf | None = None
-    ) -> tuple[list[Job], JobId]:
-        """The next jobs that fit, and how far was looked, which is 0 if all that fit are here."""
-        sources = [s for s in search.sources_of(query) if s.shelf is not skip]
-        page = search.read_page(db, query, sources, self._books.gone)
-        jobs: list[Job] = []
-        for shelf, row in page.rows:
-            if row[6] & APART and query.with_bodies:
-                body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
-                row += body or (None, None)
-            jobs.append(job_of(row, self._policies, shelf))
-            room -= len(jobs[-1].body)
-            if room <= 0 and not query.by_time:
-                return jobs, jobs[-1].id
-        return jobs, page.reached
-
     # -- tools ------------------------------------------------------------------------------
 
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
         try:
-            with self._reading:
+            with self._searching:
                 db = self._reading_connection()
-                live = self._find_live(db, query)
+                live = self._reading.find_live(db, query)
                 if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
                     return live
                 past = ended.search(db.execute("SELECT * FROM ended"), query)
@@ -285,27 +214,10 @@ class SqliteStore(Store):
         except FAILURES as error:
             raise self._failed(error) from error
 
-    def _find_live(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
-        """Page by page, so that nothing has to wait for all of it."""
-        found: list[Job] = []
-        room = FOUND_BYTES
-        rest = query
-        while True:
-            db.execute("BEGIN")
-            try:
-                jobs, reached = self._page(db, rest, room)
-            finally:
-                db.execute("ROLLBACK")
-            found += jobs
-            room -= sum(len(job.body) for job in jobs)
-            if len(found) >= query.limit or not reached or room <= 0:
-                return found
-            rest = replace(query, after=reached, limit=query.limit - len(found))
-
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
         try:
-            with self._reading:
+            with self._searching:
                 rows = self._reading_connection().execute(
                     "SELECT queue, state, failures > 0, count(*) FROM "
                     "(SELECT queue, state, failures FROM jobs "
@@ -396,9 +308,3 @@ class SqliteStore(Store):
 def _name_of(error: Exception) -> str:
     """SQLite's name of an error; values that we or the driver cannot read have none."""
     return getattr(error, "sqlite_errorname", None) or UNREADABLE
-
-
-def _check_order(keys: list[tuple[int, int]]) -> None:
-    """Each job comes once and in its turn; a damaged index may say otherwise."""
-    if any(first >= second for first, second in pairwise(keys)):
-        raise ValueError("an index of the tail is damaged: jobs come twice or in disorder")
