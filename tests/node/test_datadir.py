@@ -95,7 +95,7 @@ def jobs_in(data: DataDir) -> list[int]:
 def test_without_a_mark_nothing_is_copied(data: DataDir) -> None:
     fill(data)
     inode = os.stat(data.store_path).st_ino
-    assert data.heal() is False
+    assert data.heal() == ""
     assert os.stat(data.store_path).st_ino == inode
 
 
@@ -104,10 +104,10 @@ def test_a_suspect_store_is_copied_into_a_fresh_file_once(data: DataDir) -> None
     inode = os.stat(data.store_path).st_ino
     data.mark_suspect("SQLITE_IOERR_FSYNC")
     assert (data.path / "suspect").read_text() == "SQLITE_IOERR_FSYNC\n"
-    assert data.heal() is True
+    assert data.heal()
     assert os.stat(data.store_path).st_ino != inode
     assert jobs_in(data) == [1, 2, 3, 4, 5]
-    assert data.heal() is False
+    assert data.heal() == ""
     assert sorted(os.listdir(data.path)) == ["franca.db", "lock"]
 
 
@@ -120,7 +120,7 @@ def test_what_is_only_in_the_log_is_copied_too(tmp_path: Path) -> None:
     store.close()
     data = DataDir(tmp_path / "killed")
     data.mark_suspect("sync")
-    assert data.heal() is True
+    assert data.heal()
     assert jobs_in(data) == [1, 2]
     assert heir.path == data.store_path
     data.close()
@@ -128,8 +128,48 @@ def test_what_is_only_in_the_log_is_copied_too(tmp_path: Path) -> None:
 
 def test_a_mark_without_a_store_is_just_removed(data: DataDir) -> None:
     data.mark_suspect("sync")
-    assert data.heal() is True
+    assert data.heal()
     assert os.listdir(data.path) == ["lock"]
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_without_room_for_a_copy_the_store_is_written_over_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_off: bool
+) -> None:
+    store = SqliteStore(str(tmp_path / "franca.db"))
+    store.open()
+    for number in (1, 2, 3):
+        store.write(Changes(added=[a_job(number)]), [])
+        store.commit()
+    killed_and_copied(store, tmp_path / "killed")
+    store.close()
+    data = DataDir(tmp_path / "killed")
+    data.mark_suspect("sync")
+    inode = os.stat(data.store_path).st_ino
+    monkeypatch.setattr(DataDir, "free_bytes", lambda self: 4_096)
+    synced: list[int] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        if cut_off and len(synced) == 2:
+            raise Killed
+        real(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", sync)
+        if cut_off:
+            with pytest.raises(Killed):
+                data.heal()
+            assert (data.path / "suspect").exists()
+        else:
+            assert "written over" in data.heal()
+            log = os.stat(f"{data.store_path}-wal").st_ino
+            assert synced[:2] == [log, inode], "the log first"
+    data.heal()
+    assert os.stat(data.store_path).st_ino == inode
+    assert jobs_in(data) == [1, 2, 3]
+    data.close()
 
 
 class Killed(BaseException):
@@ -183,7 +223,7 @@ def test_a_store_that_cannot_be_copied_is_not_served(
         with pytest.raises(StoreError, match="Input/output"):
             data.heal()
     assert (data.path / "suspect").exists()
-    assert data.heal() is True
+    assert data.heal()
     assert jobs_in(data) == [1, 2, 3, 4, 5]
 
 

@@ -139,8 +139,13 @@ def _data(data: str) -> Iterator[Finding]:
     else:
         yield ok("data", data)
     if os.path.exists(os.path.join(data, SUSPECT)):
+        store = os.path.join(data, STORE)
+        size = os.path.getsize(store) if os.path.exists(store) else 0
+        free = shutil.disk_usage(data).free
         yield warn(
-            "data", "a write or sync failed; the next start copies the store into a new file"
+            "data",
+            "a write or sync failed; the next start copies the store into a new file "
+            f"({size // MIB} MiB; {free // MIB} MiB free), or writes it over where it is",
         )
 
 

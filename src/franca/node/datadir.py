@@ -1,8 +1,8 @@
 """The data directory: ours alone, readable by nobody else, with a reserve for a full disk.
 
 One server holds it at a time. A server that could not trust its disk leaves a mark behind, and
-the next one copies the store into a fresh file before it believes a word of it: what the kernel
-still has in its cache after a failed sync may never have reached the disk.
+the next one has all of the store written and synced once more before it believes a word of it: what
+the kernel still has in its cache after a failed sync may never have reached the disk.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from franca.store.files import copy_into, remove, sync
+from franca.store.files import copy_into, remove, sync, write_over
 from franca.store.port import StoreBusy, StoreDamaged, StoreError
 from franca.store.wal import check_log
 
@@ -20,6 +20,8 @@ STORE = "franca.db"
 LOCK = "lock"
 SUSPECT = "suspect"
 BALLAST = "ballast"
+COPY_SPARE_BYTES = 1024 * 1024
+"""Room that is left beside a copy of the store."""
 
 
 class DataDir:
@@ -47,27 +49,45 @@ class DataDir:
         except OSError:
             pass
 
-    def heal(self) -> bool:
-        """Copy a suspect store into a fresh, synced file; True if that was needed."""
+    def heal(self) -> str:
+        """Have a suspect store written to the disk once more; says how, or nothing if it need not.
+
+        It is copied into a fresh file, for whose pages the disk may choose better places. Where
+        there is no room for a copy, it is written over with what it holds: that needs no room.
+        """
         mark = self.path / SUSPECT
         if not mark.exists():
-            return False
+            return ""
+        how = "there was none"
         try:
             if os.path.exists(self.store_path):
-                self._copy_store()
+                how = self._write_again()
             mark.unlink()
             sync(str(self.path))
         except sqlite3.Error as error:
             raise StoreDamaged(f"{self.store_path}: {error}") from error
         except OSError as error:
-            raise StoreError(f"{self.store_path} could not be copied: {error}") from error
-        return True
+            raise StoreError(f"{self.store_path} could not be written again: {error}") from error
+        return how
+
+    def _write_again(self) -> str:
+        store = self.store_path
+        check_log(store)
+        remove(f"{store}.fresh")
+        sizes = [os.path.getsize(path) for path in (store, f"{store}-wal") if os.path.exists(path)]
+        needed, free = sum(sizes) + COPY_SPARE_BYTES, self.free_bytes()
+        if free >= needed:
+            self._copy_store()
+            return "it was copied into a fresh file"
+        # The log first: until it is on the disk, the file may lack what only the log has.
+        for path in (f"{store}-wal", store):
+            if os.path.exists(path):
+                write_over(path)
+        return f"it was written over in place: a copy needs {needed} bytes, {free} are free"
 
     def _copy_store(self) -> None:
         store = self.store_path
         fresh = f"{store}.fresh"
-        remove(fresh)
-        check_log(store)
         copy_into(sqlite3.connect(store), fresh)
         # The log goes last: until then the old file needs it, and to the new one, which has the
         # same pages, it says nothing new.

@@ -154,8 +154,8 @@ class Server:
         _raise_file_limit()
         data = DataDir(Path(settings.data))
         try:
-            if data.heal():
-                log.event("warning", "store-healed", "the store was copied after a failed write")
+            if how := data.heal():
+                log.event("warning", "store-healed", f"the store after a failed write: {how}")
             return await self._serve_in(data)
         finally:
             data.close()

@@ -11,6 +11,7 @@ from franca.store.port import StoreDamaged, StoreError
 
 LOG_BYTES_KEPT = 64 * 1024 * 1024
 """A log that has grown beyond this in one go is cut when it begins anew."""
+WRITE_OVER_BYTES = 1024 * 1024
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite calls a file and those beside it."""
 
@@ -81,6 +82,22 @@ def copy_into(source: sqlite3.Connection, path: str) -> None:
         raise
     finally:
         source.close()
+
+
+def write_over(path: str) -> None:
+    """Have a file's content on the disk, by writing every byte of it again where it is.
+
+    What a failed sync left in the kernel's cache counts as written; only another write makes the
+    next sync send it to the disk. Cut off in the middle, it leaves each byte as it was or as it is.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        at = 0
+        while piece := os.pread(descriptor, WRITE_OVER_BYTES, at):
+            at += os.pwrite(descriptor, piece, at)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: str) -> None:
