@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.support.faktory import Faktory, job
 from tests.support.server import Server
 
 NAME = "fence"
+STIR_S = 1.0
 MUTANTS: tuple[str, ...] = (
     "no-fence", "no-fence-gearman", "no-fence-periodic", "no-fence-memodb", "no-fence-eventmq",
 )  # fmt: skip
@@ -78,21 +80,25 @@ class Play:
                     name = self.cast.submit(server.ports, queue)
                     self.parts[queue] = Part(script, variant, name)
 
-    def take(self, who: str) -> None:
+    def take(self, who: str, stir: Callable[[], None]) -> None:
         """A takes every job, B those that are to be taken again; a stale word may have ended one."""
         for queue, part in self.parts.items():
+            stir()
             if (who == "a" or part.script.taken) and not self.completions[part.name]:
                 given = self._worker(who, part.variant).take(queue)
                 self.tally.unheeded += not given
                 if not given:
                     self.tally.examples.append(f"{part.script.name}: {who} found no job")
 
-    def say(self, stage: str) -> None:
-        for worker in self.workers.values():
-            worker.stir()  # the other protocols' turns took their time
+    def say(self, stage: str, stir: Callable[[], None]) -> None:
         for part in self.parts.values():
             for word in getattr(part.script, stage):
+                stir()
                 self._say_word(part, stage, word)
+
+    def stir(self) -> None:
+        for worker in self.workers.values():
+            worker.stir()
 
     def beat(self) -> None:
         for worker in self.workers.values():
@@ -150,12 +156,25 @@ def _play(server: Server, hands: Hands, plays: list[Play], *, killing: bool) -> 
             for play in plays:
                 play.beat()
 
+    stirred = 0.0
+
+    def stir() -> None:
+        """Keep all from being taken for gone while others have their turns, which take their time."""
+        nonlocal stirred
+        if time.monotonic() - stirred > STIR_S:
+            for play in plays:
+                play.stir()
+            stirred = time.monotonic()
+
+    def take(who: str) -> None:
+        for play in plays:
+            play.take(who, stir)
+
     def say(stage: str) -> None:
         for play in plays:
-            play.say(stage)
+            play.say(stage, stir)
 
-    for play in plays:
-        play.take("a")
+    take("a")
     say("held")
     wait(fences.LEASE_S + 2)
     say("expired")
@@ -163,13 +182,12 @@ def _play(server: Server, hands: Hands, plays: list[Play], *, killing: bool) -> 
         server.restart()
     wait(fences.RETRY_S)
     say("ready")
-    for play in plays:
-        play.take("b")
+    take("b")
     if killing:
         server.restart()
         for play in plays:
             if not play.cast.LASTING:
-                play.take("b")
+                play.take("b", stir)
     say("taken")
     wait(fences.LEASE_S + 2)
     say("expired_again")
