@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.protocols.eventmq import publish, zmtp
 from tests.protocols.eventmq.puppet import World
 
@@ -98,3 +99,23 @@ def test_a_subscribers_other_messages_mean_nothing() -> None:
     subscriber = world.subscriber(b"a")
     subscriber.send(zmtp.message([b"\x02what", b"else"]) + zmtp.message([b""]))
     assert not subscriber.is_hung_up
+
+
+def test_all_who_hear_a_large_message_share_it() -> None:
+    world = World()
+    subscribers = [world.subscriber(b"a", b"") for _ in range(3)]
+    body = b"x" * 100_000
+    world.service.topics.publish(b"a", body)
+    assert [link.link.out[-1] is body for link in subscribers] == [True] * 3
+    assert [len(link.link.out) for link in subscribers] == [2] * 3  # once, though asked for twice
+
+
+def test_all_subscriptions_together_are_bounded_and_freed() -> None:
+    world = World(limits=Limits(subscribed_bytes=1_000))
+    one = world.subscriber(b"a", b"b", b"c")
+    assert world.service.topics.bytes <= 1_000
+    two = world.subscriber(b"d")
+    assert two.is_hung_up
+    assert not one.is_hung_up
+    one.send(zmtp.message([b"\x00a"]))
+    assert not world.subscriber(b"d").is_hung_up

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, OnHangUp, State
+from franca.protocols.bodies import as_bytes, as_json_args
+from franca.protocols.eventmq.job import kind_of
+from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
 from tests.protocols.eventmq.puppet import World, call
 
 # -- results ----------------------------------------------------------------------------------------
@@ -164,3 +171,32 @@ def test_and_not_for_ever() -> None:
 def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:
     worker = World().worker(slots=1)
     assert not worker.link.conversation.drops
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda data: as_stranger_knows_it(b'{"value":' + data + b"}"),
+        lambda data: failure_in(b'{"error":' + data + b"}", 1_000),
+        lambda data: as_json_args("bytes", data),
+        lambda data: as_bytes("json-args", data),
+        lambda data: as_json_args("json-call", b'["run",{"class_args":' + data + b"}]"),
+        lambda data: kind_of(b'["run",{"path":"a","callable":"b","args":' + data + b"}]", 1_024),
+    ],
+)
+def test_nobody_takes_a_strangers_value_apart(read: Callable[[bytes], object]) -> None:
+    """A few megabytes of `{}` are many times as much as objects."""
+    data = b"[" + b"{}," * 700_000 + b"{}]"
+    tracemalloc.start()
+    try:
+        read(data)
+        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("raw", [b"\xff" * 600_000, "ü\n".encode() * 200_000, b"x" * 600_000])
+def test_long_bytes_are_written_as_json_in_pieces(raw: bytes) -> None:
+    (value,) = json.loads(as_json_args("bytes", raw))
+    assert as_bytes("json-args", as_json_args("bytes", raw)) == raw
+    assert isinstance(value, str) or value.keys() == {"base64"}

@@ -326,3 +326,43 @@ def test_a_scheduler_takes_no_jobs(world: World) -> None:
     scheduler.say("READY")
     world.peer().request()
     assert scheduler.given() == []
+
+
+def test_there_may_be_only_so_many_rules_and_bytes_of_them() -> None:
+    world = World(limits=Limits(rules_max=3, rules_bytes=1_000))
+    client = world.peer()
+    for number in range(5):
+        scheduled(client, body=call("a.b", number))
+    rules = world.broker.schedules
+    assert len(rules.by_id) == 3
+    scheduled(client, "30", body=call("a.b", 0))  # one that is there already may change
+    assert world.service.refused == 2
+    client.say("UNSCHEDULE", "default", "", "60", call("a.b", 0), "")
+    scheduled(client, body=call("a.b", "x" * 900))
+    assert len(rules.by_id) == 2
+    assert world.service.refused == 3
+    for number in (1, 2):
+        client.say("UNSCHEDULE", "default", "", "60", call("a.b", number), "")
+    assert (rules.by_id, rules.bytes) == ({}, 0)
+
+
+def test_a_rule_that_is_changed_very_often_leaves_nothing_behind(world: World) -> None:
+    client = world.peer()
+    for _ in range(3_000):
+        scheduled(client, headers="nohaste")
+    assert len(world.broker.schedules._heap) < 1_100
+
+
+@pytest.mark.parametrize("interval", ["1e-9", "0.0001"])
+def test_an_interval_of_less_than_a_millisecond_is_one(world: World, interval: str) -> None:
+    scheduled(world.peer(), interval, headers="nohaste,run_count:1e300")
+    (rule,) = world.broker.schedules.by_id.values()
+    assert (rule.every_ms, rule.runs_left) == (1, 2**31 - 1)
+
+
+def test_rules_of_several_queues_find_them_when_one_worker_names_all(world: World) -> None:
+    client = world.peer()
+    for queue in ("one", "two"):
+        scheduled(client, queue=queue, headers="nohaste", body=call("a.b", queue))
+    world.worker((10, "one"), (10, "two"))
+    assert {rule.job.queue for rule in world.broker.schedules.by_id.values()} == {"one", "two"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, SILENCE_MS
 from tests.protocols.eventmq.puppet import Puppet, World
@@ -333,3 +334,16 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
     late = world.peer()
     late.say("INFORM", "", "worker")
     assert [word for word, *_ in late.words()] == ["ACK", "KBYE"]
+
+
+def test_the_queues_of_all_workers_are_bounded_and_freed() -> None:
+    world = World(limits=Limits(offered_bytes=1_000))
+    first = world.worker((10, "a"), (10, "b"))
+    late = world.peer()
+    late.say("INFORM", '[[10, "c"], [10, "d"]]', "worker")
+    assert late.words() == []
+    assert "more queues" in world.engine.notices[-1].reason
+    first.hang_up()
+    assert world.service.workers_here.bytes == 0
+    late.say("INFORM", '[[10, "c"], [10, "d"]]', "worker")
+    assert [words[0] for words in late.words()] == ["ACK"]
