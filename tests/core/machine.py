@@ -220,9 +220,12 @@ class BrokerMachine(SteeredMachine):
         self.model.hear(self.broker, self.now)
 
     def _held_back(self, job: Entry) -> bool:
-        """Whether it is in memory before its turn, and a more urgent one may lie in the store."""
-        mark = self.broker.queues[job.queue].mark
-        return mark is not None and job.priority > mark[0]
+        """Whether it is in memory before its turn, and a more urgent one lies in the store."""
+        return any(
+            other.state is READY and other.queue == job.queue and other.priority < job.priority
+            and other.id not in self.broker.jobs
+            for other in self.model.jobs.values()
+        )  # fmt: skip
 
     @rule(who=st.integers(0, 3), names=st.sampled_from(QUEUES))
     def take(self, who: int, names: tuple[str, ...]) -> None:

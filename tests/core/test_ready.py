@@ -67,13 +67,14 @@ def test_best_priority_is_that_of_the_next_job() -> None:
     assert queue.best_priority() is None
 
 
-def test_what_is_less_urgent_than_the_mark_waits_for_the_store() -> None:
+def test_what_is_less_urgent_than_the_tail_waits_for_the_store() -> None:
     queue = queue_of((5, 9))
-    queue.mark, queue.tail = (3, 2), 1
+    queue.grow_tail(3)
     assert not queue.gives()
-    queue.mark = (5, 2)
+    assert queue.best_priority() is None
+    queue.shrink_tail(3)
     assert queue.gives()
-    queue.mark, queue.tail = None, 0
+    queue.grow_tail(5)
     assert queue.gives()
 
 

@@ -192,12 +192,13 @@ class Queue:
         """
         for priority in self._order:
             if self._levels[priority]:
-                return priority if self.mark is None or priority <= self.mark[0] else None
+                urgent = self.tail and min(self.tail_levels) < priority
+                return None if urgent else priority
         return None
 
     def gives(self) -> bool:
         """Whether the next job of the window may be given."""
-        return self.size > 0 and (self.mark is None or self.best_priority() is not None)
+        return self.size > 0 and (not self.tail or self.best_priority() is not None)
 
     def pop(self) -> Job:
         """Take the next job out of the window, which must not be empty."""
