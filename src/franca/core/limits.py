@@ -20,14 +20,14 @@ class Limits(Struct, frozen=True):
     """Ready jobs of one queue kept in memory; the rest waits in the store."""
     held_jobs: int = 200_000
     """Jobs of all queues in memory; beyond it each queue keeps no more than it soon needs."""
-    window_bytes: int = 32 * 1024 * 1024
+    window_bytes: int = 24 * 1024 * 1024
     """Bodies of ready jobs of all queues in memory; the rest waits in the store."""
-    waiting_bytes: int = 16 * 1024 * 1024
+    waiting_bytes: int = 8 * 1024 * 1024
     """Bodies in memory of jobs that wait for their time."""
     large_body_bytes: int = 2_048
     """A larger body need not stay in memory while its job runs or waits for its time: the store
     keeps it apart from the job's state."""
-    large_bytes: int = 16 * 1024 * 1024
+    large_bytes: int = 8 * 1024 * 1024
     """Large bodies in memory of jobs that run or wait for their time."""
     supply_jobs: int = 1_000
     """Jobs taken from the store at once: more would hold up everybody's turn."""
@@ -78,7 +78,7 @@ class Limits(Struct, frozen=True):
     """Unsent bytes beyond which the server stops reading from that peer."""
     output_hard_bytes: int = 16 * 1024 * 1024
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
-    output_bytes: int = 32 * 1024 * 1024
+    output_bytes: int = 64 * 1024 * 1024
     """Unsent bytes of all links, each piece counted once however many wait for it; one message
     of any size may pass.
 
@@ -86,7 +86,7 @@ class Limits(Struct, frozen=True):
     nothing for 10 s is cut off; beyond twice as much, whoever has for a quarter of a second. Those
     who have taken nothing for longest go first.
     """
-    pending_bytes: int = 32 * 1024 * 1024
+    pending_bytes: int = 24 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
     kept_result_bytes: int = 20 * 1024 * 1024
     """Results that wait for clients who are gone or do not read (one passes); oldest go first."""

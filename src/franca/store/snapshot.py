@@ -24,7 +24,7 @@ from franca.store.group import GroupWriter
 from franca.store.rows import Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
-HELD_BODIES_BYTES = 32 * 1024 * 1024
+HELD_BODIES_BYTES = 24 * 1024 * 1024
 """Large bodies of ready jobs that are read at the start; the others stay in the store."""
 
 
