@@ -148,6 +148,14 @@ def test_one_memory_only_job_passes_however_large_it_is() -> None:
         bench.submit(body=b"", durable=False)
 
 
+def test_one_large_memory_only_job_does_not_keep_small_ones_out() -> None:
+    bench = Bench(fleeting_bytes=80_000)
+    bench.submit(body=b"x" * 79_000, durable=False)
+    bench.submit(body=b"", durable=False)
+    with pytest.raises(TooMuch):
+        bench.submit(body=b"x" * 20_000, durable=False)
+
+
 def test_only_so_many_jobs_run_at_once_and_the_others_follow() -> None:
     bench = Bench(leased_jobs=2)
     jobs = bench.submit_many(4)

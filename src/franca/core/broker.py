@@ -43,6 +43,7 @@ from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
+SMALL_BODY_BYTES = 16 * 1024
 DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
 TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
@@ -240,7 +241,10 @@ class Broker(Steering):
     def _take_room(self, new: NewJob, now: Millis) -> None:
         """A job that only memory has needs its share of it."""
         size = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
-        if size > self.limits.fleeting_bytes and self.fleeting_bytes:
+        most = self.limits.fleeting_bytes
+        if len(new.body) <= SMALL_BODY_BYTES:
+            most += most // 8  # one large job must not keep all small ones out
+        if size > most and self.fleeting_bytes:
             raise TooMuch(TOO_MANY_WAITED_FOR)
         self.fleeting_at = now
         self.fleeting_bytes = size

@@ -28,6 +28,7 @@ class Reading:
         self._policies: dict[Policy, Policy] = {}
 
     def supplies(self, db: sqlite3.Connection, wants: Sequence[Want]) -> list[list[Job]]:
+        """Answers to the first of these wants, as many as may be brought at once."""
         answers: list[list[Job]] = []
         read = 0
         for want in wants:

@@ -74,7 +74,7 @@ class Speaker(Client):
         self._unread += data
         while (payload := p.take_payload(self.dialect, self._unread)) is not None:
             if not self._greeted:
-                assert (len(payload), payload[0]) == (5, p.DATA), payload
+                assert (len(payload), payload[0]) == (4, p.DATA), payload
                 self._begin()
                 continue
             message = p.parsed(self.dialect, payload)
