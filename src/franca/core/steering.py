@@ -189,7 +189,7 @@ class Steering(Life):
                 if job.shelf is Shelf.TAIL:
                     self._spared.append(job.id)
         knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
-        for known in [*self._recent.values(), *knowns]:
+        for known in [*self._recent.values(), *knowns, *self._waited_for.values()]:
             if known.queue == queue_name and known.state is READY:
                 self._unknow(known)
                 if known.id in self._watchers:
@@ -219,6 +219,7 @@ class Steering(Life):
         self._schedules_changed.clear()
         self._recent.clear()
         self._by_key.clear()
+        self._waited_for.clear()
         self.waiting.clear()
         self.schedules = Schedules()
         self._lease_ends.clear()
@@ -249,7 +250,8 @@ class Steering(Life):
         for session in self._holders.values():
             session.leases.clear()
         if not self._watchers.keys() <= jobs.keys():
-            knowns = (k for k in self._by_key.values() if isinstance(k, Known))
+            knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
+            knowns += self._waited_for.values()
             self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)

@@ -97,15 +97,17 @@ class Tail(LargeBodies):
 
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
     `_supplied` has the queues whose windows the store has filled, the last one filled last.
+    `_waited_for` has jobs that somebody watches and that had to go into the tail all the same.
     """
 
-    __slots__ = ("_supplied", "hold_supplies", "wants")
+    __slots__ = ("_supplied", "_waited_for", "hold_supplies", "wants")
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wants: list[Want] = []
         self.hold_supplies = False
         self._supplied: dict[Queue, None] = {}
+        self._waited_for: dict[JobId, Known] = {}
 
     # -- birth ----------------------------------------------------------------------------
 
@@ -154,6 +156,8 @@ class Tail(LargeBodies):
 
     def _unknow(self, job: Job | Known) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
+        if self._waited_for:
+            self._waited_for.pop(job.id, None)
         known = self._recent.get(job.name)
         if known is not None and known.id == job.id:
             del self._recent[job.name]
@@ -206,6 +210,8 @@ class Tail(LargeBodies):
         queue.grow_tail(job.priority)
         self._touch(job)
         self._to_tail(job)
+        if job.id in self._watchers:
+            self._waited_for[job.id] = known_of(job)
         if queue.line and not queue.paused:
             self._want_ready(queue)
 
