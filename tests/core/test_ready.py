@@ -102,7 +102,7 @@ def test_a_cut_keeps_the_first_jobs_and_marks_the_last_of_them(
     keep: int, keep_bytes: int, kept: list[int], mark: tuple[int, int]
 ) -> None:
     queue = queue_of(1, 2, 3, 4, 5)
-    dropped = queue.cut(keep, keep_bytes)
+    dropped = queue.cut(keep, keep_bytes, 99)
     assert queue.mark == mark
     assert sorted(each.place for each in dropped) == [p for p in range(1, 6) if p not in kept]
     assert popped(queue) == kept
@@ -110,7 +110,7 @@ def test_a_cut_keeps_the_first_jobs_and_marks_the_last_of_them(
 
 def test_a_cut_lets_the_least_urgent_go_first() -> None:
     queue = queue_of((0, 5), (9, 1), (5, 2), (9, 3))
-    queue.cut(2, 99)
+    queue.cut(2, 99, 99)
     assert queue.mark == (9, 0)
     assert popped(queue) == [5, 2]
 

@@ -50,7 +50,7 @@ def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once() -> No
     waiting.remove(one)
     waiting.add(one)
     assert waiting.size == 1
-    assert waiting.cut(1, 99) == []
+    assert waiting.cut(1, 99, 99) == []
     assert ids(waiting.due(10, 99)) == [1]
     assert waiting.due(10, 99) == []
 
@@ -68,7 +68,7 @@ def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them() -> None:
     waiting = Waiting()
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         waiting.add(job(job_id, run_at))
-    assert ids(waiting.cut(2, 99)) == [1, 4]
+    assert ids(waiting.cut(2, 99, 99)) == [4, 1]
     assert waiting.mark == (30, 0)
     assert waiting.belongs_to_tail(job(5, 31))
     assert not waiting.belongs_to_tail(job(5, 19))

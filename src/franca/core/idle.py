@@ -9,7 +9,9 @@ from franca.core.model import NEVER, Millis
 from franca.core.ready import Queue
 
 LOOKS = 500
-"""Queues that are looked at in one tick."""
+LOOKS_MAX = 5_000
+"""Queues that are looked at in one tick: more where there are many, so that a flood of names that
+come and go does not outrun it."""
 
 
 class IdleQueues:
@@ -30,7 +32,8 @@ class IdleQueues:
     def look(self, limits: Limits, now: Millis) -> list[Queue]:
         """The queues, of those that it is the turn of, that are to be forgotten now."""
         found: list[Queue] = []
-        for _ in range(min(LOOKS, len(self._queues))):
+        looks = max(LOOKS, min(len(self._queues) // 4, LOOKS_MAX))
+        for _ in range(min(looks, len(self._queues))):
             queue = self._queues.popleft()
             if queue.idle_since and not (queue.listed and queue.is_idle()):
                 queue.idle_since = NEVER

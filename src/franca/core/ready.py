@@ -233,8 +233,8 @@ class Queue:
         self.bytes_held -= size
         self.windows.bytes_held -= size
 
-    def cut(self, keep: int, keep_bytes: int) -> list[Job]:
-        """Drop the window's last jobs beyond `keep` or `keep_bytes`.
+    def cut(self, keep: int, keep_bytes: int, most: int) -> list[Job]:
+        """Drop the window's last jobs beyond `keep` or `keep_bytes`, up to `most` of them.
 
         Sets the mark right before the first of them, unless it lies further ahead: what may not go
         into the tail stays in the window behind it. The caller puts what is returned into the tail.
@@ -243,6 +243,8 @@ class Queue:
         for priority in reversed(self._order):
             level = self._levels[priority]
             while level and (self.size > keep or self.bytes_held > keep_bytes):
+                if len(dropped) >= most:
+                    break
                 job = level.pop()
                 self._left(job)
                 dropped.append(job)

@@ -167,6 +167,7 @@ class Tail(LargeBodies):
                 del self._by_key[(job.queue, job.key)]
 
     def _cut_window(self, queue: Queue) -> None:
+        """Let the last jobs of a window leave memory: a few, because everybody waits meanwhile."""
         if queue.size <= queue.crowd:
             return
         limits = self.limits
@@ -178,19 +179,26 @@ class Tail(LargeBodies):
             keep -= min(limits.supply_jobs, keep // 2)
         # The windows of all queues share the room: this one keeps what the others leave.
         others = self.windows.bytes_held - queue.bytes_held
-        self._cut_to(queue, keep, max(limits.window_bytes - others, 0))
-        queue.crowd = _next_crowd(queue.size, keep)
+        keep_bytes = max(limits.window_bytes - others, 0)
+        if not self._cut_to(queue, keep, keep_bytes, 2 * limits.supply_jobs):
+            queue.crowd = _next_crowd(queue.size, keep)
+        else:  # for each job that comes two may leave, until the window is small enough
+            queue.crowd = queue.size + limits.supply_jobs if queue.size > keep else 0
 
-    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int) -> None:
-        for job in queue.cut(keep, keep_bytes):
+    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int, most: int = NO_LIMIT) -> bool:
+        """Let jobs leave a window; False if some of them may not."""
+        all_left = True
+        for job in queue.cut(keep, keep_bytes, most):
             if self._may_leave(job):
                 queue.grow_tail(job.priority)
                 self._to_tail(job)
             else:
                 queue.add(job)
                 self._touch(job)
+                all_left = False
         if not queue.tail:
             queue.mark = None
+        return all_left
 
     def _make_room(self, queue: Queue) -> None:
         """The store has filled a window: others that it filled before are emptied for it."""
@@ -230,16 +238,18 @@ class Tail(LargeBodies):
         limits = self.limits
         if len(job.body) > limits.large_body_bytes:
             self._keep_large(job)
-        most = max(2 * limits.window_jobs, waiting.crowd)
+        most = limits.window_jobs + limits.supply_jobs
         if waiting.size > most or waiting.bytes_held > limits.waiting_bytes:
             self._cut_waiting()
 
     def _cut_waiting(self) -> None:
-        waiting = self.waiting
-        keep, keep_bytes = self.limits.window_jobs, self.limits.waiting_bytes // 2
+        """Let the latest waiting jobs leave memory: a few, because everybody waits meanwhile."""
+        waiting, limits = self.waiting, self.limits
         if waiting.size <= waiting.crowd:
             return
-        for late in waiting.cut(keep, keep_bytes):
+        keep, keep_bytes = limits.window_jobs, limits.waiting_bytes - limits.waiting_bytes // 8
+        waiting.crowd = 0
+        for late in waiting.cut(keep, keep_bytes, limits.supply_jobs):
             if self._may_leave(late):
                 waiting.tail += 1
                 self._drop_large(late)
@@ -247,9 +257,7 @@ class Tail(LargeBodies):
             else:
                 waiting.add(late)
                 self._touch(late)
-        waiting.crowd = _next_crowd(waiting.size, keep)
-        if waiting.bytes_held > keep_bytes:
-            waiting.crowd = waiting.size + waiting.size // 4
+                waiting.crowd = waiting.size + waiting.size // 4
         if not waiting.tail:
             waiting.mark = None
 

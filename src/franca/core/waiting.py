@@ -6,9 +6,7 @@ The same rule as for a queue's window: memory holds every waiting job up to `mar
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from heapq import heapify, heappop, heappush
-from itertools import accumulate
+from heapq import heapify, heappop, heappush, nlargest
 
 from franca.core.model import Job, JobId, Millis
 
@@ -48,9 +46,7 @@ class Waiting:
         """A waiting job in memory is no longer waiting."""
         del self._jobs[job.id]
         self.bytes_held -= len(job.body)
-        # Whoever replaces one far-off job again and again leaves nothing but entries behind.
-        if len(self._heap) > 2 * len(self._jobs) + _SPARE_ENTRIES:
-            self._rebuild()
+        self._drop_old_entries()
 
     def due(self, now: Millis, most: int) -> list[Job]:
         """Take out up to `most` jobs whose time has come, in order of time."""
@@ -74,20 +70,23 @@ class Waiting:
         if job.id in self._jobs:
             self.bytes_held += len(job.body)
 
-    def cut(self, keep: int, keep_bytes: int) -> list[Job]:
-        """Drop the latest jobs beyond `keep` or `keep_bytes`; the mark is set as for a queue."""
-        ordered = sorted(self._jobs.values(), key=_key_of)
-        sizes = accumulate(len(job.body) for job in ordered)
-        keep = min(keep, bisect_right(list(sizes), keep_bytes))
-        dropped = ordered[keep:]
-        if dropped:
-            at, job_id = _key_of(dropped[0])
-            before = (at, job_id - 1)
-            self.mark = before if self.mark is None else min(self.mark, before)
-            for job in dropped:
+    def cut(self, keep: int, keep_bytes: int, most: int) -> list[Job]:
+        """Drop the latest jobs beyond `keep` or `keep_bytes`, up to `most` of them.
+
+        The mark is set as for a queue.
+        """
+        dropped: list[Job] = []
+        if self.size > keep or self.bytes_held > keep_bytes:
+            for job in nlargest(most, self._jobs.values(), key=_key_of):
+                if self.size <= keep and self.bytes_held <= keep_bytes:
+                    break
                 del self._jobs[job.id]
                 self.bytes_held -= len(job.body)
-            self._rebuild()
+                dropped.append(job)
+            at, job_id = _key_of(dropped[-1])
+            before = (at, job_id - 1)
+            self.mark = before if self.mark is None else min(self.mark, before)
+            self._drop_old_entries()
         return dropped
 
     def next_at(self) -> Millis | None:
@@ -115,9 +114,11 @@ class Waiting:
         self.tail = self.crowd = self.bytes_held = 0
         self.mark = None
 
-    def _rebuild(self) -> None:
-        self._heap = [_key_of(job) for job in self._jobs.values()]
-        heapify(self._heap)
+    def _drop_old_entries(self) -> None:
+        # Whoever replaces one far-off job again and again leaves nothing but entries behind.
+        if len(self._heap) > 2 * len(self._jobs) + _SPARE_ENTRIES:
+            self._heap = [_key_of(job) for job in self._jobs.values()]
+            heapify(self._heap)
 
 
 def _key_of(job: Job) -> tuple[Millis, JobId]:

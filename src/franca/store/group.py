@@ -47,7 +47,7 @@ _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 SURPLUS_PART = 10
 """A tenth more ended jobs than are to be kept may be there until the oldest are dropped."""
 
-DELETED_AT_ONCE = 2_000
+DELETED_AT_ONCE = 1_000
 """Held jobs that a group deletes; the rows of more are left to the sweep."""
 FLUSHED = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
 """Tables that a flush leaves empty."""

@@ -138,7 +138,10 @@ class MemoryStore(Store):
         else:
             found = [job for job in found if job.id > query.after]
             found.sort(key=_id_of)
-        return found[: query.limit]
+        return [self._whole(job) for job in found[: query.limit]]
+
+    def _whole(self, job: Job) -> Job:
+        return replace(job, body=self.bodies[job.id], away=False) if job.away else job
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has."""
