@@ -176,18 +176,18 @@ def _join_periodic(
     """Ask for one job many times over, and begin to run it."""
     function = f"large{job}"
     worker = _registered(port, secured, periodic.WORKER)
-    worker.sendall(_said(periodic.CAN_DO, periodic.str8(function), b"cans"))
+    worker.sendall(_said(periodic.CAN_DO, periodic.str8(function), b"can."))
     _answer(worker)
-    asked = _said(periodic.RUN_JOB, periodic.packed(function, "joined", timeout=600), b"runs")
+    asked = _said(periodic.RUN_JOB, periodic.packed(function, "joined", timeout=600), b"run.")
     for _ in range(count):
         sock = _registered(port, secured, periodic.CLIENT)
         sock.sendall(asked)
         crowd.left[sock] = 12 + 5 + variant.result_bytes
-    worker.sendall(_said(periodic.GRAB_JOB, b"", b"grab"))
+    worker.sendall(_said(periodic.GRAB_JOB, b"", b"gra."))
     while _answer(worker).command != periodic.JOB_ASSIGN:
         pass
     result = periodic.str8(function) + periodic.str8("joined") + bytes(variant.result_bytes)
-    return Worker(worker, _said(periodic.WORK_DONE, result, b"done"))
+    return Worker(worker, _said(periodic.WORK_DONE, result, b"don."))
 
 
 def _registered(port: int, secured: Security, role: int) -> socket.socket:

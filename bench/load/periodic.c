@@ -40,7 +40,8 @@ static void put_frame(conn *c, const char *head, long len, long body, const char
   put(c, tail, rest);
 }
 
-/* Ids need only differ between what one connection has in flight. */
+/* Ids need only differ between what one connection has in flight. A worker's first must not be of
+ * letters and digits alone: such are those of old clients that want no answer. */
 static void say(conn *c, const char *id, int command, const char *args, long len) {
   char head[ID + 1 + HANDLE_MAX];
   memcpy(head, id, ID);
