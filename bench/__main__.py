@@ -3,6 +3,7 @@
 Without a word it is Faktory's: what the server reaches beside what its event loop could reach.
 """
 
+import signal
 import sys
 from importlib import import_module
 
@@ -25,6 +26,8 @@ WORDS = {
 
 def main() -> int:
     """Run the benchmark that is asked for; its exit code, or 2 when it cannot be run here."""
+    # As on an interrupt, what was started is ended and what was written removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = sys.argv[1:]
     has_word = bool(arguments) and not arguments[0].startswith("-")
     word = arguments.pop(0) if has_word else "faktory"
