@@ -142,6 +142,24 @@ def test_whole_messages_that_came_before_the_end_are_acted_on_all_of_them() -> N
     assert not stage.engine.links
 
 
+def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> None:
+    stage = Stage(turn_messages=3)
+    gone, there = [stage.open() for _ in range(3)], stage.open()
+    for link in gone:
+        stage.say(link, "x\n" * 300)
+        stage.engine.close_link(link, T, unheard=True)
+    acted = [len(echo(link).heard) for link in gone]
+    stage.say(there, "y\n" * 6)
+    stage.engine.turn(T)
+    assert sum(len(echo(link).heard) for link in gone) == sum(acted) + 3
+    stage.engine.turn(T)
+    assert stage.said(there) == "y\n" * 6
+    for _ in range(300):
+        stage.engine.turn(T)
+    assert [len(echo(link).heard) for link in gone] == [300] * 3
+    assert not stage.engine.has_input()
+
+
 def test_what_comes_after_the_end_is_nothing() -> None:
     stage = Stage()
     link = stage.open()

@@ -151,10 +151,14 @@ class Engine:
             self._wanting.clear()
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
+            gone: Link | None = None
             for link in unfinished:
                 if link in self._held_back:
                     self._held_back[link] = True
+                elif link in self._leaving and gone is not None:
+                    self._unfinished[link] = None  # those who are gone have one share together
                 else:
+                    gone = link if link in self._leaving else gone
                     self._receive(link, b"", now)
             if self._leaving:
                 self._see_off(now)

@@ -145,8 +145,8 @@ class Connection(asyncio.Protocol):
             self._take((link, data))
         size = len(data)
         intake = node.intake
-        intake.room -= size
-        if intake.room < intake.least_room:
+        room = intake.room = intake.room - size
+        if room < 0 and room < intake.least_room:
             intake.stop()
         if size >= LARGE_PIECE:
             self._gulped += size
