@@ -82,6 +82,16 @@ async def test_whoever_does_not_send_on_while_others_wait_is_cut_off() -> None:
 
 
 @asynchronous
+async def test_whoever_does_not_send_on_keeps_what_it_has_while_nobody_waits() -> None:
+    with stage(MemoryStore(), input_bytes=LIMIT) as s:
+        play = Play(s, 60 * MIB)
+        play.look(CALM)
+        for _ in range(3):
+            play.look(after_ms=SLOW_MS)
+        assert play.closed() == [False]
+
+
+@asynchronous
 async def test_whoever_sends_on_at_a_fair_pace_is_not_cut_off() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 29 * MIB)

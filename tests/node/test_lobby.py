@@ -130,7 +130,10 @@ async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
 
 
 @asynchronous
-async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(tmp_path: Path) -> None:
+async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "TLS_HELLO_S", 1_000.0)
     async with house(tmp_path, has_tls=True, connections_max=3) as h:
         silent = [await h.comes() for _ in range(3)]
         served = []
@@ -140,6 +143,25 @@ async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(tmp_p
         assert [await is_hung_up_on(one) for one in silent] == [True] * 3
         refused = await h.comes()
         assert await is_hung_up_on(refused)
+
+
+@asynchronous
+async def test_of_handshakes_and_strangers_the_oldest_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "TLS_HELLO_S", 1_000.0)
+    async with house(tmp_path, has_tls=True, connections_max=3) as h:
+        h.s.service.knows_everybody = False
+        came: list[Streams] = [await h.comes()]
+        await h.s.until(lambda: len(h.listeners._lobby._arriving) == 1)
+        for number in (1, 2):
+            await asyncio.sleep(0.005)  # the clock has milliseconds
+            came.append(await h.comes_secured())
+            await h.links(number)
+        for oldest in came[:]:
+            await asyncio.sleep(0.005)
+            came.append(await h.comes())
+            assert await is_hung_up_on(oldest)
 
 
 @asynchronous
