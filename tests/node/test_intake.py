@@ -156,17 +156,23 @@ async def test_what_waits_for_the_disk_to_be_free_is_counted() -> None:
 
 
 @asynchronous
-async def test_while_too_much_is_unsent_no_more_of_large_messages_is_read() -> None:
+async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or_not_at_all() -> (
+    None
+):
     with stage(MemoryStore(), output_bytes=MIB) as s:
-        play = Play(s, 9 * MIB, 1_000)
-        deaf = [s.guest() for _ in range(2)]
+        play = Play(s, 9 * MIB, 8 * MIB, 1_000)
+        deaf = [s.guest() for _ in range(3)]
         for guest in deaf:
             guest.wire.room = 0
+        for guest, expected in zip(deaf, ([True] * 3, [True, False, True]), strict=False):
             guest.connection.send(b"x" * MIB)
-        assert s.node.outlet.is_over
-        assert play.look() == [False, True]
+            for _ in range(3):
+                assert play.look() == expected
+        deaf[2].connection.send(b"x" * MIB)
+        assert play.look() == [False, False, True]
         assert play.intake.is_waited_for
         await s.until(lambda: all(guest.wire.unsent for guest in deaf))
-        deaf[0].wire.take()
+        for guest in deaf[1:]:
+            guest.wire.take()
         await s.until(lambda: not s.node.outlet.is_over)
-        assert play.look() == [True, True]
+        assert play.look() == [True] * 3

@@ -245,11 +245,14 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
 
 
 @asynchronous
-async def test_when_there_is_twice_too_much_there_is_little_patience() -> None:
+async def test_when_there_is_three_times_too_much_there_is_little_patience() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
-        guests = await stuffed(s, *[450_000] * 5)
+        guests = await stuffed(s, *[450_000] * 6)
         s.node.outlet.look(False)
-        assert closed(guests) == ["aborted"] + [""] * 4
+        assert closed(guests) == [""] * 6
+        guests += await stuffed(s, 450_000)
+        s.node.outlet.look(False)
+        assert closed(guests) == ["aborted"] + [""] * 6
 
 
 @asynchronous

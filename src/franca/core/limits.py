@@ -82,9 +82,9 @@ class Limits(Struct, frozen=True):
     """Unsent bytes of all links, each piece counted once however many wait for it; one message
     of any size may pass.
 
-    Beyond it no more of large messages is read. While somebody waits for that, whoever has taken
-    nothing for 10 s is cut off; beyond twice as much, whoever has for a quarter of a second. Those
-    who have taken nothing for longest go first.
+    Beyond it large messages are read one at a time, beyond twice as much not at all. While somebody
+    waits for that, whoever has taken nothing for 10 s is cut off; beyond three times as much,
+    whoever has for a quarter of a second. Those who have taken nothing for longest go first.
     """
     pending_bytes: int = 24 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""

@@ -126,7 +126,10 @@ class Intake:
     def _choose(self, large: dict[Connection, int], came: int, now: Millis) -> None:
         """Let the largest go on, twice as many as before if little came; the others wait."""
         self._most = 1 if came > STEP_BYTES else min(2 * self._most, len(large) or 1)
-        left = 0 if self._outlet.is_over else self._most
+        if self._outlet.is_over:
+            # Large messages are what large answers are made of.
+            self._most = 1
+        left = 0 if self._outlet.is_full else self._most
         waiting: dict[Connection, None] = {}
         readers: dict[Connection, Reader] = {}
         for connection, unread in large.items():

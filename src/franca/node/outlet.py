@@ -25,7 +25,7 @@ SHARED_BYTES = 16 * 1024
 PATIENCE_MS = 10_000
 """How long a peer may take nothing while there is too much and somebody waits for room."""
 LAST_PATIENCE_MS = 250
-"""And when there is twice as much: who reads at all takes something in that time."""
+"""And when there is three times as much: who reads at all takes something in that time."""
 LOOK_MS = 1_000
 
 
@@ -129,6 +129,11 @@ class Outlet:
         """Whether more waits than may: than the limit, or than one message and a quarter of it."""
         return self.total > self._limit and self.total > self._most()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is twice as much as may be."""
+        return self.total > self._limit and self.total > 2 * self._most()
+
     def _most(self) -> int:
         largest = max((size for _, size in self._pieces.values()), default=0)
         return max(self._limit, largest + self._limit // 4)
@@ -150,7 +155,7 @@ class Outlet:
             is_late = waited >= PATIENCE_MS
             if is_late and connection.is_leaving:
                 connection.cut_off("it did not take what was said to it last")
-            elif self.total > 2 * most or (self.total > most and is_late and is_waited_for):
+            elif self.total > 3 * most or (self.total > most and is_late and is_waited_for):
                 connection.cut_off(f"it has taken nothing for {waited} ms, and too much waits")
 
 
