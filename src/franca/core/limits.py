@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True):
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
-    fleeting_bytes: int = 64 * 1024 * 1024
+    fleeting_bytes: int = 56 * 1024 * 1024
     """Jobs that only memory has, because somebody waits for them; more are refused (one passes)."""
     leased_jobs: int = 200_000
     """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
@@ -88,11 +88,11 @@ class Limits(Struct, frozen=True):
     """
     pending_bytes: int = 24 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
-    kept_result_bytes: int = 20 * 1024 * 1024
+    kept_result_bytes: int = 16 * 1024 * 1024
     """Results that wait for clients who are gone or do not read (one passes); oldest go first."""
     kept_result_ms: int = 5 * 60 * 1000
     """And how long each of them waits."""
-    offered_bytes: int = 8 * 1024 * 1024
+    offered_bytes: int = 4 * 1024 * 1024
     """Names of queues that the workers of one protocol offer, counted for each worker."""
     subscribed_bytes: int = 4 * 1024 * 1024
     """Topics that all subscribers ask for together."""

@@ -18,7 +18,7 @@ class MemoDBSettings(Struct, frozen=True):
     """How long a reply is remembered for the case that it was lost on the way."""
     remember_replies: int = 16_384
     """And how many of them."""
-    remember_bytes: int = 16 * 1024 * 1024
+    remember_bytes: int = 8 * 1024 * 1024
     """And how many bytes of them."""
     share_jobs: int = 1_000
     """Jobs that one connection may have under way."""
