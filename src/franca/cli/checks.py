@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from franca.control import client
 from franca.control.values import Address
-from franca.node.datadir import LOCK, STORE, SUSPECT
+from franca.node.datadir import LOCK, STORE, SUSPECT, keeps_unused_room
 from franca.node.settings import ConfigError, Settings, check_binds
 
 MIB = 1 << 20
@@ -255,6 +255,13 @@ def _store(data: str) -> Iterator[Finding]:
         return
     if verdict == "ok":
         yield ok("store", f"{path}: whole, {held + tail} jobs")
+        if keeps_unused_room(path):
+            size = os.path.getsize(path) // MIB
+            yield warn(
+                "store",
+                f"{path} ({size} MiB) was made by an earlier release and keeps unused room: "
+                "'franca compact', with the server stopped, mends that",
+            )
     else:
         yield fail("store", f"{path}: {verdict}")
 

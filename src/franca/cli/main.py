@@ -31,6 +31,7 @@ COMMANDS = {
     "status": "franca.cli.server:status",
     "stop": "franca.cli.server:stop",
     "backup": "franca.cli.server:backup",
+    "compact": "franca.cli.compact:compact",
     "doctor": "franca.cli.doctor:doctor",
     "config": "franca.cli.config:config",
 }

@@ -12,8 +12,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-from franca.store.files import copy_into, remove, sync, write_over
-from franca.store.port import StoreBusy, StoreDamaged, StoreError
+from franca.store.files import compact, copy_into, gives_room_back, remove, sync, write_over
+from franca.store.port import StoreBusy as StoreBusy
+from franca.store.port import StoreDamaged
+from franca.store.port import StoreError as StoreError
 from franca.store.wal import check_log
 
 STORE = "franca.db"
@@ -96,6 +98,10 @@ class DataDir:
         for suffix in ("-wal", "-shm"):
             Path(store + suffix).unlink(missing_ok=True)
 
+    def compact(self) -> None:
+        """Put a file without unused room in the place of the store's."""
+        compact(self.store_path, self.free_bytes())
+
     # -- room on the disk ---------------------------------------------------------------------
 
     def free_bytes(self) -> int:
@@ -131,3 +137,8 @@ class DataDir:
     def close(self) -> None:
         """Let the next server in."""
         os.close(self._lock)
+
+
+def keeps_unused_room(store_path: str) -> bool:
+    """Whether a store's file was made by an earlier release, so that it never becomes smaller."""
+    return not gives_room_back(store_path)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from franca.store.migrate import migrate
 from franca.store.port import StoreDamaged, StoreError
+from franca.store.wal import check_log
 
 LOG_BYTES_KEPT = 64 * 1024 * 1024
 """A log that has grown beyond this in one go is cut when it begins anew."""
@@ -82,6 +83,45 @@ def copy_into(source: sqlite3.Connection, path: str) -> None:
         raise
     finally:
         source.close()
+
+
+def compact(path: str, free: int) -> None:
+    """Put a file without unused pages, which can give room back, in the place of this one.
+
+    Nobody else may have the store open. The new file is written straight to the disk, not gathered
+    in memory. `StoreError`, and nothing has changed, if there is not enough `free` room.
+    """
+    fresh = f"{path}.fresh"
+    remove(fresh)
+    try:
+        check_log(path)
+        db = connect(path)
+        try:
+            [unused] = db.execute("PRAGMA freelist_count").fetchone()
+            [pages] = db.execute("PRAGMA page_count").fetchone()
+            [page_bytes] = db.execute("PRAGMA page_size").fetchone()
+            needed = (pages - unused) * page_bytes * 9 // 8
+            if free < needed:
+                raise StoreError(f"{path}: {needed} bytes are needed and {free} are free")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            db.execute("VACUUM INTO ?", (fresh,))
+        finally:
+            db.close()
+        sync(fresh)
+        os.replace(fresh, path)
+        sync(os.path.dirname(os.path.abspath(path)))
+    except (sqlite3.Error, OSError) as error:
+        remove(fresh)
+        raise StoreError(f"{path}: {error}") from error
+
+
+def gives_room_back(path: str) -> bool:
+    """Whether a file was made, or compacted, so that it can give room back by itself."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+    # The largest root page, which only such files note down (SQLite's "Database File Format").
+    return len(header) == 100 and header[52:56] != b"\0\0\0\0"
 
 
 def write_over(path: str) -> None:
