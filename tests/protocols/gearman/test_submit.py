@@ -214,7 +214,7 @@ def test_a_full_disk_refuses_background_jobs_and_nobody_else() -> None:
 
 
 def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
-    world = World(limits=Limits(fleeting_bytes=10_000))
+    world = World(limits=Limits(fleeting_bytes=8_900))
     client, worker = start(world)
     for _ in range(4):
         client.submit("f", b"x" * 1_000)
