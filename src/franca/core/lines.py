@@ -283,10 +283,10 @@ class Lines(Tail):
             self._wake_enough(self._heard(session))
 
     def _told(self, session: Session, queue: Queue) -> None:
-        if session.woken:
-            self._heard(session)
-        session.woken = queue.name
-        queue.woken += 1
+        """A session hears of work; one that is awake already comes for what it heard of first."""
+        if not session.woken:
+            session.woken = queue.name
+            queue.woken += 1
 
     def _heard(self, session: Session) -> Queue:
         """A woken session asks, or is gone; what it leaves of the queue is for other sleepers."""
