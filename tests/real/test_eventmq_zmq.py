@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import zmq
 
+from tests.prove.looking import ask
 from tests.support.eventmq import call
 from tests.support.server import Server
 
@@ -197,10 +198,10 @@ def _drain(peer: Socket) -> None:
 
 
 def test_the_transports_own_heartbeats_are_answered(connect: Connect) -> None:
-    client = connect(zmq.DEALER, HEARTBEAT_IVL=100, HEARTBEAT_TIMEOUT=300, HEARTBEAT_TTL=1_000)
+    client = connect(zmq.DEALER, HEARTBEAT_IVL=100, HEARTBEAT_TIMEOUT=1_000, HEARTBEAT_TTL=3_000)
     say(client, "STATUS")
     hear(client)
-    assert not happened(client, zmq.EVENT_DISCONNECTED, within_ms=1_500)
+    assert not happened(client, zmq.EVENT_DISCONNECTED, within_ms=2_500)
     say(client, "STATUS")
     assert hear(client)[1] == b"REPLY"
 
@@ -320,15 +321,16 @@ def test_a_result_finds_a_named_socket_again_after_kill_9(connect: Connect, serv
 
 
 def test_a_socket_that_is_made_anew_with_the_same_name_hears_what_was_kept(
-    connect: Connect,
+    connect: Connect, server: Server
 ) -> None:
     client, at_work = connect(zmq.DEALER, IDENTITY=b"the-client"), worker(connect)
     msgid = say(client, "REQUEST", "default", "reply-requested", b"x")
     assert hear(client)[3:] == [msgid.encode()]
     client.close(0)
-    other = connect(zmq.DEALER)
-    # The end of one connection is heard before what is said on a later one.
-    assert _ask(other, "STATUS")["inflight_messages_by_queue"] == {"default": 1}
+    # libzmq closes the connection when it comes to it.
+    deadline = time.monotonic() + 10
+    while ask(server, "server.status")["connections"] > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
     work(at_work, result=b'{"value": 2}')
     assert hear(connect(zmq.DEALER, IDENTITY=b"the-client"))[3:] == [
         b'{"value": 2}', msgid.encode()
