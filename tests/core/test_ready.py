@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
@@ -335,3 +336,17 @@ def test_many_queues_together_keep_no_more_in_memory_than_they_soon_need() -> No
     assert [c.ready for c in bench.broker.counts()] == [40] * 4
     for name in ("a", "b", "c", "d"):
         assert len(bench.take_all(name)) == 40
+
+
+def test_a_window_that_is_much_too_large_is_cut_a_little_with_each_job_that_comes() -> None:
+    bench = Bench(window_jobs=60, supply_jobs=4, held_jobs=100)
+    for queue in ("a", "b"):
+        bench.submit_many(60, queue)
+    left = [bench.broker.queues["b"].tail]
+    for _ in range(40):
+        bench.submit("b")
+        left.append(bench.broker.queues["b"].tail)
+    assert max(after - before for before, after in pairwise(left)) <= 9
+    assert len(bench.broker.jobs) <= 104
+    bench.write()
+    assert [job.place for job in bench.take_all("b")] == sorted(range(61, 161))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from franca.core import steering
 from franca.core.errors import NotFound
 from franca.core.events import Granted
 from franca.core.model import Choice, Failure, NewJob, Policy, Schedule, Shelf, State
@@ -134,6 +135,43 @@ def test_jobs_pushed_right_behind_a_purge_are_kept() -> None:
     jobs = bench.submit_many(9)
     bench.write()
     assert ids(bench.take_all()) == ids(jobs)
+
+
+@pytest.mark.parametrize("word", ["purge", "flush"])
+def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    bench = Bench()
+    client, other = bench.worker(), bench.worker()
+    jobs = bench.submit_many(8, watcher=client, durable=False)
+    bench.submit_many(2, watcher=other)
+    bench.write()
+    if word == "purge":
+        assert bench.broker.purge("q", T) == 10
+    else:
+        bench.broker.flush(T)
+    assert not bench.broker.jobs
+    assert {job.state for job in jobs} == {State.CANCELLED}
+    told = [len(bench.events())]
+    bench.broker.close_session(other, T)
+    while told[-1]:
+        bench.broker.tick(T)
+        told.append(len(bench.events()))
+    assert told == [3, 3, 2, 0]
+    assert bench.broker.fleeting_bytes == 0
+    bench.write()
+
+
+def test_a_purge_remembers_the_newest_of_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    bench = Bench()
+    jobs = bench.submit_many(9)
+    bench.write()
+    bench.broker.purge("q", T)
+    changes = bench.broker.drain()
+    assert ids(changes.ended) == ids(jobs[-3:])
+    assert ids(changes.gone_held) == ids(jobs)
 
 
 def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from franca.core.model import Failure, Job, Policy, State
 from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids, state_of
@@ -102,6 +104,21 @@ def test_a_job_for_later_becomes_ready_at_its_time_and_not_before() -> None:
 def test_a_time_in_the_past_is_now() -> None:
     assert Bench().submit(run_at=T - 1).state is State.READY
     assert Bench().submit(run_at=T).state is State.READY
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_few_jobs_leave_memory_at_once_however_many_wait(order: int) -> None:
+    bench = Bench(window_jobs=50, supply_jobs=5)
+    before = 0
+    for number in range(0, 200 * order, order):
+        bench.submit(run_at=SOON + 1_000 + number)
+        left = bench.broker.waiting.tail
+        assert left - before <= 5
+        before = left
+        assert bench.broker.waiting.size <= 55
+    bench.write()
+    bench.ripen(SOON + 9_999)
+    assert len(bench.take_all(now=SOON + 9_999)) == 200
 
 
 def test_more_waiting_jobs_than_memory_are_all_run_in_order_of_time() -> None:

@@ -21,6 +21,7 @@ def compact(settings: Settings) -> None:
     The server must be stopped. A file that an earlier release made can give room back by itself
     from then on. Needs as much free room as the jobs take.
     """
+    os.umask(0o077)
     if not os.path.exists(settings.data):
         raise click.ClickException(f"there is no {settings.data}")
     try:

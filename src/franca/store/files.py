@@ -13,6 +13,7 @@ from franca.store.wal import check_log
 LOG_BYTES_KEPT = 64 * 1024 * 1024
 """A log that has grown beyond this in one go is cut when it begins anew."""
 WRITE_OVER_BYTES = 1024 * 1024
+WRITTEN_ANEW_BYTES = 16 * 1024 * 1024
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite calls a file and those beside it."""
 
@@ -108,12 +109,31 @@ def compact(path: str, free: int) -> None:
             db.execute("VACUUM INTO ?", (fresh,))
         finally:
             db.close()
+        if os.path.exists(f"{path}-wal"):
+            # It speaks of pages as they are numbered in the old file.
+            raise StoreError(f"{path}: somebody reads it; its log could not be moved into it")
         sync(fresh)
         os.replace(fresh, path)
         sync(os.path.dirname(os.path.abspath(path)))
     except (sqlite3.Error, OSError) as error:
-        remove(fresh)
         raise StoreError(f"{path}: {error}") from error
+    finally:
+        remove(fresh)
+
+
+def make_shrinkable(db: sqlite3.Connection, path: str) -> None:
+    """Let a small file of an earlier release give room back, by writing it once more.
+
+    A large one would pass through memory, and need twice its room: that is left to `compact`.
+    Without room it stays as it is.
+    """
+    if gives_room_back(path) or os.path.getsize(path) > WRITTEN_ANEW_BYTES:
+        return
+    try:
+        db.execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname != "SQLITE_FULL":
+            raise
 
 
 def gives_room_back(path: str) -> bool:

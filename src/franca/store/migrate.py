@@ -25,6 +25,8 @@ def migrate(connection: sqlite3.Connection, step: Callable[[str], None]) -> None
             f"the store has schema version {version}, this server knows up to {len(files)}: "
             "it was written by a newer release"
         )
+    # An index of millions of jobs is sorted on the disk, not in memory.
+    connection.execute("PRAGMA temp_store = FILE")
     for number, text in enumerate(files[version:], start=version + 1):
         connection.execute("BEGIN IMMEDIATE")
         for statement in _statements(text):
@@ -34,6 +36,7 @@ def migrate(connection: sqlite3.Connection, step: Callable[[str], None]) -> None
         connection.execute(f"PRAGMA user_version = {number}")
         step("migrate")
         connection.execute("COMMIT")
+    connection.execute("PRAGMA temp_store = MEMORY")
 
 
 def migrations() -> list[str]:

@@ -18,7 +18,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, QueueCount, State
 from franca.core.tail import Snapshot, Want
 from franca.store import ended, search
-from franca.store.files import connect, copy_into, create_if_missing
+from franca.store.files import connect, copy_into, create_if_missing, make_shrinkable
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
@@ -86,6 +86,7 @@ class SqliteStore(Store):
 
     def open(self) -> Snapshot:
         """Read what is held, count the tail, and check that no row is missing or damaged."""
+        self._inodes = None
         try:
             create_if_missing(self.path, self._step)
             # Before SQLite looks at the log: it would cut it off where it is damaged.
@@ -95,6 +96,7 @@ class SqliteStore(Store):
             raise self._failed(error) from error
         try:
             migrate(self._db, self._step)
+            make_shrinkable(self._db, self.path)
             self._books = GroupWriter(self._ended_jobs)
             self._reading = Reading(self._books)
             self._sweeper = Sweeper(self._db, self._books)

@@ -1,0 +1,132 @@
+"""The file gives room back that it no longer needs; one of an earlier release once it was written anew."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from itertools import pairwise
+
+import pytest
+
+from franca.core.model import Job
+from franca.store import files, shrink
+from franca.store.port import StoreError
+from franca.store.sqlite import SqliteStore
+from tests.store.kit import Desk, a_job, all_fields, closed_and_opened, tailed
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def few_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink, "SPARE_PAGES", 64)
+    monkeypatch.setattr(shrink, "STEP_PAGES", 100)
+
+
+def size(desk: Desk) -> int:
+    return os.path.getsize(desk.sqlite.path)
+
+
+def many(count: int = 2_000) -> list[Job]:
+    return [tailed(n, body=b"b" * 1_500) for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("how", ["flushed", "purged", "drained"])
+def test_a_backlog_that_is_gone_leaves_a_small_file(desk: Desk, how: str) -> None:
+    jobs = many()
+    desk.write(added=[*jobs, a_job(9_999)])
+    desk.store.tidy()
+    assert size(desk) > 3 * MIB
+    if how == "flushed":
+        desk.write(flushed=True, added=[a_job(10_000)])
+    elif how == "purged":
+        desk.write(emptied_tails=["q"])
+    else:
+        for start in range(0, len(jobs), 100):
+            desk.write(gone_tail=jobs[start : start + 100])
+    desk.sweep()
+    assert size(desk) < MIB // 2
+    assert list(desk.held()) == [10_000 if how == "flushed" else 9_999]
+
+
+def test_a_step_gives_few_pages_back(desk: Desk) -> None:
+    jobs = many()
+    desk.write(added=jobs)
+    desk.write(gone_tail=jobs)
+    pages = [desk.sqlite._shrinker._pages()[1]]
+    while desk.store.has_leftovers():
+        desk.store.tidy()
+        pages.append(desk.sqlite._shrinker._pages()[1])
+    steps = [before - after for before, after in pairwise(pages)]
+    assert len(steps) > 5
+    assert max(steps) < 110
+
+
+def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(desk: Desk) -> None:
+    """A quarter of the file may be unused: growing and shrinking for nothing costs writes."""
+    jobs = many()
+    desk.write(added=jobs)
+    desk.write(gone_tail=jobs[:300])
+    assert not desk.store.has_leftovers()
+
+
+# -- files of an earlier release ------------------------------------------------------------------------
+
+
+def without_auto_vacuum(path: str) -> None:
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA auto_vacuum = NONE")
+        db.execute("VACUUM")
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+    db.close()
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
+    path: str, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk.write(added=many(500))
+    desk.close()
+    without_auto_vacuum(path)
+    if not small:
+        monkeypatch.setattr(files, "WRITTEN_ANEW_BYTES", 1_000)
+    desk.reopen()
+    assert desk.live() == all_fields(many(500))
+    desk.write(flushed=True)
+    desk.sweep()
+    assert (size(desk) < MIB // 2) is small
+    desk.close()
+
+
+def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None:
+    desk = Desk(SqliteStore(path), closed_and_opened)
+    jobs = many()
+    desk.write(added=jobs)
+    desk.write(gone_tail=jobs[10:])
+    desk.close()
+    without_auto_vacuum(path)
+    assert not files.gives_room_back(path)
+    files.compact(path, 1 << 40)
+    assert files.gives_room_back(path)
+    desk.reopen()
+    assert desk.live() == all_fields(jobs[:10])
+    assert os.listdir(os.path.dirname(path))
+    desk.close()
+
+
+def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> None:
+    """Its log stays, and would be taken for that of the new file, whose pages are others."""
+    desk.write(added=many(10))
+    desk.close()
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM tail").fetchall()
+    inode = os.stat(path).st_ino
+    with pytest.raises(StoreError, match="somebody reads it"):
+        files.compact(path, 1 << 40)
+    reader.close()
+    assert os.stat(path).st_ino == inode
+    desk.reopen()
+    assert desk.live() == all_fields(many(10))
