@@ -181,7 +181,7 @@ class Point:
 
 def run(options: Options) -> bool:
     began = time.monotonic()
-    limit = options.number("points", 1_000, short=12)
+    limit = options.number("points", 1_000, short=22)
     false_ok = continued = recovered = points = 0
     complaints: list[str] = []
     with tempfile.TemporaryDirectory(prefix="franca-eio-") as scratch:
