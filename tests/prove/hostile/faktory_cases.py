@@ -140,9 +140,8 @@ def _lines() -> Iterator[Case]:
         b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff", b"QUEUE " + b"x" * 100_000 + b" y",
     ):  # fmt: skip
         # A name of a queue that is no text is taken as it can be; all else is an error.
-        outcome = (
-            ANSWERED if text.startswith((b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff")) else REFUSED
-        )
+        names = (b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff", b"FETCH \xff")
+        outcome = ANSWERED if text.startswith(names) else REFUSED
         yield Case(f"line {text[:30]!r}", text + b"\r\n", outcome)
 
 
