@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -84,6 +86,18 @@ def test_any_name_of_a_directory_will_do(tmp_path: Path, name: str) -> None:
     desk.store.backup(str(tmp_path / name / "copy"))
     assert list(desk.held()) == [1]
     desk.close()
+
+
+def test_a_reader_in_another_process_does_not_take_the_log_away(desk: Desk, path: str) -> None:
+    """Whoever opens and closes the file beside SQLite ends its locks; the next reader is then the last."""
+    desk.write(added=[a_job(1)])
+    read = (
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM jobs').fetchall()"
+    )
+    subprocess.run([sys.executable, "-c", read, path], check=True)
+    assert os.path.exists(f"{path}-wal")
+    desk.write(added=[a_job(2)])
+    assert list(desk.held()) == [1, 2]
 
 
 # -- versions -------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
     without_auto_vacuum(path)
     if not small:
         monkeypatch.setattr(files, "WRITTEN_ANEW_BYTES", 1_000)
-    desk.reopen()
+    desk = Desk(SqliteStore(path), closed_and_opened)
     assert desk.live() == all_fields(many(500))
     desk.write(flushed=True)
     desk.sweep()
@@ -110,10 +110,9 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
     assert not files.gives_room_back(path)
     files.compact(path, 1 << 40)
     assert files.gives_room_back(path)
-    desk.reopen()
-    assert desk.live() == all_fields(jobs[:10])
-    assert os.listdir(os.path.dirname(path))
-    desk.close()
+    anew = Desk(SqliteStore(path), closed_and_opened)
+    assert anew.live() == all_fields(jobs[:10])
+    anew.close()
 
 
 def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> None:
@@ -128,5 +127,6 @@ def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> No
         files.compact(path, 1 << 40)
     reader.close()
     assert os.stat(path).st_ino == inode
-    desk.reopen()
-    assert desk.live() == all_fields(many(10))
+    anew = Desk(SqliteStore(path), closed_and_opened)
+    assert anew.live() == all_fields(many(10))
+    anew.close()

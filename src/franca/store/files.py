@@ -127,7 +127,9 @@ def make_shrinkable(db: sqlite3.Connection, path: str) -> None:
     A large one would pass through memory, and need twice its room: that is left to `compact`.
     Without room it stays as it is.
     """
-    if gives_room_back(path) or os.path.getsize(path) > WRITTEN_ANEW_BYTES:
+    # Not by `gives_room_back`: whoever opens and closes the file takes SQLite's locks away.
+    shrinks = db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    if shrinks or os.path.getsize(path) > WRITTEN_ANEW_BYTES:
         return
     try:
         db.execute("VACUUM")
@@ -137,7 +139,10 @@ def make_shrinkable(db: sqlite3.Connection, path: str) -> None:
 
 
 def gives_room_back(path: str) -> bool:
-    """Whether a file was made, or compacted, so that it can give room back by itself."""
+    """Whether a file was made, or compacted, so that it can give room back by itself.
+
+    Not for a process that has the store open: closing the file again ends all its locks on it.
+    """
     with open(path, "rb") as file:
         header = file.read(100)
     # The largest root page, which only such files note down (SQLite's "Database File Format").
