@@ -136,14 +136,14 @@ def test_jobs_in_the_backlog_that_fall_due_are_ready_in_time(start: StartServer)
 @pytest.mark.case(6)
 def test_changing_many_jobs_of_a_large_backlog_keeps_nobody_waiting(start: StartServer) -> None:
     server = start()
-    schedule(server.port, 150_000, lambda number: at(86_400))
-    names = [f"later-{number:08d}" for number in range(0, 120_000, 40)]
+    schedule(server.port, 400_000, lambda number: at(86_400))
+    names = [f"later-{number:08d}" for number in range(0, 400_000, 100)]
     order = {"cmd": "kill", "target": "scheduled", "filter": {"jids": names}}
     with Beats(server.port) as beats, Faktory(server.port, timeout=120) as client:
         client.hello()
         client.call(f"MUTATE {compact(order)}").checked()
     dead = len(names)
-    assert beats.longest_s < 1.0, (
+    assert beats.longest_s < 0.7, (
         f"a BEAT waited {beats.longest_s:.1f} s for a MUTATE of {dead} jids"
     )
 
