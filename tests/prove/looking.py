@@ -12,12 +12,16 @@ from tests.support.scoped import Scoped
 from tests.support.server import Server
 
 MIB_KIB = 1_024
+PATIENCE_S = 60.0
 _EVERY_S = 0.01
 
 
-def ask(server: Server, op: str, **params: object) -> dict[str, Any]:
+def ask(
+    server: Server, op: str, *, timeout_s: float = PATIENCE_S, **params: object
+) -> dict[str, Any]:
     """The result of one operation, over the control socket."""
-    result: dict[str, Any] = json.loads(call(str(server.data), op, params))
+    answer = call(str(server.data), op, params, timeout_s=timeout_s)
+    result: dict[str, Any] = json.loads(answer)
     return result
 
 

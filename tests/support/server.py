@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +30,7 @@ OF_TESTS = "FRANCA_CASES_"
 _POLL_S = 0.005
 _TAIL_CHARS = 4_000
 _PORT_FIRST, _PORT_LAST = 16_000, 32_000
+_TEST_WORKERS = 8
 
 
 class ServerFailed(RuntimeError):
@@ -40,16 +42,25 @@ def inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(OF_TESTS)}
 
 
-def free_port(but: Collection[int] = ()) -> int:
-    """A TCP port that nobody listened on a moment ago.
+def _own_ports() -> Iterator[int]:
+    """Ports one after the other; those of tests that run at the same time are apart.
 
-    Not one the kernel would choose: those are also given to outgoing connections, and a client
+    Not those the kernel would choose: they are also given to outgoing connections, and a client
     that knocks while the server is down may then be connected to itself and hold the port.
     """
-    while True:
-        port = random.SystemRandom().randrange(_PORT_FIRST, _PORT_LAST)
-        if port in but:
-            continue
+    ports = range(_PORT_FIRST, _PORT_LAST)
+    if test_worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        ports = ports[int(test_worker.removeprefix("gw")) % _TEST_WORKERS :: _TEST_WORKERS]
+    first = random.SystemRandom().randrange(len(ports))
+    return cycle([*ports[first:], *ports[:first]])
+
+
+_ports = _own_ports()
+
+
+def free_port() -> int:
+    """A TCP port that nobody listened on a moment ago."""
+    for port in _ports:
         with socket.socket() as probe:
             # Asked for as the server will ask: a port in TIME_WAIT would be refused otherwise.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -58,6 +69,7 @@ def free_port(but: Collection[int] = ()) -> int:
             except OSError:
                 continue
         return port
+    raise AssertionError("the ports never end")
 
 
 class Server:
@@ -83,8 +95,7 @@ class Server:
         self.port = free_port() if port is None else port
         self.ports = {"faktory": self.port}
         for name in speaks:
-            if name not in self.ports:
-                self.ports[name] = free_port(but=self.ports.values())
+            self.ports.setdefault(name, free_port())
         self.extra_args = list(extra_args)
         self.env = dict(env or {})
         self.argv_prefix = list(argv_prefix)
