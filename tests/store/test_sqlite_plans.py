@@ -178,20 +178,20 @@ READY, WAITING, DEAD = State.READY, State.WAITING, State.DEAD
 @pytest.mark.parametrize(
     ("query", "indexes"),
     [
-        (JobQuery(states=(WAITING,)), {"jobs_waiting", "tail_states"}),
-        (JobQuery(states=(WAITING,), after=500), {"jobs_waiting", "tail_states"}),
-        (JobQuery(states=(WAITING, DEAD), newest_first=True), {"jobs_waiting", "tail_states"}),
+        (JobQuery(states=(WAITING,)), {"PRIMARY KEY", "tail_states"}),
+        (JobQuery(states=(WAITING,), after=500), {"PRIMARY KEY", "tail_states"}),
+        (JobQuery(states=(WAITING, DEAD), newest_first=True), {"PRIMARY KEY", "tail_states"}),
         (JobQuery(states=(DEAD,)), {"tail_states"}),
         (JobQuery(states=(DEAD,), by_time=True), {"tail_timed"}),
         (JobQuery(states=(DEAD,), names=("a", "b")), {"tail_named"}),
-        (JobQuery(states=(WAITING, DEAD), names=("a",)), {"jobs_waiting", "tail_named"}),
+        (JobQuery(states=(WAITING, DEAD), names=("a",)), {"PRIMARY KEY", "tail_named"}),
     ],
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
-def test_what_is_not_walked_through_has_an_index_of_its_own(
+def test_jobs_of_one_state_are_found_by_an_index_in_the_tail(
     tmp_path: Path, query: JobQuery, indexes: set[str], shares: tuple[int, int]
 ) -> None:
-    """Whatever most jobs are: a walk in order of ids would do, but not for the few that fit."""
+    """Whatever most jobs are. Held ones are few, and looked through in order of their ids."""
     store = SqliteStore(str(tmp_path / "store.db"))
     store.open()
     store.write(Changes(added=list(mixed(*shares))), [])

@@ -28,8 +28,9 @@ from franca.store.rows import (
     seal,
 )
 
-_TABLES = {Shelf.HELD: "jobs", Shelf.TAIL: "tail"}
-_OTHER = {Shelf.HELD: Shelf.TAIL, Shelf.TAIL: Shelf.HELD}
+HELD, TAIL = Shelf.HELD, Shelf.TAIL  # an attribute of an enum takes long to be looked up
+_TABLES = {HELD: "jobs", TAIL: "tail"}
+_OTHER = {HELD: TAIL, TAIL: HELD}
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
 _INSERT_HELD = f"INSERT INTO jobs ({COLUMNS}) VALUES ({_MARKS})"
@@ -111,7 +112,7 @@ class GroupWriter:
         if changes.added:
             self._insert(changes.added, group)
             self._insert_bodies(changes.added, group)
-            added_held = sum(job.shelf is Shelf.HELD for job in changes.added)
+            added_held = sum(job.shelf is HELD for job in changes.added)
             self.held_rows += added_held
             self.tail_rows += len(changes.added) - added_held
         if changes.updated:
@@ -120,10 +121,10 @@ class GroupWriter:
             gone: Sequence[Job] = changes.gone_held
             if len(gone) > DELETED_AT_ONCE:
                 gone = self._leave_to_sweep(gone, group)
-            self._delete(gone, Shelf.HELD, group)
+            self._delete(gone, HELD, group)
             self.held_rows -= len(gone)
         if changes.gone_tail:
-            self._delete(changes.gone_tail, Shelf.TAIL, group)
+            self._delete(changes.gone_tail, TAIL, group)
             self.tail_rows -= len(changes.gone_tail)
         if changes.ended and self._ended_jobs:
             self._remember_ended(changes.ended[-self._ended_jobs :], group)
@@ -143,15 +144,15 @@ class GroupWriter:
         return (_SET_TOTALS, ((*books, seal(books)),))
 
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [row_of(job) for job in jobs if job.shelf is Shelf.HELD]
+        held = [row_of(job) for job in jobs if job.shelf is HELD]
         if held:
             group.append((_INSERT_HELD, held))
         if len(held) < len(jobs):
             eras = self.eras
             tail = [
-                (*row_of(job, era := eras.get(job.queue, 0)), era)
+                (*row_of(job, (era := eras.get(job.queue, 0)) << 1), era)
                 for job in jobs
-                if job.shelf is Shelf.TAIL
+                if job.shelf is TAIL
             ]
             group.append((_INSERT_TAIL, tail))
 
@@ -161,15 +162,15 @@ class GroupWriter:
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [(*life_values(job), job.id) for job in jobs if job.shelf is Shelf.HELD]
+        held = [(*life_values(job), job.id) for job in jobs if job.shelf is HELD]
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
             eras = self.eras
             tail = [
-                (*life_values(job, era := eras.get(job.queue, 0)), era, job.id)
+                (*life_values(job, (era := eras.get(job.queue, 0)) << 1), era, job.id)
                 for job in jobs
-                if job.shelf is Shelf.TAIL
+                if job.shelf is TAIL
             ]
             group.append((_UPDATE_TAIL, tail))
 
@@ -179,7 +180,7 @@ class GroupWriter:
             if leaving:
                 group.append((_DELETE[shelf], leaving))
         self._insert(jobs, group)
-        to_held = sum(job.shelf is Shelf.HELD for job in jobs)
+        to_held = sum(job.shelf is HELD for job in jobs)
         self.held_rows += 2 * to_held - len(jobs)
         self.tail_rows -= 2 * to_held - len(jobs)
 

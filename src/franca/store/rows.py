@@ -39,22 +39,21 @@ def seal(row: Sequence[object]) -> int:
     return crc32(_encode(row))
 
 
-def life_values(job: Job, era: int = 0) -> Row:
-    """The columns of LIFE."""
-    if job.away:
-        piece = _encode(job)
-        crc = crc32(piece, era << 1 | APART)
-    elif len(job.body) <= BODY_APART_BYTES:
-        piece = _encode(job)
-        crc = crc32(piece, era << 1)
-    else:
+def life_values(job: Job, salt: int = 0) -> Row:
+    """The columns of LIFE; the checksum of a row of the tail has twice its era as its `salt`."""
+    if len(job.body) > BODY_APART_BYTES:
         piece = _encode(replace(job, body=b""))
-        crc = crc32(piece, era << 1 | APART)
+        salt |= APART
+    else:
+        piece = _encode(job)
+        if job.away:
+            salt |= APART
+    crc = crc32(piece, salt)
     # The driver takes a slow way round for anything but a plain int: hence the zero.
     return (job.state + 0, job.place, job.run_at, job.failures, piece, crc)
 
 
-def row_of(job: Job, era: int = 0) -> Row:
+def row_of(job: Job, salt: int = 0) -> Row:
     """All columns; the piece has no body where that is kept apart."""
     return (
         job.id,
@@ -64,7 +63,7 @@ def row_of(job: Job, era: int = 0) -> Row:
         job.key,
         job.priority,
         APART if job.away or len(job.body) > BODY_APART_BYTES else 0,
-        *life_values(job, era),
+        *life_values(job, salt),
     )
 
 

@@ -22,12 +22,12 @@ _RUN_AT = [column.strip() for column in COLUMNS.split(",")].index("run_at")
 _FIRST, _LAST = -(2**63), 2**63 - 1
 _INDEXED = frozenset({State.WAITING, State.DEAD, State.DONE, State.CANCELLED})
 """States whose jobs are found by an index, or are on no shelf at all."""
-_FITS: dict[Shelf, dict[State, str]] = {
-    Shelf.HELD: {State.WAITING: "{} = 0"},
-    Shelf.TAIL: {State.WAITING: "{} = 0 AND j.state <> 1", State.DEAD: "{} = 4 AND j.state <> 1"},
+_FITS: dict[State, str] = {
+    State.WAITING: "{} = 0 AND j.state <> 1",
+    State.DEAD: "{} = 4 AND j.state <> 1",
 }
-"""How the jobs of such a state are asked for: SQLite uses an index of some rows only if the
-condition of that index is said literally. Dead jobs are never held."""
+"""How the jobs of such a state are asked for in the tail: SQLite uses an index of some rows only if
+the condition of that index is said literally."""
 
 
 def columns_of(table: str) -> str:
@@ -64,7 +64,7 @@ class Source(NamedTuple):
         if self.state is not None:
             # Those that are named are found by their names: the sign keeps the state's index out.
             by_other = query.ids or self.finds(query)
-            return _FITS[self.shelf][self.state].format("+j.state" if by_other else "j.state")
+            return _FITS[self.state].format("+j.state" if by_other else "j.state")
         among = ", ".join(str(int(state)) for state in query.states)
         conditions = [f"+j.state IN ({among})"] if among else []
         return " AND ".join([*conditions, LIVING] if self.shelf is Shelf.TAIL else conditions)
@@ -123,15 +123,12 @@ def read_page(
 
 def sources_of(query: JobQuery) -> list[Source]:
     """Where to look."""
-    shelves = ((Shelf.HELD, "jobs"), (Shelf.TAIL, "tail"))
-    if query.states and _INDEXED.issuperset(query.states):
-        return [
-            Source(shelf, table, state)
-            for shelf, table in shelves
-            for state in _FITS[shelf]
-            if state in query.states
-        ]
-    return [Source(shelf, table, None) for shelf, table in shelves]
+    held, tail = Source(Shelf.HELD, "jobs", None), Source(Shelf.TAIL, "tail", None)
+    if not query.states or not _INDEXED.issuperset(query.states):
+        return [held, tail]
+    # Held jobs have no index, which each of them would pay for. Dead ones are never held.
+    sources = [held] if State.WAITING in query.states else []
+    return sources + [tail._replace(state=state) for state in _FITS if state in query.states]
 
 
 def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> JobId | None:
@@ -141,7 +138,7 @@ def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> Jo
     for source in sources:
         state = "1"
         if source.state is not None:
-            state = _FITS[source.shelf][source.state].format("j.state")
+            state = _FITS[source.state].format("j.state")
         sql = (
             f"SELECT j.id FROM {source.table} j WHERE {state} AND j.id {sign} ? "
             f"ORDER BY j.id {order} LIMIT 1 OFFSET {LOOK_ROWS - 1}"

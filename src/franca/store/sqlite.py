@@ -36,6 +36,8 @@ log's own size does not tell: a log that was moved into the file is written over
 PAGE_BYTES = 4_096
 SWEEP_EVERY = 4
 """While groups follow each other, what can wait is done after each so many of them."""
+AMPLE_ROOM_BYTES = 1024 * 1024 * 1024
+"""With so much room on the disk it is not looked at again after each group."""
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
@@ -66,6 +68,9 @@ class SqliteStore(Store):
         step: Callable[[str], None] = nothing,
     ) -> None:
         self.path = path
+        self._log_path = f"{path}-wal"
+        self._size = 0
+        self._room_seen = 0
         self._make_room = make_room
         self._step = step
         self._ended_jobs = ended_jobs
@@ -150,7 +155,9 @@ class SqliteStore(Store):
 
     def _check_files(self) -> None:
         """The file and its log are where they were: what goes into a removed file is lost."""
-        inodes = os.stat(self.path).st_ino, os.stat(f"{self.path}-wal").st_ino
+        file = os.stat(self.path)
+        self._size = file.st_size
+        inodes = file.st_ino, os.stat(self._log_path).st_ino
         if self._inodes is None:
             self._inodes = inodes
         if inodes != self._inodes:
@@ -249,10 +256,12 @@ class SqliteStore(Store):
     def wants_tidying(self) -> bool:
         """Whether the log is to be moved into the file, or it is time for what can wait."""
         self._groups += 1
-        room = self._room()
-        # Without room nothing can wait: a file that is larger than it may have some to give.
-        is_time = self._groups % SWEEP_EVERY == 0 or os.stat(self.path).st_size > room
-        return self._log_is_long(room) or (is_time and self.has_leftovers())
+        is_time = self._groups % SWEEP_EVERY == 0
+        if is_time or self._room_seen < AMPLE_ROOM_BYTES:
+            self._room_seen = self._room()
+            # Without room nothing can wait: a file that is larger than it may have some to give.
+            is_time = is_time or self._size > self._room_seen
+        return self._log_is_long(self._room_seen) or (is_time and self.has_leftovers())
 
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""

@@ -52,14 +52,14 @@ class Frames:
     """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
 
     `usual` are the frames with which nearly all messages begin: they are known at a glance.
-    `skipped` are the frames of the message at hand that were too large; they are empty there.
+    `large` is a large frame that is on its way. `skipped` are the frames of the message at hand
+    that were too large; they are empty there.
     """
 
     __slots__ = (
         "_at",
         "_data",
         "_frames",
-        "_large",
         "_need",
         "_part",
         "_size_max",
@@ -67,6 +67,7 @@ class Frames:
         "_usual_frames",
         "_usual_size",
         "commands",
+        "large",
         "skipped",
     )
 
@@ -81,20 +82,20 @@ class Frames:
         self._at = 0
         self._part: bytearray | None = None
         self._need = 0
-        self._large: _Large | None = None
+        self.large: _Large | None = None
         self._frames: list[bytes] = []
 
     def __len__(self) -> int:
         """How many bytes wait, those of a message's first frames too."""
         unread = len(self._data) - self._at if self._part is None else len(self._part)
-        large = self._large
+        large = self.large
         if large is not None:
             unread += 1 if large.body is None else 1 + large.body.have
         return unread + sum(map(len, self._frames)) if self._frames else unread
 
     def feed(self, data: bytes) -> None:
         """Add bytes at the end."""
-        large = self._large
+        large = self.large
         if large is not None and large.missing:
             taken = large.feed(data)
             if taken == len(data):
@@ -117,19 +118,14 @@ class Frames:
     @property
     def is_behind(self) -> bool:
         """Whether bytes wait that were not looked at since they came."""
-        if self._large is not None:
-            return not self._large.missing
+        if self.large is not None:
+            return not self.large.missing
         return self._part is None and self._at < len(self._data)
-
-    @property
-    def is_gathering(self) -> bool:
-        """Whether a large frame is on its way."""
-        return self._large is not None
 
     def next_message(self) -> list[bytes] | None:
         """The next whole message, or None until more bytes are fed."""
-        if self._large is not None:
-            if self._large.missing:
+        if self.large is not None:
+            if self.large.missing:
                 return None
             if self._take_large():
                 return self._whole()
@@ -151,7 +147,8 @@ class Frames:
                 append(data[start:stop])
                 at = stop
                 if not flags:
-                    self._go_to(at, end)
+                    self._frames = []  # as `_go_to`, without a call: most messages end here
+                    self._data, self._at = (data, at) if at < end else (b"", 0)
                     return frames
                 continue
             if flags & LONG:
@@ -174,7 +171,7 @@ class Frames:
                 self._go_to(at, end)
                 return frames
         self._wait(data, at)
-        return self.next_message() if self._large is not None else None
+        return self.next_message() if self.large is not None else None
 
     def _go_to(self, at: int, end: int) -> None:
         """Go on behind a message; what was read is not kept until more comes."""
@@ -192,9 +189,9 @@ class Frames:
 
     def _take_large(self) -> bool:
         """Put the large frame where it belongs; True if it was its message's last."""
-        large = self._large
+        large = self.large
         assert large is not None
-        self._large = None
+        self.large = None
         if large.body is None:
             self.skipped.append(Skipped(len(self._frames), large.size))
             self._frames.append(b"")
@@ -240,7 +237,7 @@ class Frames:
         """Gather a large frame, or drop one that makes its message too large."""
         self._check_message(0)
         fits = sum(map(len, self._frames)) + size <= self._size_max
-        large = self._large = _Large(flags, size, Gathering(size) if fits else None)
+        large = self.large = _Large(flags, size, Gathering(size) if fits else None)
         self._data = data[large.feed(data) :]
 
     def _check_message(self, need: int) -> None:

@@ -15,6 +15,7 @@ from franca.core.events import Finished
 from franca.core.model import Failure, State
 from franca.protocols.bodies import json_value
 
+DONE: Final = State.DONE
 HOLDERS: Final = "eventmq "
 """What the holder's name of every worker of this protocol begins with."""
 NOTHING: Final = b"true"
@@ -57,7 +58,7 @@ def _text_in(value: Raw) -> str | None:
 
 def result_of(event: Finished) -> bytes:
     """What the client that asked for a job's result is sent."""
-    if event.state is not State.DONE:
+    if event.state is not DONE:
         text = event.failure.text or event.state.name.lower()
         return _encode({"error": text.encode("utf-8", "replace").decode()})
     result = event.result

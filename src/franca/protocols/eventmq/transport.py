@@ -89,7 +89,7 @@ class ZmtpConversation(Conversation):
             if frames.commands:
                 self._take_commands()
             if message is None:
-                if frames.is_gathering:
+                if frames.large is not None:
                     self.on_progress(now)
                 return False
             if not link.known:

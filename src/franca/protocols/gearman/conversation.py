@@ -46,6 +46,8 @@ _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
+_DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
+_COMPLETE: Final = int(Packet.WORK_COMPLETE)
 _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
 _PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
@@ -212,8 +214,8 @@ class GearmanConversation(Conversation):
         handle = job.name.encode()
         self.service.ended[handle] = event.state
         durable = job.policy.durable
-        if event.state is State.DONE:
-            self._pass_on(Packet.WORK_COMPLETE, handle, event.result, durable=durable)
+        if event.state is _DONE:
+            self._pass_on(_COMPLETE, handle, event.result, durable=durable)
             return
         story = job.story
         if self.wants_exceptions and story and story[-1].how == "failed":

@@ -31,6 +31,7 @@ _HANDLE_TOO_LARGE: Final = error(
     "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf",
 )
 _FAILED: Final = Failure("WORK_FAIL", "")
+_DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -50,7 +51,7 @@ def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> 
     except Refused:
         conversation.link.write(_NOT_FOUND)
     else:
-        service.ended[handle] = State.DONE
+        service.ended[handle] = _DONE
 
 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:

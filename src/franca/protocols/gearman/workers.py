@@ -32,6 +32,12 @@ TIMEOUT_MS_MIN: Final = 1_000
 TIMEOUT_MS_MAX: Final = 1 << 32
 
 _AT_ONCE: Final[Millis] = 1
+# An attribute of an enum takes long to be looked up.
+_ASSIGN: Final = int(Packet.JOB_ASSIGN)
+_ASSIGN_UNIQ: Final = int(Packet.JOB_ASSIGN_UNIQ)
+_ASSIGN_ALL: Final = int(Packet.JOB_ASSIGN_ALL)
+_PRIORITY: Final = Choice.PRIORITY
+_NOWHERE: Final = Shelf.NOWHERE
 _pack = HEADER.pack
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
@@ -130,7 +136,7 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
         return
     service.heard_of(conversation)
     queues = (conversation.grab or _grab_of(conversation)).queues
-    demand = Demand(conversation.session, queues, choice=Choice.PRIORITY, only_wake=True)
+    demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
     if broker.demand(demand, now) is None:
         conversation.sleep = demand
     else:
@@ -142,14 +148,14 @@ def on_grab(conversation: GearmanConversation, body: bytes, now: Millis) -> None
     """GRAB_JOB: a job, or none."""
     job = _next_job(conversation, now)
     if job is not None:
-        _assign(conversation, job, Packet.JOB_ASSIGN, b"")
+        _assign(conversation, job, _ASSIGN, b"")
 
 
 def on_grab_uniq(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GRAB_JOB_UNIQ: a job with its unique id, or none."""
     job = _next_job(conversation, now)
     if job is not None:
-        _assign(conversation, job, Packet.JOB_ASSIGN_UNIQ, unique_of(job) + b"\0")
+        _assign(conversation, job, _ASSIGN_UNIQ, unique_of(job) + b"\0")
 
 
 def on_grab_all(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -159,9 +165,9 @@ def on_grab_all(conversation: GearmanConversation, body: bytes, now: Millis) -> 
         return
     unique = unique_of(job) + b"\0"
     if job.extra and job.origin == ORIGIN:
-        _assign(conversation, job, Packet.JOB_ASSIGN_ALL, unique + job.extra + b"\0")
+        _assign(conversation, job, _ASSIGN_ALL, unique + job.extra + b"\0")
     else:
-        _assign(conversation, job, Packet.JOB_ASSIGN_UNIQ, unique)
+        _assign(conversation, job, _ASSIGN_UNIQ, unique)
 
 
 def _grab_of(conversation: GearmanConversation) -> Demand:
@@ -213,7 +219,7 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
     text = b"" if is_long else body
     reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, text)
     link = conversation.link
-    if job.policy.durable and job.shelf is Shelf.NOWHERE:
+    if job.policy.durable and job.shelf is _NOWHERE:
         link.write_after_commit(reply)
     else:
         # The store has the job; that somebody runs it need not survive a crash.

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from franca.protocols.memodb.kinds import Kind
     from franca.protocols.memodb.service import MemoDBService
 
+READY: Final = State.READY
+DONE: Final = State.DONE
 USUAL_JOB: Final = begin(JOB, 5) + b"\x40"
 _RESULT_HEAD: Final = encode_result(b"")
 SAMPLE_BYTES: Final = 1_024
@@ -217,7 +219,7 @@ class Clients:
         if asked is None:
             return
         request, stack = asked
-        if event.state is State.DONE:
+        if event.state is DONE:
             self._outbox.say(stack, _RESULT_HEAD, event.result)
             self._requests.answered(request, event.result, now)
         else:
@@ -261,7 +263,7 @@ class Clients:
         job = request.job
         if (
             job is not None
-            and job.state is State.READY
+            and job.state is READY
             and now - request.asked_at >= self._settings.start_ms
             and not self._broker.serves(job.queue)
         ):
@@ -281,7 +283,7 @@ class Clients:
         if self._session is not None:
             self._broker.close_session(self._session, now)
         for request in requests:
-            if request.job is not None and request.job.state >= State.DONE:
+            if request.job is not None and request.job.state >= DONE:
                 self._requests.forget(request)
         for size in freed:
             self._room.free(size)

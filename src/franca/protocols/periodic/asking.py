@@ -35,6 +35,8 @@ WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
 WAITS_MAX: Final = 10_000
 """Answers that one connection may wait for."""
+LEASED: Final = State.LEASED
+DONE: Final = State.DONE
 DATA_KIND: Final = "data"
 """What a piece of a stream is called among the reports of workers."""
 
@@ -78,7 +80,7 @@ class Asking(Talk):
         new = self.service.intake.new_job(task, now, limits_runs=self.speech.limits_runs)
         if self.service.drops_running:
             taken = self.broker.keyed(new.queue, new.key)
-            if taken is not None and taken.state is State.LEASED:
+            if taken is not None and taken.state is LEASED:
                 return
         job = self.broker.submit(new, now)
         if self.service.streams:
@@ -105,7 +107,7 @@ class Asking(Talk):
     def _run(self, new: NewJob, now: Millis) -> None:
         """Have a job run, or wait for the run that goes on under its name."""
         taken = self.broker.keyed(new.queue, new.key)
-        if isinstance(taken, Job) and taken.state is State.LEASED:
+        if isinstance(taken, Job) and taken.state is LEASED:
             job = taken
         else:
             job = self.broker.submit(new, now)
@@ -303,6 +305,6 @@ class Asking(Talk):
 
 def _result_of(event: Finished) -> bytes:
     """The result, or the word of the server that stands for none."""
-    if event.state is State.DONE:
+    if event.state is DONE:
         return event.result
     return REMOVED if event.failure.kind == "Cancelled" else FAILED

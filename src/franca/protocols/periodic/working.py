@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.events import Granted, Woken
-from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis, State
-from franca.protocols.periodic.asking import DATA_KIND, Asking
+from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
+from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
 from franca.protocols.periodic.shared import BULK_BYTES
@@ -207,7 +207,7 @@ class Working(Asking):
             self.decide_by_job(is_in_json(job))
         shown = assignment(job, self.speech, self.broker)
         other = self._held.get(shown.handle)
-        if other is not None and other.job.id != job.id and other.job.state is State.LEASED:
+        if other is not None and other.job.id != job.id and other.job.state is LEASED:
             shown = assignment(job, self.speech, self.broker, apart=True)
         if len(self._held) >= self._held_max:
             self._forget_runs()
@@ -375,4 +375,4 @@ class Working(Asking):
 
 def _goes_on(run: Run) -> bool:
     """Whether a run is not over yet."""
-    return run.job.state is State.LEASED and run.job.attempts == run.attempt
+    return run.job.state is LEASED and run.job.attempts == run.attempt

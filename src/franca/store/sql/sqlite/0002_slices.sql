@@ -10,7 +10,6 @@ CREATE INDEX tail_ready ON tail (queue, era, priority, place) WHERE state = 1;
 
 -- Jobs that wait for their time, and dead ones, in order of their ids.
 CREATE INDEX tail_states ON tail (state, id) WHERE state <> 1;
-CREATE INDEX jobs_waiting ON jobs (id) WHERE state = 0;
 
 -- Held jobs that are gone and whose rows are still there: more than a group should delete at once.
 CREATE TABLE gone (id INTEGER PRIMARY KEY, ids BLOB NOT NULL, crc INTEGER NOT NULL);
