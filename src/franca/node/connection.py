@@ -27,6 +27,9 @@ CHUNK_BYTES = 256 * 1024
 SECURE_CHUNK_BYTES = 32 * 1024
 """The same over TLS, where what the socket does not take is an encrypted copy of its own."""
 
+UNCOUNTED_BYTES = 2 * 1024
+"""What a socket may have before it counts as unsent: short answers of one pass leave together."""
+
 # Why nothing is read from a peer.
 FLOOD = 1
 GULP = 2
@@ -120,9 +123,10 @@ class Connection(asyncio.Protocol):
         engine = node.engine
         if self._is_secure:
             self.transport.set_write_buffer_limits(high=1, low=0)
+            self.socket.set_write_buffer_limits(high=0)
         else:
             self.socket = self.transport
-        self.socket.set_write_buffer_limits(high=0)
+            self.socket.set_write_buffer_limits(high=UNCOUNTED_BYTES)
         if len(engine.links) >= engine.limits.connections_max:
             self._closed = True
             self.transport.write(engine.services[self._service].refusal)

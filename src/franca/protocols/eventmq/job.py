@@ -8,6 +8,7 @@ and arguments stand for.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -27,6 +28,9 @@ from franca.protocols.eventmq.zmtp import LARGE_BYTES
 
 ORIGIN: Final = "eventmq"
 REQUEST_FRAMES: Final = 7
+CACHED: Final = 1_024
+CACHED_BYTES: Final = 1_024
+"""What many requests of a client have in common is packed and unpacked once, if it is short."""
 _APART: Final = b"\0"
 """What `extra` begins with where it is more than the headers."""
 _ID_PREFIX: Final = "job:"
@@ -40,7 +44,7 @@ class Unfit(Refused):
     code = "unfit"
 
 
-class Address(Struct, array_like=True, gc=False):
+class Address(Struct, array_like=True, frozen=True, gc=False):
     """Whom a result is for: the connection that asked, or else another of the same identity.
 
     `envelope` is what sockets between a client and us have put around its request.
@@ -51,7 +55,7 @@ class Address(Struct, array_like=True, gc=False):
     envelope: bytes = b""
 
 
-class Apart(Struct, array_like=True, gc=False):
+class Apart(Struct, array_like=True, frozen=True, gc=False):
     """What a job has besides its body, where that is more than its headers.
 
     `queue` is the one that was asked for, where that is another than the one it is in.
@@ -157,6 +161,7 @@ class Intake:
         self._names = Names()
         self._queues = broker.queues
         self._terms_of = terms.of
+        self._aparts: dict[tuple[str, bytes], bytes] = {}
 
     def new_job(self, frames: list[bytes], terms: Terms, client: Address | None = None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
@@ -206,8 +211,21 @@ class Intake:
         if queue_frame == self._names.raw(queue):
             if not more and client is None and headers[:1] != _APART:
                 return headers
+            if not more and client is not None and not client.envelope:
+                return self._apart_of(headers, client)
             return _APART + _pack(Apart(headers, None, more, client))
         return _APART + _pack(Apart(headers, queue_frame, more, client))
+
+    def _apart_of(self, headers: bytes, client: Address) -> bytes:
+        """The same for the requests of one connection that have the same headers: made once."""
+        known = self._aparts.get((client.link, headers))
+        if known is None:
+            known = _APART + _pack(Apart(headers, None, [], client))
+            if len(known) <= CACHED_BYTES:
+                if len(self._aparts) >= CACHED:
+                    self._aparts.clear()
+                self._aparts[(client.link, headers)] = known
+        return known
 
     def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
         """A job without headers and without an id of its own, for those that a rule makes."""
@@ -241,7 +259,7 @@ class Renderer:
         if job.origin != ORIGIN:
             return self._terms_of(_headers_of(job))
         extra = job.extra
-        return self._terms_of(_unpack(extra[1:]).headers if extra[:1] == _APART else extra)
+        return self._terms_of(_apart_in(extra).headers if extra[:1] == _APART else extra)
 
     def request(self, job: Job) -> list[bytes]:
         """The REQUEST that gives a worker this job."""
@@ -252,7 +270,7 @@ class Renderer:
         if job.origin != ORIGIN:
             extra, body = _headers_of(job), _as_call(job)
         elif extra[:1] == _APART:
-            apart = _unpack(extra[1:])
+            apart = _apart_in(extra)
             extra, more = apart.headers, apart.more
             if apart.queue is not None and is_utf8(apart.queue):
                 queue = apart.queue
@@ -262,14 +280,23 @@ class Renderer:
         return [request(shown_msgid(job), queue, headers, body)]
 
 
+@lru_cache(CACHED)
+def _usual_apart_in(extra: bytes) -> Apart:
+    return _unpack(extra[1:])
+
+
+def _apart_in(extra: bytes) -> Apart:
+    return _usual_apart_in(extra) if len(extra) <= CACHED_BYTES else _unpack(extra[1:])
+
+
 def client_of(job: Job) -> Address | None:
     """Whom the result of a job is for, if anybody asked for it."""
-    return _unpack(job.extra[1:]).client if job.extra[:1] == _APART else None
+    return _apart_in(job.extra).client if job.extra[:1] == _APART else None
 
 
 def wished_queue(new: NewJob) -> str:
     """The queue that a job was meant for, where that is not the one it is in."""
-    wished = _unpack(new.extra[1:]).queue if new.extra[:1] == _APART else None
+    wished = _apart_in(new.extra).queue if new.extra[:1] == _APART else None
     return "" if wished is None else text_of(wished)
 
 

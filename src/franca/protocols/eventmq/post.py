@@ -106,12 +106,13 @@ class Post(Conversation):
         found = self._find(client)
         if found is not None:
             found.hears_of(event.job)
-        if client.identity or found is not None:
+        key = _key(client)
+        if found is not None and found.takes_results and key not in self._boxes:
+            found.say_result(result_of(event), msgid_of(event.job), client.envelope)
+        elif client.identity or found is not None:
             until = now + self._limits.kept_result_ms
             letter = Letter(client, result_of(event), msgid_of(event.job), until)
-            key = _key(client)
-            if key in self._boxes or not self._send(letter):
-                self._keep(letter, key)
+            self._keep(letter, key)
 
     def _send(self, letter: Letter) -> bool:
         client = self._find(letter.client)

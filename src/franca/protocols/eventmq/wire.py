@@ -61,6 +61,10 @@ class Voice:
 
     def result(self, result: bytes, msgid: bytes) -> list[bytes]:
         """REPLY to a client: what came of its request."""
+        size, id_size = len(result), len(msgid)
+        if size <= SHORT_MAX and id_size <= SHORT_MAX:
+            heads = MORE_HEADS[size], LAST_HEADS[id_size]
+            return [b"".join((_REPLY, self._id(), heads[0], result, heads[1], msgid))]
         return pieces(_REPLY + self._id(), [result, msgid])
 
     def report(self, text: bytes) -> bytes:
