@@ -112,9 +112,6 @@ class GroupWriter:
         if changes.added:
             self._insert(changes.added, group)
             self._insert_bodies(changes.added, group)
-            added_held = sum(job.shelf is HELD for job in changes.added)
-            self.held_rows += added_held
-            self.tail_rows += len(changes.added) - added_held
         if changes.updated:
             self._update(changes.updated, group)
         if changes.gone_held:
@@ -145,6 +142,8 @@ class GroupWriter:
 
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         held = [row_of(job) for job in jobs if job.shelf is HELD]
+        self.held_rows += len(held)
+        self.tail_rows += len(jobs) - len(held)
         if held:
             group.append((_INSERT_HELD, held))
         if len(held) < len(jobs):
@@ -180,9 +179,9 @@ class GroupWriter:
             if leaving:
                 group.append((_DELETE[shelf], leaving))
         self._insert(jobs, group)
-        to_held = sum(job.shelf is HELD for job in jobs)
-        self.held_rows += 2 * to_held - len(jobs)
-        self.tail_rows -= 2 * to_held - len(jobs)
+        from_tail = sum(job.shelf is HELD for job in jobs)
+        self.tail_rows -= from_tail
+        self.held_rows -= len(jobs) - from_tail
 
     def _delete(self, jobs: Sequence[Job], shelf: Shelf, group: list[Batch]) -> None:
         group.append((_DELETE[shelf], [(job.id,) for job in jobs]))

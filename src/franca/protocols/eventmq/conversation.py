@@ -221,7 +221,8 @@ class EventmqConversation(ZmtpConversation):
 
     def say_result(self, result: bytes, msgid: bytes, envelope: bytes) -> None:
         """Tell a client what came of its request."""
-        self._write([envelope, *self.voice.result(result, msgid)])
+        said = self.voice.result(result, msgid)
+        self._write([envelope, *said] if envelope else said)
         self.link.after_commit = True
 
     def _write(self, pieces: list[bytes]) -> None:
@@ -229,7 +230,7 @@ class EventmqConversation(ZmtpConversation):
         if len(pieces) > 2:
             self.link.write_bulk(*pieces)
         else:
-            self.link.write(b"".join(pieces))
+            self.link.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     # -- clients ----------------------------------------------------------------------------------
 

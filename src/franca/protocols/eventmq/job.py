@@ -145,10 +145,11 @@ def kind_of(body: bytes, bytes_max: int) -> str:
         call = _decode_call(body)[1]
     except (msgspec.MsgspecError, RecursionError):
         return ""
-    kind = f"{call.path[:bytes_max]}.{call.callable[:bytes_max]}"
-    if len(kind) > bytes_max // 4:
-        kind = kind.encode()[:bytes_max].decode("utf-8", "ignore")
-    return kind
+    path, name = call.path, call.callable
+    if len(path) + len(name) < bytes_max // 4:
+        return f"{path}.{name}"
+    kind = f"{path[:bytes_max]}.{name[:bytes_max]}"
+    return kind.encode()[:bytes_max].decode("utf-8", "ignore")
 
 
 class Intake:
