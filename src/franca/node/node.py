@@ -261,28 +261,31 @@ class Node:
     # -- committing -----------------------------------------------------------------------------
 
     def _begin_group(self, now: Millis) -> None:
-        """Hand over what has changed; with an instant store, until nothing changes any more."""
+        """Hand over what has changed. What follows from it is for the next pass of the loop."""
         broker = self.engine.broker
         self._tell_at = now + INSTANT_EVERY_MS
         broker.hold_supplies = self.outlet.is_over
-        while True:
-            if not broker.has_changes() and not broker.has_wants():
-                if self._forming.said or self._forming.waiters:
-                    group, self._forming = self._forming, Group(self._forming.number + 1)
-                    self._release(group)
-                return
-            self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
-            self.busy = True
-            try:
-                self._write(now)
-            except Exception as error:
-                self.fail(error)
-                return
-            if self._writer is not None and self._hands_over(now):
-                self._writer.commit()
-                return
-            if not self._commit_here(now):
-                return
+        if not broker.has_changes() and not broker.has_wants():
+            if self._forming.said or self._forming.waiters:
+                group, self._forming = self._forming, Group(self._forming.number + 1)
+                self._release(group)
+            return
+        self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
+        self.busy = True
+        try:
+            self._write(now)
+        except Exception as error:
+            self.fail(error)
+            return
+        if self._writer is not None and self._hands_over(now):
+            self._writer.commit()
+        elif self._commit_here(now) and (
+            self._forming.said
+            or self._forming.waiters
+            or broker.has_changes()
+            or broker.has_wants()
+        ):
+            self.soon()
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
