@@ -270,6 +270,8 @@ def test_and_after_a_restart(start: StartServer) -> None:
     ran = client.request(call("os", "getpid"), headers="reply-requested")
     waits = client.request(call("os", "getpid"), headers="reply-requested")
     work = worker.next_job()
+    assert client.handed_over() == ran
+    client.ask("STATUS")  # what was said before it is on the disk
     server.restart()
     again = peer(server, b"the-client", timeout=3.0)
     again.ask("STATUS")

@@ -142,6 +142,19 @@ def test_whole_messages_that_came_before_the_end_are_acted_on_all_of_them() -> N
     assert not stage.engine.links
 
 
+def test_a_link_that_was_told_to_close_has_heard_what_was_sent_to_it() -> None:
+    """Even if it had more than its share of that turn before: nothing more of it is acted on."""
+    stage = Stage(turn_messages=3)
+    link = stage.open()
+    stage.say(link, "x\n" * 4)
+    stage.say(link, "bye\n")
+    stage.engine.turn(T)
+    assert link.closing
+    stage.said(link)
+    stage.engine.close_link(link, T, unheard=False)
+    assert echo(link).hung_up == [False]
+
+
 def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> None:
     stage = Stage(turn_messages=3)
     gone, there = [stage.open() for _ in range(3)], stage.open()

@@ -262,13 +262,17 @@ class Queue:
     def take_all(self) -> list[Job]:
         """Empty the window and forget the tail; returns what was in the window."""
         jobs = [job for priority in self._order for job in self._levels[priority]]
+        self.forget_all()
+        return jobs
+
+    def forget_all(self) -> None:
+        """Empty the window and forget the tail."""
         self._levels.clear()
         self._order = []
         self.windows.bytes_held -= self.bytes_held
         self.size = self.bytes_held = self.tail = self.crowd = 0
         self.tail_levels.clear()
         self.mark = None
-        return jobs
 
 
 def _place_of(job: Job) -> int:

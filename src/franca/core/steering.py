@@ -233,7 +233,7 @@ class Steering(Life):
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0
         for queue in list(self.queues.values()):
-            queue.take_all()
+            queue.forget_all()
             queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
             queue.listed = queue.paused = False
             self._drop_if_unused(queue)
@@ -245,7 +245,7 @@ class Steering(Life):
         for job in jobs.values():
             job.state = CANCELLED
             job.ended_at = now
-            if job.policy.tells_end or job.id in waited_for:
+            if job.policy.tells_end or (waited_for and job.id in waited_for):
                 self._untold.append((job, failure))
         for session in self._holders.values():
             session.leases.clear()

@@ -86,6 +86,8 @@ class Engine:
         if link in self._held_back:
             del self._held_back[link]
             self._unfinished.pop(link, None)
+        if link.closing:
+            self._unfinished.pop(link, None)  # nothing more of it is acted on
         for _ in range(LAST_SHARES):
             if link in self._unfinished:
                 del self._unfinished[link]
