@@ -60,8 +60,8 @@ _VISITED = 0.4
 """How often peers of another protocol take part."""
 
 
-class Hang(Exception):
-    """It did not come to an end."""
+class Hang(BaseException):
+    """It did not come to an end. No guard may take it for an error of the server's."""
 
 
 class Unhandled(Exception):

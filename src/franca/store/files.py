@@ -28,7 +28,7 @@ def connect(path: str) -> sqlite3.Connection:
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA wal_autocheckpoint = 0")
     db.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
-    db.execute("PRAGMA cache_size = -65536")
+    db.execute("PRAGMA cache_size = -32768")
     db.execute("PRAGMA mmap_size = 0")
     # Some builds overwrite what is deleted with zeros and log every page that falls free.
     db.execute("PRAGMA secure_delete = OFF").fetchall()
