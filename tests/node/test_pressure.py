@@ -24,6 +24,31 @@ async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_
 
 
 @asynchronous
+async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_busy() -> None:
+    with stage(pending_jobs=3) as s, pytest.MonkeyPatch.context() as patch:
+        await s.writer("push a")
+        guest = s.guest()
+        acted = 0
+
+        def submit_one_of_many(data: bytes, now: Millis) -> bool:
+            nonlocal acted
+            acted += 1
+            s.broker.submit(NewJob("q", "k", b"", Policy()), now)
+            return True
+
+        patch.setattr(guest.talk, "receive", submit_one_of_many)
+        guest.says("a flood")
+        await s.until(lambda: acted == 4)
+        for _ in range(5):
+            await s.turns()
+        assert acted == 4
+        await s.ends()
+        await s.reaches("commit")
+        await s.ends()
+        await s.until(lambda: acted > 4)
+
+
+@asynchronous
 async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_left() -> None:
     with stage(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
         guest = s.guest()

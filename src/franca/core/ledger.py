@@ -201,6 +201,11 @@ class Ledger:
 
     # -- what the store is told -------------------------------------------------------------
 
+    @property
+    def pending_jobs(self) -> int:
+        """How many jobs have changed since the last drain."""
+        return len(self._dirty)
+
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""
         return bool(

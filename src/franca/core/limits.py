@@ -86,6 +86,8 @@ class Limits(Struct, frozen=True):
     waits for that, whoever has taken nothing for 10 s is cut off; beyond three times as much,
     whoever has for a quarter of a second. Those who have taken nothing for longest go first.
     """
+    pending_jobs: int = 2_000
+    """Changed jobs that wait for the disk before those who go on changing jobs must wait too."""
     pending_bytes: int = 24 * 1024 * 1024
     """Bytes of new jobs waiting for the disk before the server stops reading at all."""
     kept_result_bytes: int = 16 * 1024 * 1024

@@ -17,12 +17,11 @@ from franca.protocols.conversation import Link
 class Pressure:
     """Those that are held back, and why. `soon` asks for a turn."""
 
-    __slots__ = ("_engine", "_gulped", "_paused", "_pending_bytes_max", "_soon", "_stuck")
+    __slots__ = ("_engine", "_gulped", "_paused", "_soon", "_stuck")
 
     def __init__(self, engine: Engine, soon: Callable[[], None]) -> None:
         self._engine = engine
         self._soon = soon
-        self._pending_bytes_max = engine.limits.pending_bytes
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
         self._gulped: list[Connection] = []
@@ -33,7 +32,7 @@ class Pressure:
         if engine.has_input():
             self._pause_floods()
             self._soon()
-        if engine.broker.pending_bytes > self._pending_bytes_max:
+        if self._is_too_much():
             self._pause_producers()
         if self._paused:
             self._resume_quiet()
@@ -64,6 +63,13 @@ class Pressure:
         if link.conversation.unread() > self._engine.limits.link_input_bytes:
             self._pause(cast(Connection, link.carrier))
 
+    def _is_too_much(self) -> bool:
+        """Whether more waits for the disk than may."""
+        broker, limits = self._engine.broker, self._engine.limits
+        return (
+            broker.pending_bytes > limits.pending_bytes or broker.pending_jobs > limits.pending_jobs
+        )
+
     # -- holding back ---------------------------------------------------------------------------
 
     def _pause(self, connection: Connection) -> None:
@@ -73,13 +79,15 @@ class Pressure:
     def _pause_floods(self) -> None:
         """Stop reading from those who send faster than their share of turns.
 
-        Nor is more of it acted on while the disk keeps too many of their answers waiting.
+        Nor is more of it acted on while the disk keeps too many of their answers waiting, or has
+        enough to do: one group must not become so large that everybody waits for it.
         """
         most = self._engine.limits.output_soft_bytes
+        is_enough = self._engine.broker.pending_jobs > self._engine.limits.pending_jobs
         for link in self._engine.unfinished():
             self.pause_if_flooded(link)
             connection = cast(Connection, link.carrier)
-            if connection.piled_bytes > most and connection.waits_for:
+            if is_enough or (connection.piled_bytes > most and connection.waits_for):
                 self._stuck[connection] = None
                 self._pause(connection)
                 self._engine.hold_back(link)
@@ -103,7 +111,7 @@ class Pressure:
 
     def _resume_quiet(self) -> None:
         engine = self._engine
-        if engine.broker.pending_bytes > self._pending_bytes_max:
+        if self._is_too_much():
             return
         for connection in list(self._paused):
             link = connection.link
