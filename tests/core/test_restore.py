@@ -100,6 +100,21 @@ def test_marks_are_right_after_a_restart_whatever_lay_in_memory() -> None:
     assert len(bench.take_all(now=T + 1_000)) == 9
 
 
+def test_whoever_was_put_behind_the_others_is_still_behind_them_after_a_restart() -> None:
+    """Though the bodies of those that ran are not in memory, so that they begin the tail."""
+    bench = Bench(**SMALL, large_body_bytes=4)
+    jobs = bench.submit_many(5, body=b"a large body")
+    bench.write()
+    bench.broker.retry(jobs[0], T)
+    worker = bench.worker()
+    for _ in range(3):
+        bench.take(worker)
+    bench.write()
+    bench.crash()
+    bench.write()
+    assert [job.id for job in bench.take_all()] == [2, 3, 4, 5, 1]
+
+
 def test_counts_are_right_after_a_restart() -> None:
     bench = Bench(**SMALL)
     bench.submit_many(9, failures=1, delay_ms=1_000)

@@ -7,10 +7,8 @@ are appended to `events` and to the ledger, and the engine takes them from there
 `now` never goes backwards and measures spans: leases, demands. Moments that people name (a job's
 `run_at`, schedules) are compared with the wall clock, which may jump: `wall(now)`.
 
-It is built up in steps, one file each: `ledger.py` (which jobs there are, what the store is told),
-`tail.py` (those that only the store has), `lines.py` (jobs and demands meet), `life.py` (what a
-holder may say), `steering.py` (what operators may do), and here: who there is, what is submitted,
-and what time brings.
+It is built up in steps, one file each (`docs/ARCHITECTURE.md` has their order), and here: who there
+is, what is submitted, and what time brings.
 """
 
 from __future__ import annotations
@@ -76,7 +74,8 @@ class Broker(Steering):
         self.restore(snapshot)
         heirs = _heirs_among(snapshot.held)
         inheriting = {heir.id for heir in heirs.values()}
-        for job in snapshot.held:
+        # Ready ones last: only when the others are in their places is it known where tails begin.
+        for job in sorted(snapshot.held, key=lambda job: job.state is READY and not job.away):
             if job.id in inheriting:
                 continue
             queue = self.queue(job.queue)
