@@ -211,6 +211,16 @@ def test_a_million_names_would_leave_only_so_many_behind() -> None:
     assert len(bench.broker.queues) == len(bench.disk.settings) == 10
 
 
+def test_names_cannot_come_faster_than_they_are_forgotten() -> None:
+    bench = Bench(idle_queues=10)
+    names = 10_000
+    for tick in range(8):
+        for number in range(names):
+            bench.broker.queue(f"q{tick}-{number}")
+        bench.broker.tick(T + tick)
+        assert len(bench.broker.queues) <= 3 * names
+
+
 def test_a_queue_that_is_used_again_is_not_forgotten() -> None:
     bench = Bench(idle_queue_ms=1_000)
     bench.submit()
