@@ -17,22 +17,25 @@ a backlog that comes and goes shall find the room that it left."""
 
 
 class Shrinker:
-    """Looks at how many pages of the file are unused, and lets the last ones go."""
+    """Looks at how many pages of the file are unused, and lets the last ones go.
+
+    `shrinking` says that it has looked, and that some are to go.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._shrinking = False
+        self.shrinking = False
         self._can_shrink = db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
 
     def has_work(self, room: int) -> bool:
         """Whether the file has unused pages to spare, or enough to help a disk without room."""
         if not self._can_shrink:
             return False
-        if not self._shrinking:
+        if not self.shrinking:
             unused, pages = self._pages()
             many = unused > SPARE_PAGES and unused > pages // SPARE_PART
-            self._shrinking = many or unused * PAGE_BYTES > room // 4
-        return self._shrinking
+            self.shrinking = many or unused * PAGE_BYTES > room // 4
+        return self.shrinking
 
     def shrink(self, room: int) -> bool:
         """Let a few pages go; False if that was all. The file is cut when its log is moved."""
@@ -42,8 +45,8 @@ class Shrinker:
         self._db.executescript(f"PRAGMA incremental_vacuum({few})")
         unused, pages = self._pages()
         spare = max(SPARE_PAGES, pages // SPARE_PART) // 2
-        self._shrinking = unused > spare or unused * PAGE_BYTES > room // 16
-        return self._shrinking
+        self.shrinking = unused > spare or unused * PAGE_BYTES > room // 16
+        return self.shrinking
 
     def _pages(self) -> tuple[int, int]:
         [unused] = self._db.execute("PRAGMA freelist_count").fetchone()

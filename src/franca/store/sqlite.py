@@ -12,6 +12,7 @@ import os
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from franca.core.changes import Changes
@@ -36,8 +37,13 @@ log's own size does not tell: a log that was moved into the file is written over
 PAGE_BYTES = 4_096
 SWEEP_EVERY = 4
 """While groups follow each other, what can wait is done after each so many of them."""
+LOOK_EVERY = 64
+"""And after each so many of them the file and the disk are asked whether there is more to do."""
 AMPLE_ROOM_BYTES = 1024 * 1024 * 1024
 """With so much room on the disk it is not looked at again after each group."""
+CHECK_EVERY_S = 0.02
+"""How often it is looked, at most, whether the files are still the same ones. Whether they are
+there at all is looked at after each group, which takes a quarter of the time."""
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
@@ -76,6 +82,7 @@ class SqliteStore(Store):
         self._ended_jobs = ended_jobs
         self._index = -1
         self._inodes: tuple[int, int] | None = None
+        self._check_at = 0.0
         self._reader: sqlite3.Connection | None = None
         self._searching = threading.Lock()
         self._group: list[Batch] = []
@@ -92,6 +99,7 @@ class SqliteStore(Store):
     def open(self) -> Snapshot:
         """Read what is held, count the tail, and check that no row is missing or damaged."""
         self._inodes = None
+        self._check_at = 0.0
         try:
             create_if_missing(self.path, self._step)
             # Before SQLite looks at the log: it would cut it off where it is damaged.
@@ -135,7 +143,8 @@ class SqliteStore(Store):
         try:
             self._trying(self._commit)
             self._group = []  # its rows may hold large bodies
-            self._check_files()
+            if time.monotonic() >= self._check_at or not os.access(self._log_path, os.F_OK):
+                self._check_files()
         except FAILURES as error:
             raise self._failed(error) from error
         self._step("after-commit")
@@ -155,6 +164,7 @@ class SqliteStore(Store):
 
     def _check_files(self) -> None:
         """The file and its log are where they were: what goes into a removed file is lost."""
+        self._check_at = time.monotonic() + CHECK_EVERY_S
         file = os.stat(self.path)
         self._size = file.st_size
         inodes = file.st_ino, os.stat(self._log_path).st_ino
@@ -189,6 +199,7 @@ class SqliteStore(Store):
 
     def _checkpoint(self) -> bool:
         """Move what can be moved from the log into the file; False if something stays."""
+        self._check_at = 0.0  # its size changes
         try:
             busy, pages, moved = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
@@ -256,12 +267,15 @@ class SqliteStore(Store):
     def wants_tidying(self) -> bool:
         """Whether the log is to be moved into the file, or it is time for what can wait."""
         self._groups += 1
-        is_time = self._groups % SWEEP_EVERY == 0
-        if is_time or self._room_seen < AMPLE_ROOM_BYTES:
+        looks = self._groups % LOOK_EVERY == 0
+        if looks or self._room_seen < AMPLE_ROOM_BYTES:
             self._room_seen = self._room()
             # Without room nothing can wait: a file that is larger than it may have some to give.
-            is_time = is_time or self._size > self._room_seen
-        return self._log_is_long(self._room_seen) or (is_time and self.has_leftovers())
+            looks = looks or self._size > self._room_seen
+        if self._log_is_long(self._room_seen) or (looks and self.has_leftovers()):
+            return True
+        is_time = self._groups % SWEEP_EVERY == 0
+        return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
 
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""
