@@ -64,7 +64,8 @@ class EventmqConversation(ZmtpConversation):
         self._totals = service.broker.totals
         self._session: Session | None = None
         self._address = Address(link.id)
-        self._joined: dict[JobId, bytes] = {}
+        self.joined: dict[JobId, bytes] = {}
+        """Requests said again whose results come here too, with the envelope of each."""
         self._envelope = b""
         self.is_client = False
         self._waits_for_room: list[bytes] | None = None
@@ -154,8 +155,8 @@ class EventmqConversation(ZmtpConversation):
             self.hands.granted(event, now)
         elif isinstance(event, Begun):
             self._on_begun(event.job)
-        elif isinstance(event, Finished) and event.job.id in self._joined:
-            envelope = self._joined.pop(event.job.id)
+        elif isinstance(event, Finished) and event.job.id in self.joined:
+            envelope = self.joined.pop(event.job.id)
             if self.takes_results:
                 self.say_result(result_of(event), msgid_of(event.job), envelope)
 
@@ -174,7 +175,7 @@ class EventmqConversation(ZmtpConversation):
         if self._session is not None:
             self.broker.close_session(self._session, now)
             self._session = None
-        self._joined.clear()
+        self.joined.clear()
 
     def stop(self, now: Millis) -> None:
         """The server stops: no more jobs for this peer, and a goodbye.
@@ -259,16 +260,12 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
-        if job.id <= last_id and job.policy.tells_end and len(self._joined) < JOINED_MAX:
-            self._joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
+        if job.id <= last_id and job.policy.tells_end and len(self.joined) < JOINED_MAX:
+            self.joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
         if job.state is LEASED:
             self._on_begun(job)
-        elif not self.broker.await_begin(job, session) and job.id in self._joined:
+        elif not self.broker.await_begin(job, session) and job.id in self.joined:
             self.broker.watch(job.id, session)
-
-    def hears_of(self, job: Job) -> None:
-        """The result of a job comes to this client as to the one that asked first."""
-        self._joined.pop(job.id, None)
 
     def _on_begun(self, job: Job) -> None:
         """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
@@ -278,8 +275,8 @@ class EventmqConversation(ZmtpConversation):
         """
         client = client_of(job)
         envelope = b"" if client is None else client.envelope
-        if self._joined and job.id in self._joined:
-            envelope = self._joined[job.id]
+        if self.joined and job.id in self.joined:
+            envelope = self.joined[job.id]
             if job.state > LEASED:  # somebody has taken it away in the same breath
                 self.tell(self.session, Finished(job, job.state, job.result, Failure()), NEVER)
                 return

@@ -8,7 +8,6 @@ and arguments stand for.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -162,7 +161,7 @@ class Intake:
         self._names = Names()
         self._queues = broker.queues
         self._terms_of = terms.of
-        self._aparts: dict[tuple[str, bytes], bytes] = {}
+        self._aparts: dict[tuple[str, bytes, bytes], bytes] = {}
 
     def new_job(self, frames: list[bytes], terms: Terms, client: Address | None = None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
@@ -181,13 +180,13 @@ class Intake:
             )
         queue = self._names.text(queue_frame)
         is_known = queue in self._queues
-        extra = headers
-        if (
-            not is_known
-            or client is not None
-            or len(frames) > REQUEST_FRAMES
-            or headers[:1] == _APART
-        ):
+        is_usual = is_known and len(frames) == REQUEST_FRAMES
+        extra: bytes | None = headers
+        if is_usual and client is not None and not client.envelope:
+            extra = self._aparts.get((client.link, queue_frame, headers))
+        elif not is_usual or client is not None or headers[:1] == _APART:
+            extra = None
+        if extra is None:
             queue = queue if is_known else DEFAULT_QUEUE
             extra = self._set_apart(frames, queue, client)
         kind = kind_of(body, limits.name_bytes_max)
@@ -212,21 +211,18 @@ class Intake:
         if queue_frame == self._names.raw(queue):
             if not more and client is None and headers[:1] != _APART:
                 return headers
+            apart = _APART + _pack(Apart(headers, None, more, client))
             if not more and client is not None and not client.envelope:
-                return self._apart_of(headers, client)
-            return _APART + _pack(Apart(headers, None, more, client))
+                self._remember(client, queue_frame, headers, apart)
+            return apart
         return _APART + _pack(Apart(headers, queue_frame, more, client))
 
-    def _apart_of(self, headers: bytes, client: Address) -> bytes:
-        """The same for the requests of one connection that have the same headers: made once."""
-        known = self._aparts.get((client.link, headers))
-        if known is None:
-            known = _APART + _pack(Apart(headers, None, [], client))
-            if len(known) <= CACHED_BYTES:
-                if len(self._aparts) >= CACHED:
-                    self._aparts.clear()
-                self._aparts[(client.link, headers)] = known
-        return known
+    def _remember(self, client: Address, queue: bytes, headers: bytes, apart: bytes) -> None:
+        """The next request of this connection that has the same headers has the same apart."""
+        if len(apart) <= CACHED_BYTES:
+            if len(self._aparts) >= CACHED:
+                self._aparts.clear()
+            self._aparts[(client.link, queue, headers)] = apart
 
     def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
         """A job without headers and without an id of its own, for those that a rule makes."""
@@ -271,7 +267,7 @@ class Renderer:
         if job.origin != ORIGIN:
             extra, body = _headers_of(job), _as_call(job)
         elif extra[:1] == _APART:
-            apart = _apart_in(extra)
+            apart = _APARTS.get(extra) or _apart_in(extra)
             extra, more = apart.headers, apart.more
             if apart.queue is not None and is_utf8(apart.queue):
                 queue = apart.queue
@@ -281,18 +277,27 @@ class Renderer:
         return [request(shown_msgid(job), queue, headers, body)]
 
 
-@lru_cache(CACHED)
-def _usual_apart_in(extra: bytes) -> Apart:
-    return _unpack(extra[1:])
+_APARTS: Final[dict[bytes, Apart]] = {}
+"""What was unpacked lately."""
 
 
 def _apart_in(extra: bytes) -> Apart:
-    return _usual_apart_in(extra) if len(extra) <= CACHED_BYTES else _unpack(extra[1:])
+    apart = _APARTS.get(extra)
+    if apart is None:
+        apart = _unpack(extra[1:])
+        if len(extra) <= CACHED_BYTES:
+            if len(_APARTS) >= CACHED:
+                _APARTS.clear()
+            _APARTS[extra] = apart
+    return apart
 
 
 def client_of(job: Job) -> Address | None:
     """Whom the result of a job is for, if anybody asked for it."""
-    return _apart_in(job.extra).client if job.extra[:1] == _APART else None
+    extra = job.extra
+    if extra[:1] != _APART:
+        return None
+    return (_APARTS.get(extra) or _apart_in(extra)).client
 
 
 def wished_queue(new: NewJob) -> str:

@@ -100,19 +100,24 @@ class Post(Conversation):
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job whose result somebody asked for has ended."""
-        client = client_of(event.job) if isinstance(event, Finished) else None
-        if client is None or not isinstance(event, Finished):
+        if not isinstance(event, Finished):
+            return
+        job = event.job
+        client = client_of(job)
+        if client is None:
             return
         found = self._find(client)
-        if found is not None:
-            found.hears_of(event.job)
-        key = _key(client)
-        if found is not None and found.takes_results and key not in self._boxes:
-            found.say_result(result_of(event), msgid_of(event.job), client.envelope)
+        if found is not None and found.joined:
+            found.joined.pop(job.id, None)
+        if found is not None and found.takes_results and not self._has_box(client):
+            found.say_result(result_of(event), msgid_of(job), client.envelope)
         elif client.identity or found is not None:
             until = now + self._limits.kept_result_ms
-            letter = Letter(client, result_of(event), msgid_of(event.job), until)
-            self._keep(letter, key)
+            self._keep(Letter(client, result_of(event), msgid_of(job), until), _key(client))
+
+    def _has_box(self, client: Address) -> bool:
+        """Whether results wait for a client, which hears them in their order."""
+        return bool(self._boxes) and _key(client) in self._boxes
 
     def _send(self, letter: Letter) -> bool:
         client = self._find(letter.client)

@@ -100,11 +100,15 @@ class ZmtpConversation(Conversation):
                 self._act_on_rest(message, now)
             else:
                 act(message, now)
-            if frames.is_behind:
+            is_behind = frames.is_behind
+            if is_behind:
                 # A worker that is given a job asks for the next: told only behind all that
                 # follows, it would be given another.
                 link.deliver(now)
             if self.holding or link.closing:
+                return False
+            if not is_behind and frames.large is None:
+                self.has_had_its_share = False
                 return False
             if self.has_had_its_share:
                 self.has_had_its_share = False
