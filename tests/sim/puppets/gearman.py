@@ -273,8 +273,11 @@ class Worker(Speaker):
             self._reported()
         elif packet.type is Type.ERROR:
             assert packet.handle == b"JOB_NOT_FOUND", packet
-            assert self._reporting is not None, packet
-            self._reporting.out = "no"
+            if self._reporting is not None:
+                self._reporting.out = "no"
+            else:  # a part of the result that came when the job's time was over
+                assert self._held is not None, packet
+                assert self._held[1].reserve is not None, packet
         else:
             self._answered(packet)
 
