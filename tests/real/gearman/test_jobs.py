@@ -76,6 +76,7 @@ def test_workers_that_hang_keep_no_job_from_those_that_do_not(shared: Stage) -> 
     workers = [shared.worker(kind, {function: "reverse"}) for kind in ("gear", "aiogear", "gear")]
     shared.until_counts(function, 0, 0, len(workers))
     *hanging, awake = workers
+    hanging[0].said("asleep")  # not between a GRAB_JOB and its answer, which could be a job
     for worker in hanging:
         worker.process.send_signal(signal.SIGSTOP)
     workloads = [b"%d" % n for n in range(len(hanging))]  # as many as are woken in vain

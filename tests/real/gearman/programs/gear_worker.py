@@ -34,9 +34,17 @@ def work(job: gear.WorkerJob, does: str) -> None:
         job.sendWorkComplete(b"" if does == "empty" else job.arguments[::-1])
 
 
+class Worker(gear.Worker):  # type: ignore[misc]
+    """Tells when it has asked for a job in vain: the server has nothing more to give it unasked."""
+
+    def handleNoJob(self, packet: gear.Packet) -> None:
+        super().handleNoJob(packet)
+        say("asleep")
+
+
 def main() -> None:
     told = spec()
-    worker = gear.Worker(told["id"])
+    worker = Worker(told["id"])
     worker.addServer(HOST, told["port"], **tls(told))
     worker.waitForServer()
     for name in told["functions"]:
