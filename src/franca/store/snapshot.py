@@ -27,6 +27,9 @@ RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 24 * 1024 * 1024
 """Large bodies of ready jobs that are read at the start; the others stay in the store."""
 
+_ID_SUMS = "coalesce(sum({0} & 0xffffffff), 0), coalesce(sum({0} >> 32), 0)"
+"""What two indexes have in common that are about the same jobs. In halves: no sum is too large."""
+
 
 def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     """Read what is held and count the tail; `books` learns of it too. ValueError on damage."""
@@ -120,10 +123,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
     """What each queue has in the tail, and how many rows there are, those that are gone too."""
     counts: dict[str, TailCount] = {}
     rows = 0
-    for queue, era, priority, number in db.execute(
-        "SELECT queue, era, priority, count(*) FROM tail WHERE state = 1 "
-        "GROUP BY queue, era, priority"
-    ).fetchall():
+    for queue, era, priority, number in _ready_groups(db, books):
         rows += number
         now = books.eras.get(queue, 0)
         if era > now:
@@ -141,16 +141,16 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
             (count.queue, books.eras.get(count.queue, 0)),
         ).fetchone()
     books.eras_over += [q for q in books.eras if q not in counts and q not in books.emptied]
-    timed = next(
-        sql.split()[2] for sql in books.schema["tail"] if sql.startswith("CREATE INDEX tail_timed")
-    )
     # Found by the index and read from the table, because the two may not say the same.
-    for queue, state, failed, number, amiss in db.execute(
-        "SELECT j.queue, j.state, j.failures > 0, count(*), sum((i.state, i.run_at) <> "
-        f"(j.state, j.run_at)) FROM tail i INDEXED BY {timed} JOIN tail j ON j.id = i.id "
+    low = high = 0
+    for queue, state, failed, number, low_sum, high_sum, amiss in db.execute(
+        f"SELECT j.queue, j.state, j.failures > 0, count(*), {_ID_SUMS.format('i.id')}, "
+        "sum((i.state, i.run_at) <> (j.state, j.run_at)) "
+        f"FROM tail i INDEXED BY {_index(books, 'tail_timed')} JOIN tail j ON j.id = i.id "
         "WHERE i.state <> 1 GROUP BY 1, 2, 3"
     ):
         rows += number
+        low, high = low + low_sum, high + high_sum
         if amiss:
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
@@ -162,7 +162,52 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
             count.retrying += number
         else:
             count.scheduled += number
+    sums = db.execute(
+        f"SELECT {_ID_SUMS.format('id')} FROM tail "
+        f"INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
+    )
+    if sums.fetchone() != (low, high):
+        raise ValueError("two indexes of the tail are not about the same jobs")
     return list(counts.values()), rows
+
+
+def _index(books: GroupWriter, name: str) -> str:
+    """What an index of the tail is called now: a flush makes it anew under another name."""
+    made = f"CREATE INDEX {name}"
+    return next(sql.split()[2] for sql in books.schema["tail"] if sql.startswith(made))
+
+
+def _ready_groups(db: sqlite3.Connection, books: GroupWriter) -> list[tuple[str, int, int, int]]:
+    """How many READY rows of the tail there are by queue, era and priority, in this order.
+
+    They are counted in the index, which is compared with the table at the two ends of each group:
+    to compare all of it would be to read the whole tail. An entry that is not what was written
+    and changes a count is at such an end, or is a group out of its order.
+    """
+    index = _index(books, "tail_ready")
+    groups: list[tuple[str, int, int, int]] = db.execute(
+        f"SELECT queue, era, priority, count(*) FROM tail INDEXED BY {index} WHERE state = 1 "
+        "GROUP BY queue, era, priority"
+    ).fetchall()
+    keys = [group[:3] for group in groups]
+    entry = (
+        "SELECT (i.queue, i.era, i.priority, i.place) IS (j.queue, j.era, j.priority, j.place) "
+        f"AND j.state = 1 FROM tail i INDEXED BY {index} LEFT JOIN tail j ON j.id = i.id "
+        "WHERE i.state = 1 AND i.queue = ? AND i.era = ? AND i.priority = ? ORDER BY i.place"
+    )
+    for key, end in itertools.product(keys, ("", " DESC")):
+        if db.execute(f"{entry}{end} LIMIT 1", key).fetchone() != (1,):
+            raise ValueError(f"an index of the tail is damaged: {key[0]!r} is not a job's queue")
+    if not _is_ascending(keys):
+        raise ValueError("an index of the tail is damaged: its queues are in disorder")
+    return groups
+
+
+def _is_ascending(keys: list[tuple[str, int, int]]) -> bool:
+    try:
+        return all(first < second for first, second in itertools.pairwise(keys))
+    except TypeError:  # a column is not even of its type
+        return False
 
 
 def _known(db: sqlite3.Connection) -> list[Known]:
