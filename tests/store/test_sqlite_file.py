@@ -225,6 +225,8 @@ DAMAGES = [
     "UPDATE ended SET count = 7",
     "DROP TABLE bodies",
     "DROP TABLE queues",
+    "DROP INDEX tail_timed",
+    "DROP INDEX tail_ready",
 ]  # fmt: skip
 
 

@@ -173,8 +173,10 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
 
 def _index(books: GroupWriter, name: str) -> str:
     """What an index of the tail is called now: a flush makes it anew under another name."""
-    made = f"CREATE INDEX {name}"
-    return next(sql.split()[2] for sql in books.schema["tail"] if sql.startswith(made))
+    for sql in books.schema.get("tail", ()):
+        if sql.startswith(f"CREATE INDEX {name}"):
+            return sql.split()[2]
+    raise ValueError(f"the index {name} is missing")
 
 
 def _ready_groups(db: sqlite3.Connection, books: GroupWriter) -> list[tuple[str, int, int, int]]:
