@@ -12,6 +12,7 @@ from typing import Protocol
 from franca.core.broker import Broker
 from franca.core.known import Known
 from franca.core.model import NEVER, Millis, State
+from franca.core.namesakes import Namesakes
 from franca.engine.engine import Engine
 from tests.sim.disk import Disk
 from tests.sim.puppets.client import Client
@@ -101,7 +102,7 @@ def settled_jobs_are_gone(broker: Broker) -> None:
     """6: memory holds nothing of a job that has ended."""
     assert all(job.state <= LEASED for job in broker.jobs.values()), "an ended job is in memory"
     for found in broker._by_name.values():
-        jobs = found if isinstance(found, list) else [found]
+        jobs = list(found.jobs.values()) if isinstance(found, Namesakes) else [found]
         assert all(job.id in broker.jobs for job in jobs), "a name of a job that is gone"
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     held += len(broker._heirs)

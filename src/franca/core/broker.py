@@ -103,6 +103,7 @@ class Broker(Steering):
                 queue.add(job)
             else:
                 job.bound = False
+                self._runs_no_more(job)
                 self._offer(job, queue, now)
         for schedule in snapshot.schedules:
             self.schedules.put(schedule)
@@ -258,7 +259,7 @@ class Broker(Steering):
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
-        for job in self.named(new.name):
+        for job in self.last_named(new.name):
             if (
                 job.attempts == 0
                 and job.state in (READY, WAITING)

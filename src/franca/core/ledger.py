@@ -8,6 +8,8 @@ and not a part of the broker, because every verb touches it several times.)
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import islice
 
 from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.idle import IdleQueues
@@ -26,6 +28,7 @@ from franca.core.model import (
     Shelf,
     State,
 )
+from franca.core.namesakes import LOOKED_AT, Namesakes
 from franca.core.ready import Queue, Windows
 from franca.core.waiting import Waiting
 
@@ -52,6 +55,7 @@ class Ledger:
         "_recent",
         "_schedules_changed",
         "_settings",
+        "_shared",
         "_spared",
         "_watchers",
         "idle",
@@ -73,7 +77,8 @@ class Ledger:
         self.idle = IdleQueues()
         self.waiting = Waiting()
         self.pending_bytes = 0
-        self._by_name: dict[str, Job | list[Job]] = {}
+        self._by_name: dict[str, Job | Namesakes] = {}
+        self._shared: dict[str, Namesakes] = {}
         self._by_key: dict[tuple[str, str], Job | Known] = {}
         self._watchers: dict[JobId, dict[Session, int]] = {}
         self._recent: OrderedDict[str, Known] = OrderedDict()
@@ -106,14 +111,51 @@ class Ledger:
     def sole(self, name: str) -> Job | None:
         """The one job in memory that goes by this public name; None if none or several do."""
         found = self._by_name.get(name)
-        return None if isinstance(found, list) else found
+        return None if isinstance(found, Namesakes) else found
 
     def named(self, name: str) -> list[Job]:
-        """Every job in memory that goes by this public name, oldest first."""
+        """Every job in memory that goes by this public name, oldest first. They may be many."""
         found = self._by_name.get(name)
         if found is None:
             return []
-        return found[:] if isinstance(found, list) else [found]
+        return list(found.jobs.values()) if isinstance(found, Namesakes) else [found]
+
+    def first_named(self, name: str) -> Iterator[Job]:
+        """The same, as many as are looked at."""
+        found = self._by_name.get(name)
+        if isinstance(found, Namesakes):
+            return islice(found.jobs.values(), LOOKED_AT)
+        return iter(() if found is None else (found,))
+
+    def last_named(self, name: str) -> Iterator[Job]:
+        """The last jobs in memory that go by this public name, newest first."""
+        found = self._by_name.get(name)
+        if isinstance(found, Namesakes):
+            return found.newest()
+        return iter(() if found is None else (found,))
+
+    def held_as(self, name: str, holder: str) -> Iterator[Job]:
+        """Jobs of this public name that `holder` runs."""
+        found = self._by_name.get(name)
+        if isinstance(found, Namesakes):
+            return found.held_by(holder)
+        is_held = found is not None and found.state is LEASED and found.holder == holder
+        return iter((found,) if found is not None and is_held else ())
+
+    def running_as(self, name: str) -> Iterator[Job]:
+        """Jobs of this public name that anybody runs, as many as are looked at."""
+        found = self._by_name.get(name)
+        if isinstance(found, Namesakes):
+            return found.running()
+        return iter((found,) if found is not None and found.state is LEASED else ())
+
+    def returned_as(self, name: str) -> Iterator[Job]:
+        """Jobs of this public name that will be run once more, as many as are looked at."""
+        found = self._by_name.get(name)
+        if isinstance(found, Namesakes):
+            return found.returned()
+        will_run = found is not None and found.state is not LEASED and found.attempts > 0
+        return iter((found,) if found is not None and will_run else ())
 
     def keyed(self, queue: str, key: str) -> Job | Known | None:
         """The live job of this queue that has this key, or what is known of it in the tail."""
@@ -158,11 +200,10 @@ class Ledger:
         if name:
             other = self._by_name.setdefault(name, job)
             if other is not job:
-                if isinstance(other, list):
-                    if job not in other:
-                        other.append(job)
+                if isinstance(other, Namesakes):
+                    other.add(job)
                 else:
-                    self._by_name[name] = [other, job]
+                    self._by_name[name] = self._shared[name] = Namesakes(other, job)
         if job.key:
             self._by_key[(job.queue, job.key)] = job
 
@@ -174,13 +215,19 @@ class Ledger:
         if name:
             found = self._by_name.pop(name, None)
             if found is not job and found is not None:
-                if isinstance(found, list):
-                    found.remove(job)
-                    if len(found) == 1:
-                        found = found[0]
+                if isinstance(found, Namesakes):
+                    found.discard(job)
+                    if len(found.jobs) == 1:
+                        del self._shared[name]
+                        [found] = found.jobs.values()
                 self._by_name[name] = found
         if job.key and self._by_key.get((job.queue, job.key)) is job:
             del self._by_key[(job.queue, job.key)]
+
+    def _runs_no_more(self, job: Job) -> None:
+        """Let a run that is over not be found by its name."""
+        if job.name in self._shared:
+            self._shared[job.name].unlease(job)
 
     def _touch(self, job: Job) -> None:
         """The store must hear of this job's new state."""

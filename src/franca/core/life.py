@@ -76,6 +76,8 @@ class Life(Supplies):
         queue = self.queues[job.queue]
         queue.leased -= 1
         self.leased -= 1
+        if self._shared:
+            self._runs_no_more(job)
         if job.timed:
             job.timed = False
             self._lease_ends.discard(job, job.until // LEASE_TICK_MS)

@@ -324,6 +324,8 @@ class Lines(Tail):
             self._keep_large(job)
         if policy.durable:  # as `_touch`, without a call: every job comes here
             self._dirty[job.id] = job
+        if self._shared and job.name in self._shared:
+            self._shared[job.name].lease(job)
         if self._awaited and job.id in self._awaited:
             awaiting = self._awaited.pop(job.id)
             del awaiting.awaits[job.id]

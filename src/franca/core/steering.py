@@ -262,6 +262,7 @@ class Steering(Life):
         self.fleeting_bytes = 0
         self.jobs.clear()
         self._by_name.clear()
+        self._shared.clear()
 
 
 def _burying(policy: Policy) -> Policy:

@@ -14,7 +14,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session, State
-from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, named, shown_msgid
+from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, known_as, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
@@ -294,7 +294,8 @@ class Hands:
             job = None
         if job is not None and job.state is LEASED and job.holder == self._holder:
             return job
-        for other in named(self._broker, msgid):
+        broker, holder = self._broker, self._holder
+        for other in known_as(broker, msgid, lambda name: broker.held_as(name, holder)):
             if other.state is LEASED and other.holder == self._holder:
                 return other
         return None
@@ -307,7 +308,7 @@ class Hands:
         since, or only just now, is somebody else; and of a job that was given out more than once
         nobody can say which run is meant.
         """
-        for job in named(self._broker, msgid):
+        for job in known_as(self._broker, msgid, self._broker.running_as):
             if job.state is LEASED and job.attempts == 1:
                 holder = self._members.by_holder(job.holder)
                 if holder is not None and holder.heard_at < min(self.member.since, now - GHOST_MS):
@@ -323,7 +324,7 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
     """
     if result in TIMED_OUT or len(msgid) > MSGID_BYTES_MAX or failure_in(result, 0) is not None:
         return
-    for job in named(broker, msgid):
+    for job in known_as(broker, msgid, broker.returned_as):
         if (
             job.state in (State.READY, State.WAITING)
             and job.attempts

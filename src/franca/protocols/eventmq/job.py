@@ -8,6 +8,7 @@ and arguments stand for.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 from zlib import crc32
 
@@ -120,15 +121,15 @@ def is_suspect(job: Job) -> bool:
     return job.origin == ORIGIN and job.media == BYTES
 
 
-def named(broker: Broker, msgid: bytes) -> list[Job]:
-    """Every job in memory that goes by this id."""
+def known_as(broker: Broker, msgid: bytes, look: Callable[[str], Iterable[Job]]) -> list[Job]:
+    """The jobs in memory that go by this id, of those that `look` finds by their name."""
     if msgid.startswith(b"job:") and msgid[4:].isdigit() and len(msgid) < 24:
         job = broker.jobs.get(int(msgid[4:]))
         if job is not None and not job.name:
             return [job]
-    jobs = broker.named(name_of(msgid))
+    jobs = list(look(name_of(msgid)))
     try:
-        return jobs or broker.named(msgid.decode())
+        return jobs or list(look(msgid.decode()))
     except UnicodeDecodeError:
         return jobs
 

@@ -27,26 +27,16 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
     sole = broker.sole(jid)
     if sole is not None and sole.state is LEASED and sole.holder == holder:
         return sole
-    others = None
-    for job in broker.named(jid):
-        # A bound lease is of another protocol, whose own words settle it.
-        if job.state is LEASED and not job.bound:
-            if job.holder == holder:
-                return job
-            if others is None and _counts(job, holder):
-                others = job
-    return others
+    # A bound lease is of another protocol, whose own words settle it.
+    own = (job for job in broker.held_as(jid, holder) if not job.bound)
+    others = (job for job in broker.running_as(jid) if not job.bound and _counts(job, holder))
+    return next(own, None) or next(others, None)
 
 
 def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
     """The job of that name whose lease ran out on `holder`, if nobody was given it since."""
-    for job in broker.named(jid):
-        if (
-            job.state is not LEASED
-            and job.story
-            and job.story[-1].how == "expired"
-            and _counts(job, holder)
-        ):
+    for job in broker.returned_as(jid):
+        if job.story and job.story[-1].how == "expired" and _counts(job, holder):
             return job
     return None
 

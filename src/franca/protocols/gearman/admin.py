@@ -245,7 +245,7 @@ def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> 
     elif _may_change(conversation):
         service = conversation.service
         handle = words[2]
-        jobs = _ours(service.broker.named(handle.decode("utf-8", "replace")))
+        jobs = _ours(service.broker.first_named(handle.decode("utf-8", "replace")))
         if jobs:
             _cancel(conversation, handle, jobs[0], now)
         elif service.ended.get(handle) is State.CANCELLED:

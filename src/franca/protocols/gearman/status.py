@@ -40,7 +40,7 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
         _say(conversation, handle, UNKNOWN)
         return
     name = handle.decode("utf-8", "replace")
-    for job in service.broker.named(name):
+    for job in service.broker.first_named(name):
         if job.origin == ORIGIN:
             _say(conversation, handle, status_of(job))
             return
