@@ -107,7 +107,7 @@ def settled_jobs_are_gone(broker: Broker) -> None:
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     held += len(broker._heirs)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    in_tail = {known.id for known in broker._by_key.values() if isinstance(known, Known)}
+    in_tail = {known.id for _, known in broker.keys.items() if isinstance(known, Known)}
     gone = broker._watchers.keys() - broker.jobs.keys() - in_tail
     assert not gone, f"jobs that are gone are watched: {gone}"
 

@@ -13,6 +13,7 @@ from itertools import islice
 
 from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.idle import IdleQueues
+from franca.core.keys import Keys
 from franca.core.known import Known
 from franca.core.limits import Limits
 from franca.core.model import (
@@ -45,7 +46,6 @@ class Ledger:
     """All jobs in memory, by id, name and key; queues and their windows; what has changed."""
 
     __slots__ = (
-        "_by_key",
         "_by_name",
         "_dirty",
         "_emptied",
@@ -60,6 +60,7 @@ class Ledger:
         "_watchers",
         "idle",
         "jobs",
+        "keys",
         "limits",
         "pending_bytes",
         "queues",
@@ -79,7 +80,7 @@ class Ledger:
         self.pending_bytes = 0
         self._by_name: dict[str, Job | Namesakes] = {}
         self._shared: dict[str, Namesakes] = {}
-        self._by_key: dict[tuple[str, str], Job | Known] = {}
+        self.keys = Keys()
         self._watchers: dict[JobId, dict[Session, int]] = {}
         self._recent: OrderedDict[str, Known] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}
@@ -159,7 +160,7 @@ class Ledger:
 
     def keyed(self, queue: str, key: str) -> Job | Known | None:
         """The live job of this queue that has this key, or what is known of it in the tail."""
-        return self._by_key.get((queue, key))
+        return self.keys.get(queue, key)
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
@@ -205,7 +206,7 @@ class Ledger:
                 else:
                     self._by_name[name] = self._shared[name] = Namesakes(other, job)
         if job.key:
-            self._by_key[(job.queue, job.key)] = job
+            self.keys.put(job)
 
     def _forget(self, job: Job) -> None:
         """Let a job go from memory; the store keeps what it was told."""
@@ -221,8 +222,8 @@ class Ledger:
                         del self._shared[name]
                         [found] = found.jobs.values()
                 self._by_name[name] = found
-        if job.key and self._by_key.get((job.queue, job.key)) is job:
-            del self._by_key[(job.queue, job.key)]
+        if job.key:
+            self.keys.drop(job)
 
     def _runs_no_more(self, job: Job) -> None:
         """Let a run that is over not be found by its name."""

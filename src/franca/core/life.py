@@ -211,7 +211,8 @@ class Life(Supplies):
             job.progress = data
         event = Progressed(job, kind, data)
         for session, times in self._watchers.get(job.id, {}).items():
-            self.events += [(session, event)] * times
+            if session.open:
+                self.events += [(session, event)] * times
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
@@ -312,7 +313,8 @@ class Life(Supplies):
             self.events.append((awaiting, event))
         for session, times in self._watchers.pop(job.id, {}).items():
             session.watches.pop(job.id, None)
-            self.events += [(session, event)] * times
+            if session.open:
+                self.events += [(session, event)] * times
 
     # -- heirs ----------------------------------------------------------------------------
 
@@ -330,7 +332,7 @@ class Life(Supplies):
         heir.state = WAITING
         self._count_waiting(self.queue(heir.queue), heir, +1)
         self._hold(heir)
-        self._by_key[(job.queue, job.key)] = job
+        self.keys.put(job)
         self._touch(heir)
         if len(heir.body) > self.limits.large_body_bytes:
             self._keep_large(heir)

@@ -37,6 +37,9 @@ class Limits(Struct, frozen=True):
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
+    keyed_bytes: int = 192 * 1024 * 1024
+    """Keys of live jobs, those in the store too, counted with what else is remembered of each.
+    More jobs with keys are refused."""
     fleeting_bytes: int = 56 * 1024 * 1024
     """Jobs that only memory has, because somebody waits for them; more are refused (one passes)."""
     leased_jobs: int = 200_000
