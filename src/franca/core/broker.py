@@ -32,6 +32,7 @@ from franca.core.model import (
     NewJob,
     OnConflict,
     Session,
+    bare_weight,
 )
 from franca.core.reasons import EXPIRED, REPLACED
 from franca.core.sessions import ENDED_AT_ONCE, Sessions
@@ -92,6 +93,7 @@ class Broker(Sessions):
             if job.state is LEASED and not job.bound:
                 queue.leased += 1
                 self.leased += 1
+                self.leased_bytes += self._leased_weight(job)
                 if job.until:
                     job.until = min(job.until, now + max(job.until - job.started_at, 0))
                     self._new_leases.append(job)
@@ -122,6 +124,8 @@ class Broker(Sessions):
         while the disk has no room, and with `TooMuch` while memory has none. One that replaces
         a running job waits behind it.
         """
+        if watcher is not None and self.watches >= self.limits.watches_max:
+            raise TooMuch(TOO_MANY_WAITED_FOR)
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
             if said_before is not None:
@@ -134,14 +138,7 @@ class Broker(Sessions):
                     raise TooMuch(TOO_MANY_KEYS)
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
-        if new.policy.durable:
-            if self.refusing_new:
-                raise StoreFull(DISK_NEARLY_FULL)
-            if watcher is not None:
-                self._check_room_for_watched(len(new.body))
-            self.pending_bytes += len(new.body)
-        else:
-            self._take_room(new, now)
+        self._take_room(new, watcher, now)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -166,9 +163,24 @@ class Broker(Sessions):
             self._enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, now: Millis) -> None:
+    def _take_room(self, new: NewJob, watcher: Session | None, now: Millis) -> None:
+        """Refuse a job that there is no room for; else its room is taken."""
+        if not 0 <= new.run_at <= TIME_MAX:
+            raise TooMuch("no moment is as late as that")
+        if self.queues_bytes >= self.limits.queues_bytes:
+            self._check_no_new((new.queue,))
+        if not new.policy.durable:
+            self._take_room_in_memory(new, now)
+            return
+        if self.refusing_new:
+            raise StoreFull(DISK_NEARLY_FULL)
+        if watcher is not None:
+            self._check_room_for_watched(len(new.body))
+        self.pending_bytes += len(new.body) + len(new.extra)
+
+    def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
         """A job that only memory has needs its share of it."""
-        size = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
+        size = self.fleeting_bytes + bare_weight(new) + FLEETING_JOB_BYTES
         most = self.limits.fleeting_bytes
         if len(new.body) <= SMALL_BODY_BYTES:
             most += most // 8  # one large job must not keep all small ones out
@@ -219,6 +231,8 @@ class Broker(Sessions):
                 # A submit that nobody waits for must outlive those who do.
                 self._settle_fleeting(job)
                 job.policy = new.policy
+                if job.state is LEASED:
+                    self.leased_bytes += self._leased_weight(job)
                 self._touch(job)
         if watcher is not None:
             self.watch(job.id, watcher)
@@ -229,6 +243,7 @@ class Broker(Sessions):
         self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
         if isinstance(taken, Known):
             self._leave_tail(taken)
+            self.locks.wait_no_more(taken.id)
         else:
             self._take_out(taken, now)
             self._end(taken, CANCELLED, b"", REPLACED, now)

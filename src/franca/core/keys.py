@@ -43,7 +43,7 @@ class Keys:
             self._tails.setdefault(queue, {})[key] = taken
         else:
             self._others.setdefault(queue, {})[key] = taken
-        self.bytes += _cost(taken)
+        self.bytes += key_cost(taken)
 
     def drop(self, taken: Job | Known) -> None:
         """A job has its key no longer; nothing happens if another one has it."""
@@ -53,7 +53,7 @@ class Keys:
 
     def _remove(self, taken: Job | Known) -> None:
         queue, key = taken.queue, taken.key
-        self.bytes -= _cost(taken)
+        self.bytes -= key_cost(taken)
         others = self._others.get(queue)
         if others is not None and others.pop(key, None) is not None:
             if not others:
@@ -67,7 +67,7 @@ class Keys:
     def take_tail(self, queue: str) -> list[Known]:
         """Forget the ready jobs of a queue's tail; returns what was known of them."""
         knowns = list(self._tails.pop(queue, {}).values())
-        self.bytes -= sum(map(_cost, knowns))
+        self.bytes -= sum(map(key_cost, knowns))
         return knowns
 
     def take_all(self) -> list[Job | Known]:
@@ -88,5 +88,6 @@ class Keys:
                 yield (queue, key), known
 
 
-def _cost(taken: Job | Known) -> int:
+def key_cost(taken: Job | Known) -> int:
+    """What a key takes in memory, roughly."""
     return KEY_BYTES + len(taken.key) + len(taken.name)

@@ -69,8 +69,12 @@ class Sessions(Steering):
             self._leaving.append(session)
 
     def serve(self, session: Session, queue_name: str) -> None:
-        """The session can run jobs of this queue. Saying it twice changes nothing."""
+        """The session can run jobs of this queue. Saying it twice changes nothing.
+
+        `TooMuch` if there are too many queues.
+        """
         if queue_name not in session.serves:
+            self._check_no_new((queue_name,))
             session.serves[queue_name] = None
             self._line_of(queue_name).servers += 1
 
@@ -97,7 +101,10 @@ class Sessions(Steering):
     def watch(self, job_id: JobId, session: Session) -> None:
         """Tell `session` what becomes of the job; watching twice is hearing it twice."""
         watchers = self._watchers.setdefault(job_id, {})
-        watchers[session] = watchers.get(session, 0) + 1
+        times = watchers.get(session, 0)
+        if not times:
+            self.watches += 1
+        watchers[session] = times + 1
         session.watches[job_id] = None
 
     def unwatch(self, job_id: JobId, session: Session, now: Millis) -> None:
@@ -105,6 +112,7 @@ class Sessions(Steering):
         watchers = self._watchers.get(job_id)
         if watchers is None or watchers.pop(session, None) is None:
             return
+        self.watches -= 1
         session.watches.pop(job_id, None)
         if watchers:
             return

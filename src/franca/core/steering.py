@@ -74,6 +74,7 @@ class Steering(Life):
         failure = Failure("Cancelled", "removed by a client")
         if isinstance(taken, Known):
             self._leave_tail(taken)
+            self.locks.wait_no_more(taken.id)
             self._tell_end(unseen(taken), failure)
             return True
         heir = self._heirs.get(taken.id)
@@ -108,9 +109,10 @@ class Steering(Life):
 
     def _take_away(self, job: Job, now: Millis) -> None:
         """Take a job out of where it is, to live on; who held it is remembered with it."""
-        if job.state is LEASED:
-            self._note_attempt(job, "taken away", NO_FAILURE, now)
+        was_leased = job.state is LEASED
         self._take_out(job, now)
+        if was_leased:
+            self._note_attempt(job, "taken away", NO_FAILURE, now)
 
     def _check_there(self, job: Job) -> None:
         kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable
@@ -243,7 +245,7 @@ class Steering(Life):
         self._crowded.clear()
         self._supplied.clear()
         self._large.clear()
-        self._large_bytes = self.leased = 0
+        self._large_bytes = self.leased = self.leased_bytes = 0
         self._flushed = True
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0

@@ -349,6 +349,7 @@ class Tail(LargeBodies):
             job = self.jobs.get(row.id) or self._dirty.get(row.id, row)
             if job.away and not row.away:
                 job.body, job.away = row.body, False
+                job.weight += len(job.body)
                 if job.id in self.jobs:
                     self._keep_large(job)
                     self.waiting.burden(job)
