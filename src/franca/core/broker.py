@@ -205,7 +205,7 @@ class Broker(Sessions):
                 and job.state in (READY, WAITING)
                 and (job.queue, job.kind, job.digest) == (new.queue, new.kind, new.digest)
                 and job.run_at == new.run_at
-                and (job.away or job.body == new.body)
+                and (job.away or len(job.body) == len(new.body))
             ):
                 return job
         known = self._recent.get(new.name)
