@@ -223,11 +223,19 @@ class FaktoryConversation(Conversation):
             work.send(now)
             return
         except StopIteration as end:
-            self.say_after_commit(end.value)
+            self.holding = end.value is None
+            if end.value is not None:
+                self.say_after_commit(end.value)
         except Refused as refusal:
+            self.holding = False
             self.say(refusal_of(refusal))
         self._work = None
-        self.holding = False
+
+    def mutated(self) -> None:
+        """A MUTATE is done, which was waited for if its client is still there."""
+        if not self.link.closed:
+            self.say_after_commit(OK)
+            self.go_on()
 
     def hush(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""

@@ -49,8 +49,9 @@ _SPACE: Final = ord(" ")
 _TAB: Final = ord("\t")
 _CR: Final = ord("\r")
 
-Work = Generator[None, Millis, bytes]
-"""A command that takes several turns: it is sent the time of each, and ends with the answer."""
+Work = Generator[None, Millis, bytes | None]
+"""A command that takes several turns: it is sent the time of each, and ends with the answer, or
+with None if the answer comes later still."""
 
 read_told: Final = Reader(ToldFailure).read
 

@@ -14,6 +14,7 @@ from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
+from franca.protocols.faktory.mutation import Mutations
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
@@ -54,6 +55,7 @@ class FaktoryService(Service):
         self.large_verbs = LARGE_VERBS
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
+        self.mutations = Mutations(broker, self.renderer)
         self.registry = Workers()
         self.commands = 0
         self.stopping = False

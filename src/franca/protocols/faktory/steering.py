@@ -8,13 +8,15 @@ from typing import Final
 import msgspec
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
-from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
+from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
 from franca.protocols.faktory.reports import read_beat
+from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState
 
@@ -145,17 +147,20 @@ _CHANGES: Final[Mapping[str, QueueChange]] = {
 
 def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """MUTATE: change many jobs of a set. It reads the store, so the answer comes later."""
+    if len(rest) > MUTATION_BYTES_MAX:
+        conversation.say(error(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes"))
+    else:
+        conversation.begin(_mutate(conversation, rest), now)
+
+
+def _mutate(conversation: FaktoryConversation, text: bytes) -> Work:
+    yield
     try:
-        mutation = read_mutation(rest)
-    except (Unreadable, UnknownMutation) as refusal:
-        conversation.say(error(refusal.text))
-        return
-
-    def done() -> None:
-        if not conversation.link.closed:
-            conversation.say_after_commit(OK)
-            conversation.go_on()
-
-    conversation.holding = True
-    renderer = conversation.service.renderer
-    Mutation(mutation, conversation.broker, renderer, conversation.link, done).start()
+        if len(text) > QUICK_BYTES:
+            yield
+        text = yield from mended(text)
+        order = read_mutation(text)
+        conversation.service.mutations.begin(order, conversation.link, conversation.mutated)
+    except Refused as refusal:
+        return error(refusal.text)
+    return None
