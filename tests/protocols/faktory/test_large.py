@@ -178,6 +178,57 @@ def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -
     assert world.broker.totals.pushed == 0
 
 
+def refusable(count: int, at: bytes = b"x") -> bytes:
+    units = (job_of(b"jid-%06d" % i, b"[]", b',"at":"%b"' % at) for i in range(count))
+    return b",".join(units)
+
+
+def test_what_is_told_of_jobs_that_were_not_taken_is_bounded() -> None:
+    world = World()
+    client = world.client()
+    taken = b",".join(job_of(b"taken-%04d" % i, b"[]") for i in range(700))
+    turns(world, client, b"PUSHB [%b,%b]\r\n" % (taken, refusable(40_000)))
+    reply = client.take()
+    assert reply is not None
+    assert reply.kind == "-"
+    assert b"too many jobs were refused: 700 were taken" in (reply.body or b"")
+    assert world.broker.totals.pushed == 700
+    assert world.service.intake.refusal_bytes == 0
+    reply = client.ask(b"PUSHB [%b]\r\n" % refusable(5_000))
+    assert len(json.loads(reply.body or b"")) == 5_000
+
+
+def test_what_is_told_of_them_to_all_clients_together_is_bounded() -> None:
+    world = World()
+    clients = [world.client() for _ in range(12)]
+    for client in clients:
+        world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(5_000))
+    world.run()
+    kinds = [reply.kind for reply in (client.take() for client in clients) if reply]
+    assert set(kinds) == {"$", "-"}
+    assert len(kinds) == 12
+    assert world.service.intake.refusal_bytes == 0
+
+
+def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(3_000))
+    world.engine.turn(world.now)
+    assert world.service.intake.refusal_bytes > 0
+    client.link.conversation.hang_up(world.now, unheard=True)
+    assert world.service.intake.refusal_bytes == 0
+
+
+def test_a_reason_repeats_little_of_what_was_said() -> None:
+    world = World()
+    client = world.client()
+    for more in (b',"at":"%b"', b',"queue":"%b"'):
+        unit = job_of(b"jid-0001", b"[]", more % ("😀" * 300).encode())
+        reply = client.ask(b"PUSHB [%b]\r\n" % unit)
+        assert len(json.loads(reply.body or b"")["jid-0001"]) < 200
+
+
 def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
     world = World(limits=Limits())
     worker = world.client("w1")

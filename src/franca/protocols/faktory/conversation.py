@@ -166,6 +166,9 @@ class FaktoryConversation(Conversation):
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self._buffer = ByteBuffer()
+        if self._work is not None:
+            self._work.close()
+            self._work = None
         self._part(now)
         job = self.last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:

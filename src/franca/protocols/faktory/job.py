@@ -37,6 +37,8 @@ RESERVE_S_MAX: Final = 86_400
 JID_BYTES_MIN: Final = 8
 TOLD_FAILURES_MAX: Final = 1_000_000
 FAILURE_BYTES_MAX: Final = 64 * 1024
+QUOTED_CHARS_MAX: Final = 40
+"""As much as a reason repeats of what was said: there may be a reason for each of many jobs."""
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
@@ -57,10 +59,14 @@ read_told: Final = Reader(ToldFailure).read
 
 
 class Intake:
-    """Takes in pushed jobs. Keeps nothing but the policies that they share."""
+    """Takes in pushed jobs. Keeps nothing but the policies that they share.
+
+    `refusal_bytes` is what those who push many have yet to be told of jobs that were not taken.
+    """
 
     def __init__(self, broker: Broker) -> None:
         limits = broker.limits
+        self.refusal_bytes = 0
         self._broker = broker
         self._stamps = Stamps()
         self._now = NEVER
@@ -307,4 +313,4 @@ def _compact(text: bytes) -> bytes:
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text[:200]).decode()
+    return msgspec.json.encode(text[:QUOTED_CHARS_MAX]).decode()
