@@ -15,14 +15,13 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Conversation, Link
-from franca.protocols.faktory.bulk import push_many
 from franca.protocols.faktory.claims import ANONYMOUS
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
-from franca.protocols.faktory.reports import read_queues
 from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import NULL, OK, error, quoted
+from franca.protocols.faktory.wishes import Wish
 from franca.protocols.faktory.workers import Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class FaktoryConversation(Conversation):
         self.service = service
         self.broker = service.broker
         self.worker: Worker | None = None
-        self._push = service.intake.push
+        self.push = service.intake.push
         self._render = service.renderer.reply
         self._verbs: Mapping[bytes, Verb] = _STRANGERS_VERBS
         self._line_max = self._quick_max = HELLO_BYTES_MAX
@@ -55,9 +54,10 @@ class FaktoryConversation(Conversation):
         self.holder = ""
         self._work: Work | None = None
         self._demand: Demand | None = None
+        self._wish: Wish | None = None
         self._asked: bytes | None = None
-        self._queues: tuple[str, ...] = ()
         self._wanted: tuple[str, ...] = ()
+        self._names_waiting = 0
         self.last_grant: Job | None = None
         self._last_attempt = 0
         self._challenge = Challenge(
@@ -156,11 +156,11 @@ class FaktoryConversation(Conversation):
                 self._give_back(event.job, now)
                 return
             self.holding = False
-            self._demand = None
+            self._end_wait()
             self._say_granted(event.job)
         elif isinstance(event, Unmet) and event.demand is self._demand:
             self.holding = False
-            self._demand = None
+            self._end_wait()
             self.say(NULL)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
@@ -190,7 +190,7 @@ class FaktoryConversation(Conversation):
         demand = self._demand
         if demand is not None:
             self.broker.withdraw(demand)
-            self._demand = None
+            self._end_wait()
             self.say(NULL)
             self.go_on()
 
@@ -231,7 +231,7 @@ class FaktoryConversation(Conversation):
                 self.say_after_commit(end.value)
         except Refused as refusal:
             self.holding = False
-            self.say(refusal_of(refusal))
+            self.say_after_commit(refusal_of(refusal))
         self._work = None
 
     def mutated(self) -> None:
@@ -256,12 +256,13 @@ class FaktoryConversation(Conversation):
         self.link.close()
 
     def fetched_queues(self) -> tuple[str, ...]:
-        """The queues of the last FETCH."""
-        return self._queues
+        """The queues of the last FETCH, if they are remembered."""
+        return self._wish.names if self._wish is not None else ()
 
     def _part(self, now: Millis) -> None:
         """Want nothing more and belong to no worker."""
-        self._demand = None
+        self._end_wait()
+        self._forget_wish()
         if self._session is not None:
             self.broker.close_session(self._session, now)
         if self.worker is not None:
@@ -310,26 +311,6 @@ class FaktoryConversation(Conversation):
             self.say(error(text))
         self.drop(now)
 
-    # -- producers --------------------------------------------------------------------------------
-
-    def on_push(self, rest: bytes, now: Millis) -> None:
-        """PUSH: one job."""
-        self.last_grant = None
-        try:
-            self._push(rest, now)
-        except Refused as refusal:
-            self.link.write(refusal_of(refusal))
-        else:
-            self.link.write_after_commit(OK)
-
-    def on_push_large(self, rest: bytes, now: Millis) -> None:
-        """PUSH: one job, which is so large that it takes several turns."""
-        self.begin(self.service.intake.push_large(rest, OK), now)
-
-    def on_push_many(self, rest: bytes, now: Millis) -> None:
-        """PUSHB: many jobs; the answer names those that were not taken."""
-        self.begin(push_many(self.service.intake, rest), now)
-
     # -- consumers --------------------------------------------------------------------------------
 
     def on_fetch(self, rest: bytes, now: Millis) -> None:
@@ -338,8 +319,15 @@ class FaktoryConversation(Conversation):
             return
         assert self._session is not None
         demand = Demand(self._session, self._wanted, now + FETCH_WAIT_MS)
-        answer = self.broker.demand(demand, now)
+        try:
+            answer = self.broker.demand(demand, now)
+        except Refused as refusal:
+            self._end_wait()
+            self.say(error(refusal.text))
+            return
         if isinstance(answer, Granted):
+            if self._names_waiting or self._asked is None:
+                self._end_wait()
             self._say_granted(answer.job)
         else:
             self._demand = demand
@@ -348,25 +336,48 @@ class FaktoryConversation(Conversation):
     def _may_ask(self, rest: bytes) -> bool:
         """Whether this connection may ask for jobs, and of which queues; if not, it is told.
 
-        As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again.
+        As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again;
+        but not one with many names, which are counted each time.
         """
+        wishes = self.service.wishes
         try:
-            names = read_queues(rest, self.service.limits)
+            wish = wishes.take(rest)
+            self._forget_wish()
+            self._wish = wish
+            worker = self.worker
+            if worker is not None:
+                worker.works = True
+            is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
+            if is_quiet or self.service.stopping:
+                # It waits as any other FETCH does, for nothing: two client libraries ask again at
+                # once when they are answered at once.
+                self._wanted = ()
+                return True
+            self._names_waiting = wishes.wait(len(wish.names))
         except Refused as refusal:
+            self._end_wait()
             self.say(error(refusal.text))
             return False
-        self._queues = self._wanted = names or ("default",)
-        worker = self.worker
-        if worker is not None:
-            worker.works = True
-        is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
-        if is_quiet or self.service.stopping:
-            # It waits as any other FETCH does, for nothing: two client libraries ask again at
-            # once when they are answered at once.
-            self._wanted = ()
-        else:
-            self._asked = rest
+        self._wanted = wish.names
+        if not self._names_waiting and wishes.keeps(wish):
+            self._asked = wish.rest
         return True
+
+    def _end_wait(self) -> None:
+        """A FETCH is answered, or nobody is there to be answered."""
+        self._demand = None
+        if self._asked is None:
+            self.service.wishes.names_waiting -= self._names_waiting
+            self._names_waiting = 0
+            if self._wish is not None and not self.service.wishes.keeps(self._wish):
+                self._forget_wish()
+
+    def _forget_wish(self) -> None:
+        self._asked = None
+        self._wanted = ()
+        if self._wish is not None:
+            self.service.wishes.drop(self._wish)
+            self._wish = None
 
     def _say_granted(self, job: Job) -> None:
         self.last_grant = job

@@ -19,6 +19,7 @@ from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
+from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 from franca.protocols.overview import Overview
 
@@ -56,6 +57,7 @@ class FaktoryService(Service):
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
+        self.wishes = Wishes(broker)
         self.registry = Workers()
         self.commands = 0
         self.stopping = False
