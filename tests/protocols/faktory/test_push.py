@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -147,6 +148,19 @@ def test_a_push_said_again_makes_no_second_job() -> None:
         assert client.push("jid-0001", 1, at="2020-01-01T00:00:00Z") == OK
     assert client.push_many([job("jid-0001", 1, at="2020-01-01T00:00:00Z")]).body == b"{}"
     assert len(world.jobs()) == 1
+
+
+@pytest.mark.parametrize("members", [{}, {"custom": {"a": 1}}])
+def test_jobs_that_differ_are_two_though_their_checksums_are_alike(
+    members: dict[str, object],
+) -> None:
+    assert crc32(b"[1054221393]") == crc32(b"[2530338831]")
+    world = World()
+    client = world.client()
+    client.push("jid-0001", 1054221393, **members)
+    client.push("jid-0001", 2530338831, **members)
+    assert len(world.jobs()) == 2
+    assert len({job.digest for job in world.jobs()}) == 2
 
 
 def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from typing import Final, cast
-from zlib import crc32
+from zlib import adler32, crc32
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -42,6 +42,7 @@ QUOTED_CHARS_MAX: Final = 40
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+_LOW_HALF: Final = 2**32 - 1
 _NULL: Final = b"null"
 _BRACKET: Final = ord("[")
 _BRACE: Final = ord("{")
@@ -166,7 +167,7 @@ class Intake:
             if _SPACE in args or _CR in args or _TAB in args:
                 args = _compact(args)
                 job.args = Raw(args)
-        digest = crc32(args)
+        digest = crc32(args) | adler32(args) << 32
         if job.created_at or job.backtrace or run_at or not is_plain:
             digest = self._digest(job, extra, digest)
         if not job.created_at:
@@ -190,7 +191,8 @@ class Intake:
         custom = b"" if job.custom is UNSET else bytes(job.custom)
         if said == _SAYS_NOTHING and not custom and not extra:
             return digest
-        return crc32(b"\n".join((self._encode(said), custom, extra)), digest)
+        more = b"\n".join((self._encode(said), custom, extra))
+        return crc32(more, digest & _LOW_HALF) | adler32(more, digest >> 32) << 32
 
     def _stamp(self, now: Millis) -> str:
         self._now = now
