@@ -16,7 +16,7 @@ from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.faktory.claims import ANONYMOUS
-from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
+from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.text import LARGE_BYTES
@@ -283,8 +283,9 @@ class FaktoryConversation(Conversation):
             return
         wid = hello.wid or ""
         limits = self.service.limits
-        if len(wid.encode()) > limits.name_bytes_max or "\0" in wid:
-            self.link.write(error(f"wid must be text of at most {limits.name_bytes_max} bytes"))
+        refusal = unfit_wid(wid, limits.name_bytes_max)
+        if refusal:
+            self.link.write(error(refusal))
             self.link.close()
             return
         self.holder = wid or ANONYMOUS + self.link.id
