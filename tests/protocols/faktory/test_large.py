@@ -291,6 +291,52 @@ def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     assert any(longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4))
 
 
+@pytest.mark.parametrize(
+    "filler", [rb"\ud800" * 42_000, b"\xff" * 255_000], ids=["escapes", "bytes"]
+)
+@pytest.mark.parametrize(
+    "line",
+    [b'PUSH {"jid":"jid-0001","jobtype":"t","args":["%b"]}\r\n',
+     b'PUSHB [{"jid":"jid-0001","jobtype":"t","args":["%b"]}]\r\n',
+     b'FAIL {"jid":"jid-0001","message":"%b"}\r\n', b'ACK {"jid":"%b"}\r\n', b'BEAT {"wid":"%b"}\r\n',
+     b'MUTATE {"cmd":"kill","target":"dead","x":"%b"}\r\n'],
+    ids=["PUSH", "PUSHB", "FAIL", "ACK", "BEAT", "MUTATE"],
+)  # fmt: skip
+def test_no_turn_is_long_for_what_is_nearly_large(line: bytes, filler: bytes) -> None:
+    assert any(longest_turn(line % filler) < 0.05 for _ in range(4))
+
+
+@pytest.mark.parametrize("size", [10, 1_000, 100_000])
+@pytest.mark.parametrize(("broken", "mended"), [(b"\xff", "\ufffd"), (rb"\ud800", "\ufffd")])
+def test_broken_text_in_reports_and_jobs_of_any_size(size: int, broken: bytes, mended: str) -> None:
+    world = World(limits=Limits(error_text_chars=1_000_000))
+    client = world.client("w1")
+    unit = job_of(b"jid-0001", b'["%b"]' % (broken * size), b',"retry":-1,"unknown":5')
+    assert client.ask(b"PUSH %b\r\n" % unit) == OK
+    found = client.fetch()
+    assert found is not None
+    assert found["args"] == [mended * size]
+    fail = b'FAIL {"jid":"jid-0001","Message":"%b","errtype":"E"}\r\n' % (
+        broken * min(size, 40_000)
+    )
+    assert client.ask(fail) == OK
+    (dead,) = world.jobs(State.DEAD)
+    assert dead.story
+    assert dead.story[-1].error_text == mended * min(size, 40_000)
+
+
+def test_what_takes_long_to_read_ends_the_share_of_a_turn() -> None:
+    world = World()
+    client = world.client()
+    units = (job_of(b"jid-%04d" % i, b'["%b"]' % (rb"\ud800" * 500)) for i in range(20))
+    pushed = []
+    world.engine.received(client.link, b"".join(b"PUSH %b\r\n" % unit for unit in units))
+    while len(client.link.out) < 20:
+        pushed.append(world.broker.totals.pushed)
+        world.engine.turn(world.now)
+    assert max(b - a for a, b in pairwise(pushed)) == 1
+
+
 def longest_turn(line: bytes) -> float:
     """The seconds of processor time of the longest turn that a command takes.
 
@@ -310,7 +356,7 @@ def _longest_turn(line: bytes) -> float:
     client = world.client()
     world.engine.received(client.link, line)
     longest = 0.0
-    while not client.link.out:
+    while not client.link.out and not world.broker.wants:
         began = time.thread_time()
         world.engine.turn(world.now)
         longest = max(longest, time.thread_time() - began)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
 from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
@@ -22,9 +23,11 @@ from franca.protocols.faktory.messages import LargeJob, ToldFailure, WireJob
 from franca.protocols.faktory.scan import DIGITS_MAX, Unfit, check, may_be_unfit
 from franca.protocols.faktory.text import (
     LARGE_BYTES,
+    QUICK_BYTES,
     Steps,
     as_utf8,
     finished,
+    mended,
     without_lone_surrogates,
 )
 from franca.protocols.faktory.times import Stamps, parse_rfc3339
@@ -59,6 +62,12 @@ with None if the answer comes later still."""
 read_told: Final = Reader(ToldFailure).read
 
 
+class TakesLong(Refused):
+    """What was asked for takes more than this turn, and has not begun."""
+
+    code = "takes-long"
+
+
 class Intake:
     """Takes in pushed jobs. Keeps nothing but the policies that they share.
 
@@ -87,14 +96,28 @@ class Intake:
     # -- jobs as they come -------------------------------------------------------------------
 
     def push(self, text: bytes, now: Millis) -> None:
-        """Take in one job. `Unreadable` or another `Refused`, and nothing happened."""
-        if not text.isascii():
-            text = finished(as_utf8(text))
+        """Take in one job. `Unreadable` or another `Refused`, and nothing happened.
+
+        `TakesLong` if all of its text must be looked at closely: then it is for `push_closely`.
+        """
         try:
+            if not text.isascii():
+                text.decode()
             job = self._decode(text)
         except BAD_JSON:
+            if len(text) > QUICK_BYTES:
+                raise TakesLong("its text must be looked at closely") from None
             job = self._reader.read_leniently(text)
         self.take(job, now)
+
+    def push_closely(self, text: bytes, reply: bytes) -> Work:
+        """The same for one that is not large but must be looked at closely."""
+        yield
+        yield
+        text = yield from mended(text)
+        now = yield
+        self.take(self._reader.read(text), now)
+        return reply
 
     def push_large(self, text: bytes, reply: bytes) -> Work:
         """The same for one that takes several turns; ends with the reply."""

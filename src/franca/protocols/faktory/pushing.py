@@ -6,6 +6,7 @@ from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.faktory.bulk import push_many
 from franca.protocols.faktory.conversation import FaktoryConversation, refusal_of
+from franca.protocols.faktory.job import TakesLong
 from franca.protocols.faktory.wire import OK
 
 
@@ -14,6 +15,8 @@ def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     conversation.last_grant = None
     try:
         conversation.push(rest, now)
+    except TakesLong:
+        conversation.begin(conversation.service.intake.push_closely(rest, OK), now)
     except Refused as refusal:
         conversation.link.write(refusal_of(refusal))
     else:

@@ -15,7 +15,7 @@ from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
-from franca.protocols.faktory.reports import read_beat
+from franca.protocols.faktory.reports import REPORT_BYTES_MAX, read_beat
 from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState
@@ -32,6 +32,8 @@ _encode = msgspec.json.Encoder().encode
 def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
     try:
+        if len(rest) > REPORT_BYTES_MAX:
+            raise Unreadable("too long")
         beat = read_beat(rest)
     except Unreadable:
         on_large_beat(conversation, rest, now)
