@@ -266,6 +266,7 @@ def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once() -> N
     world.engine.received(flooder.link, data[:50])
     world.engine.received(flooder.link, data[50:])
     world.engine.turn(world.now)
+    world.engine.turn(world.now)
     assert world.broker.totals.pushed == 500
     assert other.push("jid-other") == OK
     world.engine.received(flooder.link, b"TRACK y\r\n")

@@ -110,8 +110,8 @@ def push_many(intake: Intake, text: bytes) -> Work:
 
 def _push_many(intake: Intake, text: bytes, refused: Refusals) -> Work:
     now = yield
-    if len(text) > LARGE_BYTES:
-        yield
+    if len(text) > QUICK_BYTES:
+        now = yield
     text = yield from as_utf8(text)
     if len(text) <= LARGE_BYTES:
         jobs = yield from _read(intake, text)

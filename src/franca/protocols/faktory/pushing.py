@@ -5,8 +5,9 @@ from __future__ import annotations
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.faktory.bulk import push_many
-from franca.protocols.faktory.conversation import FaktoryConversation, refusal_of
+from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.job import TakesLong
+from franca.protocols.faktory.waiting import refusal_of
 from franca.protocols.faktory.wire import OK
 
 

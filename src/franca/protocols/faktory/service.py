@@ -11,6 +11,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.gate import Gate
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
@@ -57,6 +58,7 @@ class FaktoryService(Service):
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
+        self.gate = Gate()
         self.wishes = Wishes(broker)
         self.registry = Workers()
         self.commands = 0
