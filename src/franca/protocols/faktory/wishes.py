@@ -17,7 +17,7 @@ from franca.protocols.faktory.scan import Unfit
 
 FEW_NAMES: Final = 16
 """A list that is no longer may always wait."""
-NAMES_WAITING_MAX: Final = 200_000
+NAMES_WAITING_MAX: Final = 100_000
 _WISH_BYTES: Final = 200
 _NAME_BYTES: Final = 64
 _DEFAULT: Final = ("default",)
