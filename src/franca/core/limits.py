@@ -44,7 +44,7 @@ class Limits(Struct, frozen=True):
     """Jobs that only memory has, because somebody waits for them; more are refused (one passes)."""
     leased_jobs: int = 200_000
     """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
-    leased_bytes: int = 28 * 1024 * 1024
+    leased_bytes: int = 20 * 1024 * 1024
     """And what they take in memory beside large bodies."""
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
