@@ -62,7 +62,7 @@ class MemoDBConversation(Conversation):
         self._behind = True
         self._greeted = False
         self._next: bytes | Parts | None = None
-        self._outbox = Outbox(link, limits)
+        self._outbox = Outbox(link, limits, service.unsent)
         self.clients = Clients(service, self, self._outbox)
         self.crew = Crew(service, self, self._outbox)
         self._usual: dict[bytes, Act] = {
@@ -157,6 +157,7 @@ class MemoDBConversation(Conversation):
         """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
         self.crew.hang_up(now, unheard=unheard)
         self.clients.hang_up(now)
+        self._outbox.drop()
         self._service.conversations.pop(self, None)
 
     def unread(self) -> int:

@@ -62,7 +62,7 @@ class Crew:
         self._workers = service.registry
         self._by_id = service.registry.by_id
         self._readies: dict[bytes, Worker] = {}
-        self._patient: list[Worker] = []
+        self._patient: dict[Worker, None] = {}
         self._last_given: tuple[Worker, int] | None = None
 
     # -- what workers say -------------------------------------------------------------------------
@@ -124,7 +124,9 @@ class Crew:
             worker.leaving = worker.leaving or header.leaving
             self._want(worker, now)
         elif header.op == HEARTBEAT and doing is not WORKING:
-            if doing is not PARKED:
+            if doing is PARKED:
+                self._want_if_put_off(worker, now)
+            else:
                 self._want(worker, now)
         else:
             self._dismiss(worker, now)
@@ -201,6 +203,11 @@ class Crew:
         if isinstance(answer, Granted):
             self._give(worker, answer.job, now)
 
+    def _want_if_put_off(self, worker: Worker, now: Millis) -> None:
+        """Ask anew for a worker for which nothing was asked, because a connection was full."""
+        if worker.demand is None:
+            self._want(worker, now)
+
     def on_granted(self, session: Session, event: Granted, now: Millis) -> None:
         """A job has come for a worker that waits."""
         worker = self.here.get(session)
@@ -235,22 +242,29 @@ class Crew:
         if job.origin != ORIGIN:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
-        self._outbox.say(worker.stack, head, body, durable=durable)
-        self._last_given = worker, self._outbox.count
+        outbox = self._outbox
+        outbox.say(worker.stack, head, body, durable=durable, key=worker.id)
+        worker.answer = outbox.count
+        self._last_given = worker, outbox.count
 
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
-        self._patient.append(worker)
+        self._patient[worker] = None
         self.link.again()
 
     def go_on(self, now: Millis) -> None:
         """The connection can take more."""
         if self._patient and not self.link.full:
-            patient, self._patient = self._patient, []
+            patient, self._patient = self._patient, {}
             for worker in patient:
                 idle = worker.doing is PARKED and worker.demand is None
                 if idle and worker.crew is self and worker.session.open:
                     self._want(worker, now)
+
+    def look_after(self, worker: Worker) -> None:
+        """See that a worker that waits for nothing is asked for again."""
+        if worker not in self._patient and not self._service.stopping:
+            self._wait_for_peer(worker)
 
     def on_unmet(self, session: Session, demand: Demand, now: Millis) -> None:
         """No job came for a long time: does the worker still live?"""
@@ -272,10 +286,17 @@ class Crew:
             self._want(worker, now)
         elif worker.doing is BEATING:
             self._outbox.say(stack, worker.heartbeat, b"")
-        elif worker.doing is WORKING and job is not None and job.id in worker.session.leases:
-            if not job.away:
-                self._say_job(worker, job, job.policy.durable)
-                return
+        elif worker.doing is PARKED:
+            self._want_if_put_off(worker, now)
+        elif job is None or job.id not in worker.session.leases:
+            # It never heard of the job that was taken from it meanwhile.
+            worker.job = None
+            self._want(worker, now)
+        elif self._outbox.is_on_its_way(worker.id, worker.answer, stack, len(job.body)):
+            pass  # it is not written once more for somebody who does not read
+        elif not job.away:
+            self._say_job(worker, job, job.policy.durable)
+        else:
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
@@ -328,6 +349,7 @@ class Crew:
     def let_go(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
         self.here.pop(worker.session, None)
+        self._patient.pop(worker, None)
         self._past_ready(worker)
 
     def _past_ready(self, worker: Worker) -> None:

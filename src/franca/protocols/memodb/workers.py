@@ -60,7 +60,7 @@ class Worker(Struct, eq=False):
     `stack` is whom to answer. `ready` is its READY, until it says something else; `said` is how
     that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
     `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
-    if its next answer must wait for the disk.
+    if its next answer must wait for the disk. `answer` is the count of its last JOB in the outbox.
     """
 
     id: bytes
@@ -83,6 +83,7 @@ class Worker(Struct, eq=False):
     leaving: bool = False
     durable: bool = False
     cost: int = 0
+    answer: int = 0
 
 
 def size_of(services: tuple[str, ...], said: bytes) -> int:
@@ -169,8 +170,13 @@ class Workers:
         worker.session.owner = crew.conversation
 
     def sweep(self, now: Millis) -> None:
-        """Forget those who owe a sign of life and gave none."""
-        silent = [w for w in self.by_id.values() if w.doing >= BEATING and w.until <= now]
+        """Forget those who owe a sign of life and gave none; look after those who are put off."""
+        silent = []
+        for worker in self.by_id.values():
+            if worker.doing >= BEATING and worker.until <= now:
+                silent.append(worker)
+            elif worker.doing is PARKED and worker.demand is None:
+                worker.crew.look_after(worker)
         for worker in silent:
             self.dismiss(worker, now)
 
