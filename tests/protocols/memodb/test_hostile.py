@@ -148,6 +148,34 @@ def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
     assert len(world.service.kinds.by_bytes) <= 1_024
 
 
+@pytest.mark.parametrize("long", [True, False])
+def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    name = "n" * (1_000 if long else 4)
+    for n in range(3):
+        client.job(b"", name, 5_000 + n)
+        client.job(b"", f"{name}{n}", 5_000)
+    kinds = world.service.kinds.by_bytes
+    assert len(kinds) == (0 if long else 6)
+    jobs = world.all_jobs
+    assert len({id(job.policy) for job in jobs}) == 3
+    assert not long or max(len(job.extra) for job in jobs) < 10
+    # Their workers are told the same, however it is kept.
+    worker.ready(name, f"{name}2")
+    worker.ready(name, f"{name}2")
+    told = {(task.service, task.timeout_ms) for task in worker.hear_all()}
+    assert told == {(name, 5_000), (name, 5_001)}
+
+
+def test_requests_with_long_names_are_not_taken_for_each_other() -> None:
+    world = World()
+    client = world.peer()
+    for n in range(3):
+        client.job(b"same", "n" * 1_000 + str(n), request=7)
+    assert len(world.all_jobs) == 3
+
+
 def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair() -> None:
     world = World()
     flood: Puppet = world.peer()

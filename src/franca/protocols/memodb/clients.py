@@ -164,10 +164,11 @@ class Clients:
         payload = data[stop:end] if parts is None else parts.rest(stop)
         word = data[at - WORD : at]  # the request's id: NNG says all of it again, to the byte
         if size <= LARGE_BYTES:
-            key = hash((word, kind.task, payload))
+            key = hash((word, kind.service, kind.task, payload))
             body = b""
         else:
-            key = hash((word, kind.task, size, payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]))
+            ends = payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]
+            key = hash((word, kind.service, kind.task, size, ends))
             body = payload
         request = self._by_key.get(key)
         if request is not None and request.body == body:

@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.memodb.kinds import ORIGIN
+from franca.protocols.memodb.kinds import ORIGIN, task_of
 from franca.protocols.memodb.messages import (
     HEARTBEAT,
     RESULT,
@@ -47,18 +47,20 @@ FOREVER_MS: Final = 2**32 - 1
 
 
 class Crew:
-    """All workers that share one connection, by their sessions."""
+    """All workers that share one connection, by their sessions. `bytes` is what they take."""
 
     def __init__(
         self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
     ) -> None:
         self.here: dict[Session, Worker] = {}
+        self.bytes = 0
         self.conversation = conversation
         self.link = conversation.link
         self._outbox = outbox
         self._service = service
         self._broker = service.broker
         self._settings = service.settings
+        self._body_max = service.limits.body_bytes_max
         self._workers = service.registry
         self._by_id = service.registry.by_id
         self._readies: dict[bytes, Worker] = {}
@@ -73,9 +75,8 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
-        size = size_of(header.services, said)
-        if self._workers.bytes + size > self._service.limits.offered_bytes:
-            self.link.note("a READY of more services than all workers may offer together")
+        if not self._workers.has_room(size_of(header.services, said), self, now):
+            self.link.note("a READY of more services than workers may offer together")
             return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
         self._readies[said] = worker
@@ -150,18 +151,16 @@ class Crew:
         self, worker: Worker, data: bytes, stop: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
         """A worker's job is done; or what came of it is more than anybody may be given."""
-        if parts is None:
-            self._finish(worker, data[stop:end], now)
-        elif not parts.too_large:
-            self._finish(worker, parts.rest(stop), now)
+        size = (end if parts is None else parts.size) - stop
+        if size > self._body_max:
+            self._fail(worker, size, now)
         else:
-            self._fail(worker, parts.size, now)
+            self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
 
     def _fail(self, worker: Worker, size: int, now: Millis) -> None:
         job = worker.job
         worker.job = None
-        most = self._service.limits.body_bytes_max
-        text = f"a result of {size} bytes, at most {most}"
+        text = f"a result of {size} bytes, at most {self._body_max}"
         self.link.note(text)
         if job is not None and job.id in worker.session.leases:
             failure = Failure("ResultTooLarge", text, final=True)
@@ -238,8 +237,10 @@ class Crew:
             pass
 
     def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
-        head, body = worker.job_head + job.extra, job.body
-        if job.origin != ORIGIN:
+        body = job.body
+        if job.origin == ORIGIN:
+            head = worker.job_head + task_of(job)
+        else:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
         outbox = self._outbox
@@ -349,6 +350,7 @@ class Crew:
     def let_go(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
         self.here.pop(worker.session, None)
+        self.bytes -= worker.cost
         self._patient.pop(worker, None)
         self._past_ready(worker)
 
