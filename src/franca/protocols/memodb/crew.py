@@ -22,7 +22,7 @@ from franca.protocols.memodb.messages import (
     encode_disconnect,
     task,
 )
-from franca.protocols.memodb.outbox import Outbox
+from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.workers import (
     BEATING,
@@ -42,6 +42,8 @@ USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
+MANY_SERVICES: Final = 64
+"""To ask for more services than these takes long."""
 FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
@@ -199,6 +201,8 @@ class Crew:
         demand = Demand(worker.session, worker.wanted, now + self._settings.heartbeat_ms)
         worker.demand = demand
         answer = self._broker.demand(demand, now)
+        if len(worker.services) > MANY_SERVICES:
+            self.conversation.tired = True
         if isinstance(answer, Granted):
             self._give(worker, answer.job, now)
 
@@ -243,6 +247,8 @@ class Crew:
         else:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
+            if len(body) > LARGE_BYTES:
+                self.conversation.tired = True
         outbox = self._outbox
         outbox.say(worker.stack, head, body, durable=durable, key=worker.id)
         worker.answer = outbox.count
@@ -314,6 +320,8 @@ class Crew:
     def _dismiss(self, worker: Worker, now: Millis) -> None:
         """The worker leaves, or is out of step: it may begin anew."""
         self._workers.dismiss(worker, now)
+        if len(worker.services) > MANY_SERVICES:
+            self.conversation.tired = True
         self._outbox.say(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
 
     # -- coming and going -------------------------------------------------------------------------

@@ -52,6 +52,7 @@ class MemoDBService(Service):
             self.registry.sweep(now)
             self.requests.sweep(now)
             self.unsent.sweep()
+            self.room.sweep()
             for conversation in self.conversations:
                 conversation.clients.drop_unserved(now)
 
