@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 from franca.protocols.memodb.messages import encode_job, encode_ready, encode_result
-from franca.protocols.memodb.outbox import Outbox, Unsent
+from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
@@ -97,7 +97,7 @@ def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
 
 
 def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=5 * SIZE))
+    world = World(settings=MemoDBSettings(unsent_bytes=15 * SIZE // HARD))
     worker, reader = worker_on(world), world.peer()
     deaf = []
     for _ in range(10):

@@ -50,10 +50,10 @@ class Kinds:
         A job that runs out of time is given up: its client decides about another try. A timeout
         of nothing is over as soon as the job is given out.
         """
-        named = task(service, timeout_ms)
-        if len(named) > SHORT_BYTES:
-            return Kind(service, self._policy(timeout_ms), head(UINT, timeout_ms))
-        kind = Kind(service, self._policy(timeout_ms), named)
+        policy = self._policy(timeout_ms)
+        if len(service) > SHORT_BYTES:
+            return Kind(service, policy, head(UINT, timeout_ms))
+        kind = Kind(service, policy, task(service, timeout_ms))
         if said and len(said) <= SHORT_BYTES:
             if len(self.by_bytes) >= KINDS_MAX:
                 self.by_bytes.clear()

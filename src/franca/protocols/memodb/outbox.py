@@ -22,7 +22,7 @@ REPLY_COSTS_BYTES: Final = 512
 """What a reply that waits takes besides its bytes, roughly."""
 PATIENCE: Final = 10
 """How often who takes nothing is passed over when there is too much, once a second."""
-HARD: Final = 3
+HARD: Final = 12
 """Beyond so many times what may wait nobody is passed over."""
 
 
