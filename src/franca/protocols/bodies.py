@@ -5,8 +5,10 @@ always a rendering. Each rule is a function here and a row in `docs/crossing.md`
 `json-job` (a JSON object with `args` inside), `json-args` (a JSON array), `json-call` (a JSON array
 of a word and an object that names what is called, with `args` inside), `bytes` (anything).
 
-Bodies may be long and are anybody's: nothing here takes a value apart into objects, and what is
-written anew is written in pieces.
+Bodies may be long and are anybody's: nothing here takes a value apart into objects, what is
+written anew is written in pieces, and what is very long is not looked into. How deep JSON is
+nested is counted before a decoder sees it: a decoder would be stopped by however much of the stack
+is left, and the next one somewhere else.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -25,6 +28,10 @@ JSON_CALL = "json-call"
 BYTES = "bytes"
 CHUNK_BYTES: Final = 256 * 1024
 """How much of a long text is turned into another form at once."""
+LOOK_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Anybody's bytes beyond this are not looked into: that would hold everybody else up."""
+NESTING_MAX: Final = 128
+"""JSON that is nested no deeper than this is JSON here, and other JSON is only text."""
 
 
 class _Job(msgspec.Struct):
@@ -49,6 +56,17 @@ _ALONE = msgspec.json.Decoder(tuple[str | _Base64])
 _WHOLE = msgspec.json.Decoder(Raw)
 _BEGINS_AN_ARRAY = re.compile(rb"[ \t\r\n]*\[")
 _IS_EMPTY = re.compile(rb"\[[ \t\r\n]*\]|\{[ \t\r\n]*\}|null")
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
+_BLOCK: Final = 64
+_SAME: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_LENGTHENED: Final = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
+"""What JSON writes in six bytes."""
+_TEXT_BEGINS: Final = b'["'
+_TEXT_ENDS: Final = b'"]'
+_BASE64: Final = bytes(c for c in range(128) if chr(c).isalnum()) + b"+/="
+_BASE64_BEGINS: Final = b'[{"base64":"'
+_BASE64_ENDS: Final = b'"}]'
 _decoder = getincrementaldecoder("utf-8")
 _encode = msgspec.json.Encoder().encode
 
@@ -66,35 +84,96 @@ def is_utf8(raw: bytes) -> bool:
     return True
 
 
+def is_deep(text: bytes) -> bool:
+    """Whether JSON is nested deeper than it should be.
+
+    Counted in blocks of brackets: never if it is `NESTING_MAX` deep or less, and always if it is
+    deeper by a block or more.
+    """
+    if text.count(b"[") + text.count(b"{") <= NESTING_MAX:
+        return False
+    depth = 0
+    for brackets in _brackets(text):
+        for at in range(0, len(brackets), _BLOCK):
+            block = brackets[at : at + _BLOCK]
+            opened = block.count(b"[")
+            if depth + opened >= NESTING_MAX + _BLOCK:
+                return True
+            depth += 2 * opened - len(block)
+    return False
+
+
+def _brackets(text: bytes) -> Iterator[bytes]:
+    """The brackets outside of strings in pieces of the text, as if there were one kind."""
+    inside = start = 0
+    while start < len(text):
+        piece = text[start : start + CHUNK_BYTES]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = text[start : start + CHUNK_BYTES + 1]  # an escape is not cut
+        start += len(piece)
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        yield b"".join(parts[inside::2]).translate(_SAME, _NO_BRACKETS)
+        inside = (inside + len(parts) - 1) % 2
+
+
 def json_value(raw: bytes) -> list[bytes]:
-    """The bytes as a JSON string, or an object `{"base64": ...}` if they are no text; in pieces."""
-    if not is_utf8(raw):
-        return [b'{"base64":"', b64encode(raw), b'"}']
+    """The bytes as a JSON string, or an object `{"base64": ...}`; in pieces.
+
+    A string if they are text, unless they are more than is looked into, or many and full of
+    characters that JSON writes in six bytes.
+    """
+    if len(raw) > LOOK_BYTES_MAX or not is_utf8(raw) or _grows(raw):
+        return _base64(raw)
     decoder = _decoder()
     texts = (decoder.decode(raw[at : at + CHUNK_BYTES]) for at in range(0, len(raw), CHUNK_BYTES))
     return [b'"', *(_encode(text)[1:-1] for text in texts), b'"']
 
 
-def as_json_args(media: str, body: bytes) -> bytes:
-    """The body as a JSON array of arguments.
+def _base64(raw: bytes) -> list[bytes]:
+    return [b'{"base64":"', b64encode(raw), b'"}']
 
-    An array stays as it is, to the byte. Other text is one string; what is no text is one object
-    `{"base64": ...}`.
+
+def _grows(raw: bytes) -> bool:
+    """Whether a long text would take more room as a JSON string than as base64."""
+    size = len(raw)
+    return size > CHUNK_BYTES and size - len(raw.translate(None, _LENGTHENED)) > size // 15
+
+
+def json_args(media: str, body: bytes) -> list[bytes]:
+    """The body as a JSON array of arguments, in pieces.
+
+    An array stays as it is, to the byte; what is no array is the one element of one, as
+    `json_value` writes it. There is one for every body.
     """
-    if media == JSON_ARGS:
-        return body
-    if media == JSON_JOB:
-        return bytes(_JOB.decode(body).args)
-    if media == JSON_CALL:
-        return _args_of_call(body)
-    if _BEGINS_AN_ARRAY.match(body) and is_utf8(body):
-        try:
-            _WHOLE.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
-            pass
-        else:
-            return body
-    return b"".join((b"[", *json_value(body), b"]"))
+    try:
+        if media == JSON_ARGS:
+            return [body]
+        if media == JSON_JOB:
+            return [bytes(_JOB.decode(body).args)]
+        if media == JSON_CALL:
+            return _args_of_call(body)
+        if _is_array(body):
+            return [body]
+    except _UNREADABLE:
+        pass
+    return [b"[", *json_value(body), b"]"]
+
+
+def as_json_args(media: str, body: bytes) -> bytes:
+    """The same in one piece."""
+    return b"".join(json_args(media, body))
+
+
+def _is_array(body: bytes) -> bool:
+    """Whether anybody's bytes are JSON that may be shown as it is."""
+    if len(body) > LOOK_BYTES_MAX or not _BEGINS_AN_ARRAY.match(body):
+        return False
+    if not is_utf8(body) or is_deep(body):
+        return False
+    _WHOLE.decode(body)
+    return True
 
 
 def as_bytes(media: str, body: bytes) -> bytes:
@@ -107,25 +186,46 @@ def as_bytes(media: str, body: bytes) -> bytes:
         return body
     args = as_json_args(media, body)
     try:
-        alone = _ALONE.decode(args)[0]
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        alone = _long_alone(args) if len(args) > LOOK_BYTES_MAX else _alone(args)
+    except _UNREADABLE:
         return args
+    return args if alone is None else alone
+
+
+def _alone(args: bytes) -> bytes:
+    """What the one string or the one object with base64 in an array stands for."""
+    alone = _ALONE.decode(args)[0]
     if isinstance(alone, str):
         return alone.encode("utf-8", "replace")
-    try:
-        return b64decode(alone.base64, validate=True)
-    except ValueError:
-        return args
+    return b64decode(alone.base64, validate=True)
 
 
-def _args_of_call(body: bytes) -> bytes:
+def _long_alone(args: bytes) -> bytes | None:
+    """The same where nothing need be decoded as text, which might take four times the room."""
+    if args.startswith(_BASE64_BEGINS) and args.endswith(_BASE64_ENDS):
+        inside = args[len(_BASE64_BEGINS) : -len(_BASE64_ENDS)]
+        # Looked through here: `validate` takes longer than all the rest.
+        padding = inside.find(b"=")
+        if inside.translate(None, _BASE64) or 0 <= padding < len(inside) - 2:
+            return None
+        return b64decode(inside)
+    begin, end = len(_TEXT_BEGINS), len(args) - len(_TEXT_ENDS)
+    if args.startswith(_TEXT_BEGINS) and args.find(b'"', begin) == end and args.endswith(b"]"):
+        return None if b"\\" in args else args[begin:end]
+    return None
+
+
+def _args_of_call(body: bytes) -> list[bytes]:
     """The arguments of a call where they are all it has, else an array with the whole call."""
+    if len(body) <= LOOK_BYTES_MAX and is_deep(body):
+        raise RecursionError
     try:
         call = _CALL.decode(body)[1]
+    except msgspec.MsgspecError:
+        pass
+    else:
         args = bytes(call.args)
         others = (call.kwargs, call.class_args, call.class_kwargs)
         if args[:1] == b"[" and all(map(_IS_EMPTY.fullmatch, others)):
-            return args
-    except (msgspec.MsgspecError, RecursionError):
-        pass
-    return b"[%b]" % bytes(_PARTS.decode(body)[1])
+            return [args]
+    return [b"[", bytes(_PARTS.decode(body)[1]), b"]"]

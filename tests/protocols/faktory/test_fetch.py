@@ -270,7 +270,7 @@ def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
         "args": ["plain text"],
         "reserve_for": 5,
     }
-    assert b'"args":[1,2]' in worker.fetch_raw("q")
+    assert b'"args":[1,   2]' in worker.fetch_raw("q")
     assert b'"args":[{"base64":"/wA="}]' in worker.fetch_raw("q")
     for _ in range(3):
         assert worker.ack("H:x:1") == OK

@@ -148,6 +148,73 @@ def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
     assert len(world.service.kinds.by_bytes) <= 1_024
 
 
+@pytest.mark.parametrize("long", [True, False])
+def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
+    world = World()
+    client, worker = world.peer(), world.peer()
+    name = "n" * (1_000 if long else 4)
+    for n in range(3):
+        client.job(b"", name, 5_000 + n)
+        client.job(b"", f"{name}{n}", 5_000)
+    kinds = world.service.kinds.by_bytes
+    assert len(kinds) == (0 if long else 6)
+    jobs = world.all_jobs
+    assert len({id(job.policy) for job in jobs}) == 3
+    assert not long or max(len(job.extra) for job in jobs) < 10
+    # Their workers are told the same, however it is kept.
+    worker.ready(name, f"{name}2")
+    worker.ready(name, f"{name}2")
+    told = {(task.service, task.timeout_ms) for task in worker.hear_all()}
+    assert told == {(name, 5_000), (name, 5_001)}
+
+
+def test_requests_with_long_names_are_not_taken_for_each_other() -> None:
+    world = World()
+    client = world.peer()
+    for n in range(3):
+        client.job(b"same", "n" * 1_000 + str(n), request=7)
+    assert len(world.all_jobs) == 3
+
+
+def test_names_in_many_pieces_are_no_names() -> None:
+    world = World()
+    peer = world.peer()
+    for pieces, taken in ((64, True), (65, False), (16_000, False)):
+        name = b"\x7f" + b"\x60" * (pieces - 1) + b"\x61s\xff"
+        peer.ask(b"\x85\x66memo01\x02\x40" + name + b"\x01")
+        assert bool(world.all_jobs) is taken
+        for job in world.all_jobs:
+            world.broker.cancel(job, world.now)
+        world.run()
+        peer = world.peer()
+    names = b"".join(b"\x7f\x61s" + b"\x60" * 30 + b"\x62%02d\xff" % n for n in range(33))
+    peer.ask(b"\x84\x66memo01\x01\x40\x98\x21" + names)
+    assert not world.service.registry.by_id
+    peer.ask(b"\x84\x66memo01\x01\x40\x98\x20" + names[: len(names) // 33 * 32])
+    assert len(world.service.registry.by_id) == 1
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
+    world = World()
+    peer = world.peer()
+    many = [f"service-{n}" for n in range(1_024)]
+    raw = b"".join(peer.frame(stack(n) + encode_ready(many)) for n in range(3))
+    rubbish = peer.frame(stack(7) + encode_ready(many)[:-1])
+    small = peer.frame(stack(8) + encode_ready(["x"]))
+    data = raw + rubbish + rubbish + small
+    conversation = peer.conversation
+    if cut:
+        assert not conversation.receive(data[:100], world.now)
+        data = data[100:]
+    workers = []
+    while conversation.receive(data, world.now) or data:
+        data = b""
+        workers.append(len(world.service.registry.by_id))
+    assert workers == [1, 2, 3, 3, 3]
+    assert len(world.service.registry.by_id) == 4
+
+
 def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair() -> None:
     world = World()
     flood: Puppet = world.peer()

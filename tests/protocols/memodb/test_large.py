@@ -17,11 +17,11 @@ CHUNK = 256 * 1024
 LARGE = 100_000
 
 
-def pour(peer: Puppet, message: bytes, request: int) -> None:
+def pour(peer: Puppet, message: bytes, request: int, chunk: int = CHUNK) -> None:
     """Send a message as a socket would deliver it."""
     raw = peer.frame(stack(request) + message)
-    for at in range(0, len(raw), CHUNK):
-        peer.send(raw[at : at + CHUNK])
+    for at in range(0, len(raw), chunk):
+        peer.send(raw[at : at + chunk])
 
 
 def test_a_large_job_and_its_result_arrive_whole() -> None:
@@ -85,13 +85,20 @@ def test_a_payload_is_copied_once_on_its_way_in() -> None:
 
 @pytest.mark.parametrize("size", [LARGE, 65_000])
 def test_a_header_may_be_unusual_before_a_large_payload(size: int) -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
-    name = b"\x7f" + b"\x60" * 5_000 + b"\x61s" + b"\xff"  # the text `s` in 5,001 pieces
-    message = b"\x85\x66memo01\x02\x40" + name + b"\x19\x13\x88" + b"p" * size
-    pour(client, message, 1)
-    task = worker.given()
-    assert (task.service, len(task.payload)) == ("s", size)
+    # Its bytes are counted once, although more than the usual part of it is looked at.
+    settings = MemoDBSettings(share_bytes=size + 6_000)
+    world = World(limits=Limits(name_bytes_max=6_000), settings=settings)
+    name = "s" * 5_000
+    pieces = b"".join(b"\x79\0\x7d" + b"s" * 125 for _ in range(40))
+    client = world.peer()
+    for n, begin in enumerate((b"\x85\x66memo01\x02\x40", b"\x85\x66memo01\x02\x58\0")):
+        message = begin + b"\x7f" + pieces + b"\xff\x19\x13\x88" + b"p" * size
+        pour(client, message, n, 10_000)
+        (job,) = world.all_jobs
+        assert (job.queue, job.body) == (name, b"p" * size)
+        world.broker.cancel(job, world.now)
+        world.engine.deliver(world.now)
+        client = world.peer()
 
 
 def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
@@ -245,12 +252,14 @@ def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
     worker = worker_on(world)
     worker.result(worker.given())
     assert not second.conversation.holding
-    # From now on its room is taken, though it has hardly begun to come.
+    # Its room is taken when an eighth of it is there.
+    assert world.service.room.bytes == 0
+    second.send(raw[1_000 : MIB // 8 + 100])
     assert world.service.room.bytes > MIB
     third = world.peer()
     third.job(b"z" * LARGE)
     assert third.conversation.holding
-    second.send(raw[1_000:])
+    second.send(raw[MIB // 8 + 100 :])
     task = worker.given()
     assert task.payload == b"y" * MIB
     worker.result(task)
@@ -277,7 +286,7 @@ def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     first, second = world.peer(), world.peer()
     raw = first.frame(stack(7) + encode_job("s", 5_000, b"x" * 200_000))
-    first.send(raw[:1_000] if begun else raw)
+    first.send(raw[:50_000] if begun else raw)
     second.job(b"y" * 200_000)
     assert second.conversation.holding
     first.hang_up()
@@ -303,6 +312,55 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
                 assert beat.payload == b"x" * LARGE
     assert hoarder.is_hung_up
     assert [job.body[:1] for job in world.all_jobs] == [b"x"]
+
+
+def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    slow, client, worker = world.peer(), world.peer(), worker_on(world)
+    raw = slow.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    slow.send(raw[:100_000])
+    client.job(b"y" * LARGE)
+    assert worker.given().payload == b"y" * LARGE
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    slow, client, worker = world.peer(), world.peer(), worker_on(world, "t")
+    raw = slow.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    at = 200_000
+    slow.send(raw[:at])
+    slow.link.paused = paused
+    client.job(b"y" * LARGE, "t")
+    assert client.conversation.holding
+    for _ in range(4):
+        slow.send(raw[at : at + 20_000])
+        at += 20_000
+        world.pass_time(SECOND)
+    assert client.conversation.holding is paused
+    if not paused:
+        worker.result(worker.given())
+    # It has lost nothing, and is counted like any other when it is there.
+    slow.send(raw[at:])
+    assert [len(job.body) for job in world.all_jobs if job.queue == "s"] == [MIB]
+    slow.hang_up()
+    client.hang_up()
+    assert world.service.room.bytes == 0
+    assert not world.service.room.coming
+
+
+def test_a_large_job_that_comes_fast_keeps_its_room() -> None:
+    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    fast, client = world.peer(), world.peer()
+    raw = fast.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    at = 200_000
+    fast.send(raw[:at])
+    client.job(b"y" * LARGE)
+    for _ in range(9):
+        fast.send(raw[at : at + 50_000])
+        at += 50_000
+        world.pass_time(SECOND)
+        assert client.conversation.holding
 
 
 def test_small_jobs_pass_while_a_large_one_comes() -> None:

@@ -553,17 +553,67 @@ def test_nobody_else_can_be_asked(name: str, what: str) -> None:
 
 def test_the_services_of_all_workers_are_bounded_and_freed_when_workers_leave() -> None:
     world = World(limits=Limits(offered_bytes=5_000))
-    peer, other = world.peer(), world.peer()
-    for number in range(4):
-        peer.send(peer.frame(stack(number) + encode_ready(["a", "b"])))
-        other.send(other.frame(stack(number) + encode_ready([])))
+    peers = [worker_on(world, "a", "b") for _ in range(5)]
     assert len(world.service.registry.by_id) == 3
     assert world.service.registry.bytes <= 5_000
     leaving = next(iter(world.service.registry.by_id))
-    peer.send(peer.frame(stack(9) + encode_disconnect(leaving)))
+    peers[0].send(peers[0].frame(stack(9) + encode_disconnect(leaving)))
     assert len(world.service.registry.by_id) == 2
-    peer.send(peer.frame(stack(10) + encode_ready(["a", "b"])))
+    peers[4].ready("a", "b")
     assert len(world.service.registry.by_id) == 3
+
+
+def test_one_connection_cannot_offer_all_that_may_be_offered() -> None:
+    world = World(limits=Limits(offered_bytes=100_000))
+    greedy, client = world.peer(), world.peer()
+    for n in range(200):
+        greedy.ready(f"x{n}")
+    assert greedy.conversation.crew.bytes == world.service.registry.bytes <= 25_000
+    other = worker_on(world)
+    client.job()
+    other.given()
+
+
+def test_workers_whose_connection_broke_make_room_for_others() -> None:
+    world = World(limits=Limits(offered_bytes=100_000))
+    for _ in range(4):
+        greedy = world.peer()
+        for n in range(200):
+            greedy.ready(f"x{n}")
+    assert world.service.registry.bytes > 90_000
+    greedy.hang_up()
+    late, client = worker_on(world, "s", *(f"y{n}" for n in range(40))), world.peer()
+    client.job()
+    late.given()
+    assert world.service.registry.bytes <= 100_000
+
+
+def test_nobody_can_tell_the_id_of_another_worker_from_its_own() -> None:
+    ids: list[bytes] = []
+    for seed in (1, 2):
+        world = World(seed=seed)
+        for _ in range(50):
+            worker_on(world)
+        ids += world.service.registry.by_id
+    assert len(set(ids)) == 100
+    assert {len(worker) for worker in ids} == {8}
+    for at in range(8):
+        assert len({worker[at] for worker in ids}) > 50
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_result_is_no_longer_than_a_body_may_be(more: int, in_parts: bool) -> None:
+    world = World(limits=Limits(body_bytes_max=10_000))
+    client, worker = world.peer(), worker_on(world)
+    client.job()
+    (job,) = world.all_jobs
+    frame = worker.frame(stack(77) + encode_result(b"x" * (10_000 + more), worker.given().worker))
+    cut = 5_000 if in_parts else len(frame)
+    worker.send(frame[:cut])
+    worker.send(frame[cut:])
+    assert (client.hear() is None) is bool(more)
+    assert (job.state is State.DONE) is not bool(more)
 
 
 def test_a_result_that_is_too_large_fails_its_job_and_its_worker_goes_on() -> None:

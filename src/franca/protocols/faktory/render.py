@@ -13,17 +13,19 @@ from msgspec import Raw
 
 from franca.core.broker import Broker
 from franca.core.model import Attempt, Job, Millis
-from franca.protocols.bodies import JSON_JOB, as_json_args
+from franca.protocols.bodies import JSON_JOB, json_args
 from franca.protocols.faktory.job import ORIGIN, failures_told, read_told
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.messages import Failure, ToldFailure, WireJob
 from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.times import Stamps
-from franca.protocols.faktory.wire import bulk
 
 _UNCLEAN: Final = ("expired", "lost")
 _FAILED: Final = ("failed", *_UNCLEAN)
 _HEAD_BYTES: Final = len('{"enqueued_at":"2026-11-15T19:23:23.341Z",')
+_PLACE: Final = b"\0"
+"""Where arguments will stand; nothing else that is written as JSON has such a byte."""
+_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Renderer:
@@ -50,17 +52,25 @@ class Renderer:
                 # In one copy, and not in two.
                 return b"".join((b"$%d\r\n" % size, self._head, memoryview(body)[1:], b"\r\n"))
             return b"$%d\r\n%b%b\r\n" % (size, self._head, body[1:])
-        if job.media != JSON_JOB:
-            body = self._encode(self._stranger(job))
+        pieces = [self._head]
         failure = self.failure(job)
         if failure:
-            return bulk(b'%b"failure":%b,%b' % (self._head, failure, body[1:]))
-        return bulk(self._head + body[1:])
+            pieces += (b'"failure":', failure, b",")
+        if job.media == JSON_JOB:
+            pieces.append(body[1:])
+        else:
+            before, _, behind = self._encode(self._stranger(job)).partition(_PLACE)
+            pieces += (before[1:], *_args_of(job), behind)
+        return b"".join((b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n"))
 
     def stored(self, job: Job) -> bytes:
         """The job as the original would keep it, for those who match patterns against that."""
         is_ours = job.media == JSON_JOB and job.body
-        unit = self._decode(job.body) if is_ours else self._stranger(job)
+        if is_ours:
+            unit = self._decode(job.body)
+        else:
+            unit = self._stranger(job)
+            unit.args = Raw(b"".join(_args_of(job)))
         failure = self.failure(job)
         if failure:
             unit.failure = Raw(failure)
@@ -107,18 +117,26 @@ class Renderer:
         return self._stamps.text(self._broker.wall(at))
 
     def _stranger(self, job: Job) -> WireJob:
-        """A job of another protocol, or one whose body is not in memory, as a work unit."""
-        is_empty = job.media == JSON_JOB and not job.body
-        args = b"[]" if is_empty else as_json_args(job.media, job.body)
+        """A job of another protocol, or one whose body is not in memory, as a work unit.
+
+        Its arguments are only a place: they may be long.
+        """
         return WireJob(
             retry=job.policy.failures,
             jid=job.name,
             queue=job.queue,
             jobtype=job.kind,
             created_at=self._time(job.created_at),
-            args=Raw(_on_one_line(args)),
+            args=Raw(_PLACE),
             reserve_for=(job.policy.lease_ms or self._broker.limits.lease_ms) // 1000,
         )
+
+
+def _args_of(job: Job) -> list[bytes]:
+    """The arguments of a job that is a stranger's, in pieces without line ends."""
+    if job.media == JSON_JOB and not job.body:
+        return [b"[]"]
+    return [_on_one_line(piece) for piece in json_args(job.media, job.body)]
 
 
 def _told(extra: bytes) -> ToldFailure:
@@ -136,7 +154,10 @@ def _last_failure(job: Job) -> Attempt | None:
 
 
 def _on_one_line(args: bytes) -> bytes:
-    """Some clients find the end of a reply by its line ends: there may be none inside."""
+    """Some clients find the end of a reply by its line ends: there may be none inside.
+
+    Valid JSON has none inside of a string, so that a space may stand for each.
+    """
     if b"\n" not in args and b"\r" not in args:
         return args
-    return msgspec.json.format(args, indent=-1)
+    return args.translate(_LINE_ENDS)

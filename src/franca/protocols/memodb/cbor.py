@@ -18,7 +18,7 @@ ARRAY: Final = 4
 OPEN: Final = -1
 """The length of something that goes on until a break."""
 
-PIECES_MAX: Final = 16_384
+PIECES_MAX: Final = 64
 """Pieces of one string whose length is left open."""
 _BREAK: Final = 0xFF
 _FALSE: Final = 0xF4
@@ -29,6 +29,15 @@ _OPEN_INFO: Final = 31
 
 class Malformed(Exception):
     """Not what must stand here."""
+
+
+class Pieces:
+    """How many more pieces the strings of one header may be written in."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
 
 
 # -- writing --------------------------------------------------------------------------------
@@ -96,23 +105,21 @@ def at_break(data: bytes, at: int, end: int) -> bool:
     return data[at] == _BREAK
 
 
-def read_bytes(data: bytes, at: int, end: int, most: int) -> tuple[bytes, int]:
+def read_bytes(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[bytes, int]:
     """A byte string of at most that many bytes."""
-    return _read_string(data, at, end, BYTES, most)
+    return _read_string(data, at, end, BYTES, most, pieces)
 
 
-def read_text(data: bytes, at: int, end: int, most: int) -> tuple[str, int]:
+def read_text(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[str, int]:
     """A text of at most that many bytes of UTF-8."""
-    raw, at = _read_string(data, at, end, TEXT, most)
+    raw, at = _read_string(data, at, end, TEXT, most, pieces)
     try:
         return raw.decode(), at
     except UnicodeDecodeError:
         raise Malformed("a text that is not UTF-8") from None
 
 
-def read_name(
-    data: bytes, at: int, end: int, most: int, pieces: int = PIECES_MAX
-) -> tuple[str, int]:
+def read_name(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[str, int]:
     """The name that a text of at most that many bytes stands for, UTF-8 or not."""
     raw, at = _read_string(data, at, end, TEXT, most, pieces)
     if not raw:
@@ -121,22 +128,23 @@ def read_name(
 
 
 def _read_string(
-    data: bytes, at: int, end: int, major: int, most: int, pieces_max: int = PIECES_MAX
+    data: bytes, at: int, end: int, major: int, most: int, pieces: Pieces
 ) -> tuple[bytes, int]:
     size, at = read_head(data, at, end, major)
     if size != OPEN:
         return _read_piece(data, at, end, size, most)
-    pieces: list[bytes] = []
+    read: list[bytes] = []
     while not at_break(data, at, end):
-        if len(pieces) >= pieces_max:
-            raise Malformed("a string of too many pieces")
         size, at = read_head(data, at, end, major)
         if size == OPEN:
             raise Malformed("an open string inside of an open string")
+        if len(read) >= PIECES_MAX or not pieces.left:
+            raise Malformed("strings of too many pieces")
         piece, at = _read_piece(data, at, end, size, most)
         most -= size
-        pieces.append(piece)
-    return b"".join(pieces), at + 1
+        pieces.left -= 1
+        read.append(piece)
+    return b"".join(read), at + 1
 
 
 def _read_piece(data: bytes, at: int, end: int, size: int, most: int) -> tuple[bytes, int]:

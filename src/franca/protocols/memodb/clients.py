@@ -32,6 +32,8 @@ USUAL_JOB: Final = begin(JOB, 5) + b"\x40"
 _RESULT_HEAD: Final = encode_result(b"")
 SAMPLE_BYTES: Final = 1_024
 """How much of either end of a large job stands for the whole in its request's key."""
+IN_TIME_S: Final = 30
+"""How long a large job may take to come while others wait for room."""
 _USUAL: Final = len(USUAL_JOB)
 _TEXT: Final = 0x60
 _UINT_BYTES: Final = bytes([*[1] * 24, 2, 3, 5, 9, *[0] * 228])
@@ -53,12 +55,16 @@ def job_header_end(data: bytes, at: int, end: int) -> int:
 
 
 class Room:
-    """How much memory large jobs may take, of all connections together; and who waits for some."""
+    """How much memory large jobs may take, of all connections together; and who waits for some.
+
+    `coming` has those who have room for a job of which only a part has come.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
         self.bytes_max = bytes_max
         self.waiting: dict[Clients, None] = {}
+        self.coming: dict[Clients, None] = {}
 
     def is_free(self, size: int) -> bool:
         """Whether a job of that size may come in. One may always."""
@@ -73,9 +79,20 @@ class Room:
         """A job of that size is gone: whoever waits may look again."""
         if size > LARGE_BYTES:
             self.bytes -= size
-            waiting, self.waiting = self.waiting, {}
-            for clients in waiting:
-                clients.look_again()
+            self.wake()
+
+    def wake(self) -> None:
+        """Something may be free."""
+        waiting, self.waiting = self.waiting, {}
+        for clients in waiting:
+            clients.look_again()
+
+    def sweep(self) -> None:
+        """Once a second: while somebody waits, those whose job comes slowly have no room for it."""
+        for clients in list(self.coming):
+            clients.see_how_it_comes()
+        if self.waiting:
+            self.wake()
 
 
 class Held(Struct):
@@ -110,6 +127,8 @@ class Clients:
         self._bytes = 0
         self._owed: set[bytes] = set()
         self._admitted: Parts | None = None
+        self._slow: Parts | None = None
+        self._came = 0
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -158,16 +177,17 @@ class Clients:
         if size > self._body_max:
             self._conversation.link.close(f"a job of {size} bytes, at most {self._body_max}")
             return
-        if (parts is None or parts is not self._admitted) and not self._has_room(size):
+        if not self._has_room(size):
             self._hold(data[start:end] if parts is None else parts, size)
             return
         payload = data[stop:end] if parts is None else parts.rest(stop)
         word = data[at - WORD : at]  # the request's id: NNG says all of it again, to the byte
         if size <= LARGE_BYTES:
-            key = hash((word, kind.task, payload))
+            key = hash((word, kind.service, kind.task, payload))
             body = b""
         else:
-            key = hash((word, kind.task, size, payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]))
+            ends = payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]
+            key = hash((word, kind.service, kind.task, size, ends))
             body = payload
         request = self._by_key.get(key)
         if request is not None and request.body == body:
@@ -272,7 +292,7 @@ class Clients:
     def hang_up(self, now: Millis) -> None:
         """The clients are gone. What runs for them is watched in their place for a while."""
         if self._admitted is not None:
-            self.acted_on(self._admitted)
+            self._give_up(self._admitted)
         self.held = None
         self._room.waiting.pop(self, None)
         requests = [request for request, _ in self.asked.values()]
@@ -285,8 +305,8 @@ class Clients:
         for request in requests:
             if request.job is not None and request.job.state >= DONE:
                 self._requests.forget(request)
-        for size in freed:
-            self._room.free(size)
+        self._room.bytes -= sum(size for size in freed if size > LARGE_BYTES)
+        self._room.wake()
 
     # -- the share --------------------------------------------------------------------------------
 
@@ -297,21 +317,52 @@ class Clients:
             return False
         return size <= LARGE_BYTES or self._room.is_free(size)
 
-    def admit(self, parts: Parts) -> None:
-        """A large JOB begins to come: make room for it, or read no more of it."""
-        if self._has_room(parts.size):
+    def on_its_way(self, parts: Parts) -> None:
+        """More of a large JOB has come: make room for it, or read no more of it.
+
+        What is only promised takes none: room for all of it is made when an eighth is there.
+        """
+        if parts is self._admitted or parts is self._slow:
+            return
+        if not self._has_room(parts.size):
+            self._hold(parts, parts.size)
+        elif parts.have >= parts.size // 8:
             self._admitted = parts
+            self._came = 0
             self._bytes += parts.size
             self._room.take(parts.size)
-        else:
-            self._hold(parts, parts.size)
+            self._room.coming[self] = None
 
-    def acted_on(self, parts: Parts) -> None:
-        """What room was made for has come: it is counted as a job by now, or came to nothing."""
+    def has_come(self, parts: Parts) -> None:
+        """A large message is whole: what room was made for it is that of a job, if it is one."""
+        self._slow = None
         if parts is self._admitted:
-            self._admitted = None
-            self._bytes -= parts.size
-            self._room.free(parts.size)
+            self._give_up(parts)
+
+    def acted_on(self) -> None:
+        """Room that was made is taken, or came to nothing."""
+        if self._room.waiting:
+            self._room.wake()
+
+    def _give_up(self, parts: Parts) -> None:
+        self._admitted = None
+        self._bytes -= parts.size
+        self._room.coming.pop(self, None)
+        if parts.size > LARGE_BYTES:
+            self._room.bytes -= parts.size
+
+    def see_how_it_comes(self) -> None:
+        """Once a second: if others wait and it comes slowly, its room is theirs until it is there.
+
+        Not while nothing is read from the peer.
+        """
+        parts = self._admitted
+        if parts is None or self._conversation.link.paused:
+            return
+        came, self._came = self._came, parts.have
+        if self._room.waiting and came and parts.have - came < parts.size // IN_TIME_S:
+            self._slow = parts
+            self._give_up(parts)
 
     def _hold(self, message: bytes | Parts, size: int) -> None:
         if not self._conversation.crew.here:
@@ -330,7 +381,7 @@ class Clients:
             self.held = None
             if not held.whole:
                 assert isinstance(held.message, Parts)
-                self.admit(held.message)
+                self.on_its_way(held.message)
             self._conversation.go_on(held.message)
         elif not self._room.is_free(held.size):
             self._room.waiting[self] = None

@@ -46,7 +46,10 @@ USUAL: Final = len(USUAL_JOB)
 
 
 class MemoDBConversation(Conversation):
-    """The dialogue with one peer, from the handshake on."""
+    """The dialogue with one peer, from the handshake on.
+
+    It is `tired` when a message took long: then others are heard before the next one.
+    """
 
     def __init__(self, service: MemoDBService, link: Link) -> None:
         limits = service.limits
@@ -61,8 +64,9 @@ class MemoDBConversation(Conversation):
         self._inbox = Inbox(self._size_max, unix=unix)
         self._behind = True
         self._greeted = False
+        self.tired = False
         self._next: bytes | Parts | None = None
-        self._outbox = Outbox(link, limits)
+        self._outbox = Outbox(link, limits, service.unsent)
         self.clients = Clients(service, self, self._outbox)
         self.crew = Crew(service, self, self._outbox)
         self._usual: dict[bytes, Act] = {
@@ -75,6 +79,7 @@ class MemoDBConversation(Conversation):
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
+        self.tired = False
         if self._behind or self.holding:
             return self._catch_up(data, now)
         size = len(data)
@@ -94,7 +99,7 @@ class MemoDBConversation(Conversation):
                 return False
             left -= 1
             self.link.deliver(now)
-            if not left or self.holding or self.link.closing:
+            if not left or self.tired or self.holding or self.link.closing:
                 break
         self._behind = True
         return self._catch_up(data[at:], now)
@@ -109,6 +114,8 @@ class MemoDBConversation(Conversation):
         self.crew.go_on(now)
         try:
             for _ in range(self._share):
+                if self.tired:
+                    break
                 # A worker that was given a job has its answer before the same request may come
                 # again: else that would be taken for the one that still waits.
                 self.link.deliver(now)
@@ -129,7 +136,7 @@ class MemoDBConversation(Conversation):
         except WireError as error:
             self.link.close(error.text)
             return False
-        self._behind = len(inbox) > 0
+        self._behind = len(inbox) > 0 or self._next is not None
         return self._behind
 
     def _greet(self) -> bool:
@@ -157,6 +164,7 @@ class MemoDBConversation(Conversation):
         """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
         self.crew.hang_up(now, unheard=unheard)
         self.clients.hang_up(now)
+        self._outbox.drop()
         self._service.conversations.pop(self, None)
 
     def unread(self) -> int:
@@ -204,8 +212,9 @@ class MemoDBConversation(Conversation):
             self._act(parts.rest(0), 0, parts.size, None, now)
         else:
             head = parts.head(HEAD_BYTES)
+            self.clients.has_come(parts)
             self._act(head, 0, len(head), parts, now)
-            self.clients.acted_on(parts)
+            self.clients.acted_on()
 
     def act_on_unusual(
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
@@ -214,12 +223,14 @@ class MemoDBConversation(Conversation):
         try:
             header = read_header(data, at, end, self._name_max)
         except Malformed:
+            self.tired = self.tired or end - at >= HEAD_BYTES - WORD
             if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
                 # Its header may be longer than what was looked at; no payload follows a READY.
                 whole = parts.head(HEADER_BYTES_MAX)
                 rest = parts if parts.size > HEADER_BYTES_MAX else None
                 self.act_on_unusual(whole, start, at, len(whole), rest, now)
             return
+        self.tired = self.tired or header.end - at >= HEAD_BYTES - WORD
         if header.op == READY:
             if not header.id and header.end == end and parts is None:
                 self.crew.on_ready(header, data[start:at], data[at - WORD : end], now)
@@ -236,10 +247,13 @@ class MemoDBConversation(Conversation):
             return False
 
     def _glance_at(self, parts: Parts) -> None:
-        """A large message has begun to come: see what it is, once.
+        """More of a large message has come: see what it is, once.
 
         Its payload is gathered apart from its header; for a JOB there must be room.
         """
+        if parts.is_job:
+            self.clients.on_its_way(parts)
+            return
         is_large = parts.size > LARGE_BYTES or parts.too_large
         if not is_large or parts.glanced_at or parts.have < GLANCE_BYTES:
             return
@@ -252,7 +266,8 @@ class MemoDBConversation(Conversation):
                 self.link.close(f"a message of {parts.size} bytes, at most {self._size_max}")
         elif begin == USUAL_JOB:
             parts.set_body(job_header_end(head, at, GLANCE_BYTES) or at)
-            self.clients.admit(parts)
+            parts.is_job = True
+            self.clients.on_its_way(parts)
         elif begin == USUAL_RESULT:
             parts.set_body(at + RESULT_HEADER_BYTES)
 

@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.memodb.kinds import ORIGIN
+from franca.protocols.memodb.kinds import ORIGIN, task_of
 from franca.protocols.memodb.messages import (
     HEARTBEAT,
     RESULT,
@@ -22,7 +22,7 @@ from franca.protocols.memodb.messages import (
     encode_disconnect,
     task,
 )
-from franca.protocols.memodb.outbox import Outbox
+from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.workers import (
     BEATING,
@@ -42,27 +42,31 @@ USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
+MANY_SERVICES: Final = 64
+"""To ask for more services than these takes long."""
 FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
 
 class Crew:
-    """All workers that share one connection, by their sessions."""
+    """All workers that share one connection, by their sessions. `bytes` is what they take."""
 
     def __init__(
         self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
     ) -> None:
         self.here: dict[Session, Worker] = {}
+        self.bytes = 0
         self.conversation = conversation
         self.link = conversation.link
         self._outbox = outbox
         self._service = service
         self._broker = service.broker
         self._settings = service.settings
+        self._body_max = service.limits.body_bytes_max
         self._workers = service.registry
         self._by_id = service.registry.by_id
         self._readies: dict[bytes, Worker] = {}
-        self._patient: list[Worker] = []
+        self._patient: dict[Worker, None] = {}
         self._last_given: tuple[Worker, int] | None = None
 
     # -- what workers say -------------------------------------------------------------------------
@@ -73,9 +77,8 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
-        size = size_of(header.services, said)
-        if self._workers.bytes + size > self._service.limits.offered_bytes:
-            self.link.note("a READY of more services than all workers may offer together")
+        if not self._workers.has_room(size_of(header.services, said), self, now):
+            self.link.note("a READY of more services than workers may offer together")
             return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
         self._readies[said] = worker
@@ -124,7 +127,9 @@ class Crew:
             worker.leaving = worker.leaving or header.leaving
             self._want(worker, now)
         elif header.op == HEARTBEAT and doing is not WORKING:
-            if doing is not PARKED:
+            if doing is PARKED:
+                self._want_if_put_off(worker, now)
+            else:
                 self._want(worker, now)
         else:
             self._dismiss(worker, now)
@@ -148,18 +153,16 @@ class Crew:
         self, worker: Worker, data: bytes, stop: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
         """A worker's job is done; or what came of it is more than anybody may be given."""
-        if parts is None:
-            self._finish(worker, data[stop:end], now)
-        elif not parts.too_large:
-            self._finish(worker, parts.rest(stop), now)
+        size = (end if parts is None else parts.size) - stop
+        if size > self._body_max:
+            self._fail(worker, size, now)
         else:
-            self._fail(worker, parts.size, now)
+            self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
 
     def _fail(self, worker: Worker, size: int, now: Millis) -> None:
         job = worker.job
         worker.job = None
-        most = self._service.limits.body_bytes_max
-        text = f"a result of {size} bytes, at most {most}"
+        text = f"a result of {size} bytes, at most {self._body_max}"
         self.link.note(text)
         if job is not None and job.id in worker.session.leases:
             failure = Failure("ResultTooLarge", text, final=True)
@@ -198,8 +201,15 @@ class Crew:
         demand = Demand(worker.session, worker.wanted, now + self._settings.heartbeat_ms)
         worker.demand = demand
         answer = self._broker.demand(demand, now)
+        if len(worker.services) > MANY_SERVICES:
+            self.conversation.tired = True
         if isinstance(answer, Granted):
             self._give(worker, answer.job, now)
+
+    def _want_if_put_off(self, worker: Worker, now: Millis) -> None:
+        """Ask anew for a worker for which nothing was asked, because a connection was full."""
+        if worker.demand is None:
+            self._want(worker, now)
 
     def on_granted(self, session: Session, event: Granted, now: Millis) -> None:
         """A job has come for a worker that waits."""
@@ -231,26 +241,37 @@ class Crew:
             pass
 
     def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
-        head, body = worker.job_head + job.extra, job.body
-        if job.origin != ORIGIN:
+        body = job.body
+        if job.origin == ORIGIN:
+            head = worker.job_head + task_of(job)
+        else:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
-        self._outbox.say(worker.stack, head, body, durable=durable)
-        self._last_given = worker, self._outbox.count
+            if len(body) > LARGE_BYTES:
+                self.conversation.tired = True
+        outbox = self._outbox
+        outbox.say(worker.stack, head, body, durable=durable, key=worker.id)
+        worker.answer = outbox.count
+        self._last_given = worker, outbox.count
 
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
-        self._patient.append(worker)
+        self._patient[worker] = None
         self.link.again()
 
     def go_on(self, now: Millis) -> None:
         """The connection can take more."""
         if self._patient and not self.link.full:
-            patient, self._patient = self._patient, []
+            patient, self._patient = self._patient, {}
             for worker in patient:
                 idle = worker.doing is PARKED and worker.demand is None
                 if idle and worker.crew is self and worker.session.open:
                     self._want(worker, now)
+
+    def look_after(self, worker: Worker) -> None:
+        """See that a worker that waits for nothing is asked for again."""
+        if worker not in self._patient and not self._service.stopping:
+            self._wait_for_peer(worker)
 
     def on_unmet(self, session: Session, demand: Demand, now: Millis) -> None:
         """No job came for a long time: does the worker still live?"""
@@ -272,10 +293,17 @@ class Crew:
             self._want(worker, now)
         elif worker.doing is BEATING:
             self._outbox.say(stack, worker.heartbeat, b"")
-        elif worker.doing is WORKING and job is not None and job.id in worker.session.leases:
-            if not job.away:
-                self._say_job(worker, job, job.policy.durable)
-                return
+        elif worker.doing is PARKED:
+            self._want_if_put_off(worker, now)
+        elif job is None or job.id not in worker.session.leases:
+            # It never heard of the job that was taken from it meanwhile.
+            worker.job = None
+            self._want(worker, now)
+        elif self._outbox.is_on_its_way(worker.id, worker.answer, stack, len(job.body)):
+            pass  # it is not written once more for somebody who does not read
+        elif not job.away:
+            self._say_job(worker, job, job.policy.durable)
+        else:
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
@@ -292,6 +320,8 @@ class Crew:
     def _dismiss(self, worker: Worker, now: Millis) -> None:
         """The worker leaves, or is out of step: it may begin anew."""
         self._workers.dismiss(worker, now)
+        if len(worker.services) > MANY_SERVICES:
+            self.conversation.tired = True
         self._outbox.say(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
 
     # -- coming and going -------------------------------------------------------------------------
@@ -328,6 +358,8 @@ class Crew:
     def let_go(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
         self.here.pop(worker.session, None)
+        self.bytes -= worker.cost
+        self._patient.pop(worker, None)
         self._past_ready(worker)
 
     def _past_ready(self, worker: Worker) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.protocols.memodb import cbor
-from franca.protocols.memodb.cbor import OPEN, Malformed
+from franca.protocols.memodb.cbor import OPEN, Malformed, Pieces
 
 READY: Final = 1
 JOB: Final = 2
@@ -21,8 +21,8 @@ _VERSION_TEXT: Final = cbor.of_text(VERSION)
 _ITEMS: Final = {READY: (4, 4), JOB: (5, 5), RESULT: (3, 4), HEARTBEAT: (3, 3), DISCONNECT: (3, 3)}
 SERVICES_MAX: Final = 1_024
 """Services that one worker may offer."""
-SERVICE_PIECES_MAX: Final = 64
-"""Pieces in which each of them may be written: there may be many of them."""
+HEADER_PIECES_MAX: Final = 1_024
+"""Pieces in which all strings of a header may be written."""
 
 
 class Header(Struct, gc=False):
@@ -85,20 +85,21 @@ def encode_disconnect(worker_id: bytes) -> bytes:
 
 def read_header(data: bytes, at: int, end: int, name_bytes_max: int) -> Header:
     """The header that begins at `at`; `Malformed` if it is none."""
+    pieces = Pieces(HEADER_PIECES_MAX)
     items, at = cbor.read_head(data, at, end, cbor.ARRAY)
-    version, at = cbor.read_text(data, at, end, len(VERSION))
+    version, at = cbor.read_text(data, at, end, len(VERSION), pieces)
     if version != VERSION:
         raise Malformed(f"version {version!r}")
     op, at = cbor.read_uint(data, at, end)
     least, most = _ITEMS.get(op, (0, 0))
     if items != OPEN and not least <= items <= most:
         raise Malformed(f"message {op} with {items} items")
-    worker_id, at = cbor.read_bytes(data, at, end, name_bytes_max)
+    worker_id, at = cbor.read_bytes(data, at, end, name_bytes_max, pieces)
     header = Header(op, worker_id)
     if op == READY:
-        header.services, at = _read_services(data, at, end, name_bytes_max)
+        header.services, at = _read_services(data, at, end, name_bytes_max, pieces)
     elif op == JOB:
-        header.service, at = cbor.read_name(data, at, end, name_bytes_max)
+        header.service, at = cbor.read_name(data, at, end, name_bytes_max, pieces)
         header.timeout_ms, at = cbor.read_uint(data, at, end)
     elif op == RESULT and (items == 4 or (items == OPEN and not cbor.at_break(data, at, end))):
         header.leaving, at = cbor.read_bool(data, at, end)
@@ -112,7 +113,9 @@ def read_header(data: bytes, at: int, end: int, name_bytes_max: int) -> Header:
     return header
 
 
-def _read_services(data: bytes, at: int, end: int, most: int) -> tuple[tuple[str, ...], int]:
+def _read_services(
+    data: bytes, at: int, end: int, most: int, pieces: Pieces
+) -> tuple[tuple[str, ...], int]:
     """A list of names, in any order; one that is named twice is offered once."""
     count, at = cbor.read_head(data, at, end, cbor.ARRAY)
     if count > SERVICES_MAX:
@@ -120,7 +123,7 @@ def _read_services(data: bytes, at: int, end: int, most: int) -> tuple[tuple[str
     services: dict[str, None] = {}
     left = SERVICES_MAX if count == OPEN else count
     while left and not (count == OPEN and cbor.at_break(data, at, end)):
-        service, at = cbor.read_name(data, at, end, most, SERVICE_PIECES_MAX)
+        service, at = cbor.read_name(data, at, end, most, pieces)
         services[service] = None
         left -= 1
     if count == OPEN:

@@ -11,6 +11,7 @@ from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.memodb.clients import Room
 from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.kinds import Kinds
+from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.workers import Workers
@@ -30,6 +31,7 @@ class MemoDBService(Service):
         self.registry = Workers(broker, rng)
         self.kinds = Kinds(f"m{rng.getrandbits(32):08x}")
         self.room = Room(settings.large_bytes)
+        self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(
             broker, settings.remember_ms, settings.remember_replies, settings.remember_bytes
         )
@@ -49,6 +51,8 @@ class MemoDBService(Service):
             self._sweep_at = now + SWEEP_MS
             self.registry.sweep(now)
             self.requests.sweep(now)
+            self.unsent.sweep()
+            self.room.sweep()
             for conversation in self.conversations:
                 conversation.clients.drop_unserved(now)
 

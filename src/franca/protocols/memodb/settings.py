@@ -26,3 +26,5 @@ class MemoDBSettings(Struct, frozen=True):
     """And bytes of them; one job may always be."""
     large_bytes: int = 48 * 1024 * 1024
     """Bytes of large jobs that all connections together may have under way; one may always be."""
+    unsent_bytes: int = 4 * 1024 * 1024
+    """Bytes of replies that wait for peers who do not read; see `docs/limits.md`."""

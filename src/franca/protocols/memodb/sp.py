@@ -61,12 +61,13 @@ class Parts:
     `too_large` only the beginning is kept, to see what it is; the rest is dropped as it comes.
     """
 
-    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "size", "too_large")
+    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "is_job", "size", "too_large")
 
     def __init__(self, size: int, *, too_large: bool = False) -> None:
         self.size = size
         self.have = 0
         self.glanced_at = False
+        self.is_job = False
         self.too_large = too_large
         self._head = bytearray()
         self._body: Gathering | None = None

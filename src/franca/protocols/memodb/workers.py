@@ -13,6 +13,7 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 from __future__ import annotations
 
 from enum import IntEnum
+from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
 LOST_MS_MAX: Final = 600_000
 """And for how long at most, however long its job may take."""
+SHARES: Final = 4
+"""What all workers may take is enough for so many connections."""
 WORKER_COSTS_BYTES: Final = 1_024
 SERVICE_COSTS_BYTES: Final = 256
 """What a worker and each of its services take besides their names, roughly."""
@@ -60,7 +63,7 @@ class Worker(Struct, eq=False):
     `stack` is whom to answer. `ready` is its READY, until it says something else; `said` is how
     that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
     `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
-    if its next answer must wait for the disk.
+    if its next answer must wait for the disk. `answer` is the count of its last JOB in the outbox.
     """
 
     id: bytes
@@ -83,6 +86,7 @@ class Worker(Struct, eq=False):
     leaving: bool = False
     durable: bool = False
     cost: int = 0
+    answer: int = 0
 
 
 def size_of(services: tuple[str, ...], said: bytes) -> int:
@@ -91,7 +95,7 @@ def size_of(services: tuple[str, ...], said: bytes) -> int:
 
 
 class Workers:
-    """All workers. Ids begin with what only this run of the server knows: others are strangers'.
+    """All workers. Who knows an id may speak for its worker, so nobody can guess the next one.
 
     `bytes` is what all of them take.
     """
@@ -100,8 +104,9 @@ class Workers:
         self.by_id: dict[bytes, Worker] = {}
         self.bytes = 0
         self._broker = broker
-        self._boot = rng.getrandbits(32).to_bytes(4, "big")
-        self._number = rng.getrandbits(31)
+        # Who has seen many numbers of such a generator knows the next ones: it gives a secret only.
+        self._secret = rng.getrandbits(256).to_bytes(32, "big")
+        self._number = 0
         self._lost: dict[Worker, None] = {}
 
     def welcome(
@@ -113,8 +118,7 @@ class Workers:
         now: Millis,
     ) -> Worker:
         """A new worker that offers these services."""
-        self._number = (self._number + 1) & 0xFFFFFFFF
-        worker_id = self._boot + self._number.to_bytes(4, "big")
+        worker_id = self._new_id()
         head = cbor.of_bytes(worker_id)
         worker = Worker(
             worker_id,
@@ -132,7 +136,28 @@ class Workers:
         self.by_id[worker_id] = worker
         worker.cost = size_of(services, said)
         self.bytes += worker.cost
+        crew.bytes += worker.cost
         return worker
+
+    def _new_id(self) -> bytes:
+        while True:
+            self._number += 1
+            number = self._number.to_bytes(8, "big")
+            worker_id = blake2b(number, key=self._secret, digest_size=ID_BYTES).digest()
+            if worker_id not in self.by_id:
+                return worker_id
+
+    def has_room(self, size: int, crew: Crew, now: Millis) -> bool:
+        """Whether a worker may come in that takes so much, and leave some to other connections.
+
+        Those whose connection broke make room for it.
+        """
+        most = self._broker.limits.offered_bytes
+        if crew.bytes and crew.bytes + size > most // SHARES:
+            return False
+        while self.bytes + size > most and self._lost:
+            self.dismiss(next(iter(self._lost)), now)
+        return self.bytes + size <= most
 
     def _open_session(self, worker_id: bytes, services: tuple[str, ...], crew: Crew) -> Session:
         holder = f"memodb-{worker_id.hex()}"
@@ -163,14 +188,20 @@ class Workers:
         """A worker speaks on another connection than before."""
         worker.crew.let_go(worker)
         worker.crew = crew
+        crew.bytes += worker.cost
         if worker.doing is LOST:
             del self._lost[worker]
             worker.session = self._open_session(worker.id, worker.services, crew)
         worker.session.owner = crew.conversation
 
     def sweep(self, now: Millis) -> None:
-        """Forget those who owe a sign of life and gave none."""
-        silent = [w for w in self.by_id.values() if w.doing >= BEATING and w.until <= now]
+        """Forget those who owe a sign of life and gave none; look after those who are put off."""
+        silent = []
+        for worker in self.by_id.values():
+            if worker.doing >= BEATING and worker.until <= now:
+                silent.append(worker)
+            elif worker.doing is PARKED and worker.demand is None:
+                worker.crew.look_after(worker)
         for worker in silent:
             self.dismiss(worker, now)
 

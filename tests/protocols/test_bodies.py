@@ -1,0 +1,143 @@
+"""Every body has a rendering, however it is nested and however long it is."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+
+import pytest
+
+from franca.core.model import NewJob, Policy
+from franca.protocols.bodies import (
+    BYTES,
+    JSON_ARGS,
+    JSON_CALL,
+    JSON_JOB,
+    LOOK_BYTES_MAX,
+    NESTING_MAX,
+    as_bytes,
+    as_json_args,
+    is_deep,
+)
+from tests.protocols.faktory.puppet import World as FaktoryWorld
+from tests.protocols.memodb.puppet import World as MemoDBWorld
+from tests.protocols.memodb.puppet import worker_on
+
+MIB = 1024 * 1024
+DEPTHS = [100, NESTING_MAX, 300, *range(900, 1_001, 5), 5_000]
+
+
+def nested(depth: int, inside: bytes = b"\n") -> bytes:
+    return b"[" * depth + inside + b"]" * depth
+
+
+# -- nesting ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        (nested(NESTING_MAX), False),
+        (nested(NESTING_MAX + 64), True),
+        (b"[" + b"[[]]," * 100_000 + b"1]", False),
+        (b"[" + b'"[[[",' * 100_000 + b"1]", False),
+        (b"[" + rb'"\"[\\",' * 100_000 + b"1]", False),
+        (b"[" + b'{"a":"]",' * 400 + b"1]", True),
+        (b'["' + b"\\\\" * 200_001 + b'",' + nested(400) + b"]", True),
+        (b'["x' + b"\\\\" * 200_001 + b'",' + nested(400) + b"]", True),
+        (b'["' + b"[" * 1_000 + b'\\""]', False),
+        (b"[" + nested(120) * 10_000 + b"]", False),
+    ],
+)
+def test_nesting_is_counted_outside_of_strings(text: bytes, deep: bool) -> None:
+    assert is_deep(text) is deep
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
+    world = FaktoryWorld()
+    worker = world.client("w1")
+    for media, body in (
+        (BYTES, nested(depth)),
+        (JSON_CALL, b'["run",{"args":%b,"kwargs":{"x":1}}]' % nested(depth)),
+    ):
+        world.broker.submit(NewJob("q", "fn", body, Policy(), "name-0001", media, "x"), world.now)
+        reply = worker.fetch_raw("q")
+        assert b"\n" not in reply
+        args = json.loads(reply)["args"]
+        if depth > NESTING_MAX:
+            assert args == [body.decode()]
+        assert worker.ack("name-0001").body == b"OK"
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_nested_body_is_shown_to_every_memodb_worker(depth: int) -> None:
+    world = MemoDBWorld()
+    worker = worker_on(world, "q")
+    body = b'["run",{"path":"a","callable":"b","args":%b,"kwargs":{"x":1}}]' % nested(depth)
+    world.submit("q", body, JSON_CALL)
+    payload = worker.given().payload
+    if depth > NESTING_MAX:
+        assert payload == body
+    else:
+        assert payload == b"[%b]" % body[7:-1]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"nul", b"\xff", b'{"args":1', nested(2_000)])
+@pytest.mark.parametrize("media", [JSON_JOB, JSON_CALL])
+def test_a_body_that_is_not_what_its_label_says_is_shown_whole(media: str, body: bytes) -> None:
+    assert as_bytes(media, body) == body
+    assert isinstance(json.loads(as_json_args(media, body)), list)
+
+
+# -- size ------------------------------------------------------------------------------------------
+
+
+def peak_of(media: str, body: bytes, shown: bytes | None) -> int:
+    tracemalloc.start()
+    try:
+        given = as_bytes(media, body) if media != BYTES else as_json_args(media, body)
+        assert shown is None or given == shown
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("char", [b"\0", b"\x7f", b"\n", b"[", b'["",', "é".encode(), b"\xff"])
+def test_arguments_take_no_more_room_than_base64_in_two_copies(char: bytes) -> None:
+    body = char * (12 * MIB // len(char))
+    assert peak_of(BYTES, body, None) < 3 * len(body)
+    assert as_bytes(JSON_ARGS, as_json_args(BYTES, body)) == body
+
+
+def test_a_text_of_control_characters_is_shown_as_base64() -> None:
+    assert as_json_args(BYTES, bytes(10)) == b'["%b"]' % (b"\\u0000" * 10)
+    assert len(as_json_args(BYTES, bytes(MIB))) < 1.4 * MIB
+    assert as_bytes(JSON_ARGS, as_json_args(BYTES, bytes(MIB))) == bytes(MIB)
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        (b'["%b"]', None),
+        ('["%b\U0001f600"]'.encode(), None),
+        (b'["%b\\ud83d\\ude00"]', b'["%b\\ud83d\\ude00"]'),
+        (b'["%b","b"]', b'["%b","b"]'),
+        (b'["%b\\"]"]', b'["%b\\"]"]'),
+        (b'[ "%b"]', b'[ "%b"]'),
+    ],
+)
+def test_one_long_string_is_its_text_without_being_decoded(
+    args: bytes, shown: bytes | None
+) -> None:
+    long = b"x" * (LOOK_BYTES_MAX + 1)
+    text = args[2:-2].replace(b"%b", long) if shown is None else shown.replace(b"%b", long)
+    body = args.replace(b"%b", long)
+    assert peak_of(JSON_ARGS, body, text) < 1.2 * len(body)
+
+
+@pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9"])
+def test_long_base64_alone_is_what_it_stands_for(inside: bytes) -> None:
+    long = b"AAAA" * (LOOK_BYTES_MAX // 4)
+    args = b'[{"base64":"%b%b"}]' % (long, inside)
+    assert as_bytes(JSON_ARGS, args) == (args if inside else bytes(LOOK_BYTES_MAX // 4 * 3))
