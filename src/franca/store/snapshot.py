@@ -20,8 +20,8 @@ from franca.core.known import Known, is_known, known_of
 from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
 from franca.core.tail import Snapshot
 from franca.store import search
-from franca.store.group import GroupWriter
-from franca.store.rows import Row, bodiless, job_of, seal
+from franca.store.group import FLUSHED_BYTES, GroupWriter
+from franca.store.rows import BODY_APART_BYTES, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 24 * 1024 * 1024
@@ -52,6 +52,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
             f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
         )
     books.held_rows, books.tail_rows = held, tail
+    books.body_bytes = _body_bytes(db)
     for piece_id, count, size in db.execute(
         "SELECT id, count, length(jobs) FROM ended ORDER BY id"
     ):
@@ -129,7 +130,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
         if era > now:
             raise ValueError(f"the tail of queue {queue!r} is of an era that has not begun")
         if era < now:
-            books.emptied.add(queue)
+            books.emptied[queue] = None
             continue
         count = counts.setdefault(queue, TailCount(queue))
         count.ready += number
@@ -210,6 +211,13 @@ def _is_ascending(keys: list[tuple[str, int, int]]) -> bool:
         return all(first < second for first, second in itertools.pairwise(keys))
     except TypeError:  # a column is not even of its type
         return False
+
+
+def _body_bytes(db: sqlite3.Connection) -> int:
+    """The size of bodies that lie apart, as far as it matters to a flush: each is a large one."""
+    some = f"SELECT length(body) AS size FROM bodies LIMIT {FLUSHED_BYTES // BODY_APART_BYTES + 1}"
+    [size] = db.execute(f"SELECT coalesce(sum(size), 0) FROM ({some})").fetchone()
+    return int(size)
 
 
 def _known(db: sqlite3.Connection) -> list[Known]:

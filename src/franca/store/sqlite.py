@@ -274,6 +274,8 @@ class SqliteStore(Store):
             looks = looks or self._size > self._room_seen
         if self._log_is_long(self._room_seen) or (looks and self.has_leftovers()):
             return True
+        if self._sweeper.is_behind():
+            return True
         is_time = self._groups % SWEEP_EVERY == 0
         return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
 
