@@ -198,6 +198,8 @@ class Server:
             await control.close()
             self.listeners.close()
             self.node.close()
+            # Other threads must be done before the directory is anybody else's.
+            store.end_reading()
             if self._failure is None:
                 store.close()
         if self._failure is not None:

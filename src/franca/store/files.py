@@ -14,6 +14,10 @@ LOG_BYTES_KEPT = 64 * 1024 * 1024
 """A log that has grown beyond this in one go is cut when it begins anew."""
 WRITE_OVER_BYTES = 1024 * 1024
 WRITTEN_ANEW_BYTES = 16 * 1024 * 1024
+COPIED_PAGES = 2_000
+"""Pages that are copied before it is asked whether to go on."""
+PARTIAL = ".franca-partial"
+"""What is behind the name of a copy that is not whole yet."""
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite calls a file and those beside it."""
 
@@ -66,24 +70,32 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
     sync(os.path.dirname(os.path.abspath(path)))
 
 
-def copy_into(source: sqlite3.Connection, path: str) -> None:
+def copy_into(
+    source: sqlite3.Connection, path: str, check: Callable[[], None] = lambda: None
+) -> None:
     """Copy a database into a new file and make it durable, name and all; closes the source.
 
-    A copy that could not be finished is removed.
+    It has another name until it is whole. A copy that could not be finished is removed, also if
+    `check`, which is called now and then, raises something.
     """
+    partial = path + PARTIAL
     try:
-        target = sqlite3.connect(path)
+        remove(partial)
+        target = sqlite3.connect(partial)
         try:
-            source.backup(target)
+            # One view of all pages: a copy would begin anew whenever something is written.
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            source.backup(target, pages=COPIED_PAGES, progress=lambda *_: check())
         finally:
             target.close()
-        sync(path)
+        sync(partial)
+        check()
+        os.replace(partial, path)
         sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        remove(path)
-        raise
     finally:
         source.close()
+        remove(partial)
 
 
 def compact(path: str, free: int) -> None:

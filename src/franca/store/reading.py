@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -93,12 +93,15 @@ class Reading:
                 return jobs, jobs[-1].id
         return jobs, page.reached
 
-    def find_live(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
-        """Page by page, so that nothing has to wait for all of it."""
+    def find_live(
+        self, db: sqlite3.Connection, query: JobQuery, check: Callable[[], None]
+    ) -> list[Job]:
+        """Page by page, so that nothing has to wait for all of it; each after a `check`."""
         found: list[Job] = []
         room = FOUND_BYTES
         rest = query
         while True:
+            check()
             db.execute("BEGIN")
             try:
                 jobs, reached = self.page(db, rest, room)

@@ -27,6 +27,7 @@ from franca.store.reading import Reading
 from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
 from franca.store.sweep import Sweeper
+from franca.store.threads import Threads
 from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000
@@ -85,6 +86,8 @@ class SqliteStore(Store):
         self._check_at = 0.0
         self._reader: sqlite3.Connection | None = None
         self._searching = threading.Lock()
+        self._copying = threading.Lock()
+        self._threads = Threads()
         self._group: list[Batch] = []
         self._groups = 0
 
@@ -224,9 +227,9 @@ class SqliteStore(Store):
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
         try:
-            with self._searching:
+            with self._threads, self._searching:
                 db = self._reading_connection()
-                live = self._reading.find_live(db, query)
+                live = self._reading.find_live(db, query, self._check_stop)
                 if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
                     return live
                 past = ended.search(db.execute("SELECT * FROM ended"), query)
@@ -237,7 +240,7 @@ class SqliteStore(Store):
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
         try:
-            with self._searching:
+            with self._threads, self._searching:
                 rows = self._reading_connection().execute(
                     "SELECT queue, state, failures > 0, count(*) FROM "
                     "(SELECT queue, state, failures FROM jobs "
@@ -251,13 +254,30 @@ class SqliteStore(Store):
             raise self._failed(error) from error
 
     def backup(self, path: str) -> None:
-        """Copy the whole store into a new file, synced before this returns."""
+        """Copy the whole store into a new file, synced before this returns; one at a time."""
         if os.path.exists(path):
             raise StoreError(f"{path} exists")
+        if not self._copying.acquire(blocking=False):
+            raise StoreError("another backup is under way")
         try:
-            copy_into(connect_to_read(self.path), path)
+            with self._threads:
+                copy_into(connect_to_read(self.path), path, self._check_stop)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
+        finally:
+            self._copying.release()
+
+    def _check_stop(self) -> None:
+        if self._threads.ending:
+            raise StoreError("the server is stopping")
+
+    def end_reading(self) -> None:
+        """Interrupt searches and copies, and wait until their threads have let go."""
+        self._threads.end(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._reader is not None:
+            self._reader.interrupt()
 
     def _reading_connection(self) -> sqlite3.Connection:
         if self._reader is None:
@@ -316,6 +336,7 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Move the log into the file and let both go. Without room the log stays."""
+        self.end_reading()
         if self._index >= 0:
             os.close(self._index)
         if self._reader is not None:
