@@ -18,6 +18,8 @@ COPIED_PAGES = 2_000
 """Pages that are copied before it is asked whether to go on."""
 PARTIAL = ".franca-partial"
 """What is behind the name of a copy that is not whole yet."""
+FRESH, NEW = ".fresh", ".new"
+"""And behind that of a file which is to replace the store's, or to become it."""
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite calls a file and those beside it."""
 
@@ -44,6 +46,15 @@ def connect(path: str) -> sqlite3.Connection:
     return db
 
 
+def remove_unfinished(path: str) -> None:
+    """Remove what a process that was killed had begun to put in the place of this file.
+
+    Whoever calls this holds the data directory, so nobody is at it.
+    """
+    for suffix in (FRESH, FRESH + PARTIAL, NEW):
+        remove(path + suffix)
+
+
 def create_if_missing(path: str, step: Callable[[str], None]) -> None:
     """Make an empty store under another name, and give it its own when it is whole.
 
@@ -55,7 +66,7 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
         return
     if os.path.exists(f"{path}-wal"):
         raise StoreDamaged(f"{path} is missing, but there is a log of it")
-    fresh = f"{path}.new"
+    fresh = path + NEW
     remove(fresh)
     db = connect(fresh)
     try:
@@ -104,7 +115,7 @@ def compact(path: str, free: int) -> None:
     Nobody else may have the store open. The new file is written straight to the disk, not gathered
     in memory. `StoreError`, and nothing has changed, if there is not enough `free` room.
     """
-    fresh = f"{path}.fresh"
+    fresh = path + FRESH
     remove(fresh)
     try:
         check_log(path)

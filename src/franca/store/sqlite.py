@@ -19,7 +19,13 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, QueueCount, State
 from franca.core.tail import Snapshot, Want
 from franca.store import ended, search
-from franca.store.files import connect, copy_into, create_if_missing, make_shrinkable
+from franca.store.files import (
+    connect,
+    copy_into,
+    create_if_missing,
+    make_shrinkable,
+    remove_unfinished,
+)
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
@@ -104,6 +110,7 @@ class SqliteStore(Store):
         self._inodes = None
         self._check_at = 0.0
         try:
+            remove_unfinished(self.path)
             create_if_missing(self.path, self._step)
             # Before SQLite looks at the log: it would cut it off where it is damaged.
             check_log(self.path)
@@ -121,6 +128,8 @@ class SqliteStore(Store):
             # The log begins anew with this server, or the remains of a torn end could pass for
             # groups that were lost in its middle (see `wal.py`).
             self._checkpoint()
+            # Now, because later there may be no descriptor left for it.
+            self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
             return snapshot
         except BaseException as error:
             self._db.close()
@@ -288,24 +297,28 @@ class SqliteStore(Store):
         """Whether the log is to be moved into the file, or it is time for what can wait."""
         self._groups += 1
         looks = self._groups % LOOK_EVERY == 0
-        if looks or self._room_seen < AMPLE_ROOM_BYTES:
-            self._room_seen = self._room()
-            # Without room nothing can wait: a file that is larger than it may have some to give.
-            looks = looks or self._size > self._room_seen
-        if self._log_is_long(self._room_seen) or (looks and self.has_leftovers()):
-            return True
-        if self._sweeper.is_behind():
+        try:
+            if looks or self._room_seen < AMPLE_ROOM_BYTES:
+                self._room_seen = self._room()
+                # Without room nothing can wait: a file larger than it may have some to give.
+                looks = looks or self._size > self._room_seen
+            if self._log_is_long(self._room_seen):
+                return True
+        except OSError as error:
+            raise self._failed(error) from error
+        if self._sweeper.is_behind() or (looks and self.has_leftovers()):
             return True
         is_time = self._groups % SWEEP_EVERY == 0
         return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
 
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""
-        return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+        try:
+            return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+        except FAILURES as error:
+            raise self._failed(error) from error
 
     def _log_is_long(self, room: int) -> bool:
-        if self._index < 0:
-            self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
         pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
         # To be moved, the log may need as much room as it has pages: it must not come too late.
         return pages > CHECKPOINT_PAGES or pages * PAGE_BYTES > room // 8
@@ -326,19 +339,19 @@ class SqliteStore(Store):
                 self._sweeper.sweep()
             elif self._shrinker.has_work(self._room()):
                 waits = self._shrinker.shrink(self._room())
-        except sqlite3.Error as error:
+            is_long = self._log_is_long(self._room())
+        except FAILURES as error:
             failure = self._failed(error)
             if not isinstance(failure, StoreFull):
                 raise failure from error
-        if not waits or self._log_is_long(self._room()):
+            waits, is_long = True, True
+        if not waits or is_long:
             self._checkpoint()
         self._step("after-checkpoint")
 
     def close(self) -> None:
         """Move the log into the file and let both go. Without room the log stays."""
         self.end_reading()
-        if self._index >= 0:
-            os.close(self._index)
         if self._reader is not None:
             self._reader.close()
         try:
@@ -351,6 +364,8 @@ class SqliteStore(Store):
             # SQLite removes a log that is empty. We never cut one to nothing before: `check_log`
             # takes that for damage.
             self._db.close()
+            # Behind that: whoever closes this file takes SQLite's locks on it away.
+            os.close(self._index)
 
 
 def _name_of(error: Exception) -> str:
