@@ -59,6 +59,8 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
 
     `announce` is called once everything listens, with (protocol, address) of each listener.
     """
+    # Until it is known what to do about it; left alone, it would end a server that only starts.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.umask(0o077)
     keep_large_buffers()
     secret = settings.faktory.password.reveal()
