@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from franca.control import jobs, operations
-from franca.control.operations import OPERATIONS
+from franca.control import jobs, operations, views
+from franca.control.operations import OPERATIONS, Operation
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound
 from franca.core.model import State
@@ -136,12 +136,43 @@ def test_a_long_name_of_an_operation_is_not_compared_with_those_there_are(
     assert len(reply["error"]["text"]) < 200
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        b'{"queues":[' + b",".join([b'"q"'] * 200_000) + b"]}",
+        b'{"queues":["' + b"q" * (13 << 20) + b'"]}',
+    ],
+)
+def test_a_list_that_is_too_long_is_not_even_read(
+    node: FakeNode, params: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPERATIONS, "queues.pause", Operation(operations.queues_pause, Unreadable))
+    reply = node.say(b'{"op":"queues.pause","params":%s}' % params)
+    assert reply["error"]["code"] == "too-much"
+
+
+class Unreadable(Struct):
+    """Parameters that nobody may read."""
+
+    def __post_init__(self) -> None:
+        raise AssertionError("they are read")
+
+
 def test_a_refusal_quotes_no_more_than_somebody_would_read(node: FakeNode) -> None:
     reply = node.say(
         msgspec.json.encode({"op": "queues.pause", "params": {"queues": ["q" * 10**6]}})
     )
     assert reply["error"]["code"] == "not-found"
     assert len(reply["error"]["text"]) < 3_000
+
+
+def test_large_bodies_are_shown_as_small_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [b"[1, 2]", b"[1,\n2]", b"[1,", "\u00e9\u00e9\u00e9".encode(), b"\xc3", b"ab\xffcd"]
+    small = [msgspec.json.decode(msgspec.json.encode(views.content(body))) for body in bodies]
+    monkeypatch.setattr(views, "LARGE_BYTES", 3)
+    large = [msgspec.json.decode(msgspec.json.encode(views.content(body))) for body in bodies]
+    assert small == large
+    assert all(b"\n" not in msgspec.json.encode(views.content(body)) for body in bodies)
 
 
 def test_a_backup_has_no_path_with_a_nul(node: FakeNode) -> None:

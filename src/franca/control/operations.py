@@ -21,12 +21,16 @@ from franca.control import jobs, steering
 from franca.control.choice import Names
 from franca.control.port import BadRequest, NodePort
 from franca.control.views import View, queue_view, worker_view
-from franca.core.errors import NotFound, Refused
+from franca.core.errors import NotFound, Refused, TooMuch
 from franca.engine.engine import Engine
 
 NO_PARAMS = Raw(b"{}")
-OP_CHARS_MAX = 64
-"""A longer name is no operation's, and is not compared with theirs."""
+OP_BYTES_MAX = 66
+"""A longer name, with its quotes, is no operation's, and is not compared with theirs."""
+PARAMS_BYTES_MAX = 12 * 1024 * 1024
+PARAMS_COMMAS_MAX = 100_000
+"""What is read of parameters other than a job's arguments: as many names as may be given, and no
+document that takes long to be read before it can be found too long."""
 ERROR_CHARS = 2_000
 """Of what is said about a wrong request, which may quote it."""
 ACTED_QUEUES = 200
@@ -209,13 +213,15 @@ class Operation(Struct, frozen=True):
     params: type[Struct]
     large: bool = False
     """Whether its result may be large, so that one is to be made at a time."""
+    carries: bool = False
+    """Whether its parameters carry something of any size, which is not read."""
 
 
 OPERATIONS: dict[str, Operation] = {
     "server.status": Operation(server_status, Nothing),
     "server.stop": Operation(server_stop, Nothing),
     "server.backup": Operation(server_backup, Backup),
-    "jobs.push": Operation(jobs.push, jobs.Push),
+    "jobs.push": Operation(jobs.push, jobs.Push, carries=True),
     "jobs.find": Operation(jobs.find, jobs.Find, large=True),
     "jobs.show": Operation(jobs.show, jobs.Show, large=True),
     "jobs.retry": Operation(steering.retry, steering.Choose),
@@ -241,9 +247,13 @@ async def perform(
     """
     operation = OPERATIONS.get(name)
     if operation is None:
-        near = difflib.get_close_matches(name, OPERATIONS, 1) if len(name) <= OP_CHARS_MAX else ()
+        near = difflib.get_close_matches(name, OPERATIONS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"there is no operation {name[:OP_CHARS_MAX]!r}{hint}")
+        raise BadRequest(f"there is no operation {name!r}{hint}")
+    if not operation.carries:
+        view = bytes(params) if len(memoryview(params)) <= PARAMS_BYTES_MAX else None
+        if view is None or view.count(b",") > PARAMS_COMMAS_MAX:
+            raise TooMuch(f"{name}: these are more parameters than it takes")
     try:
         typed = msgspec.json.decode(params, type=operation.params)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -254,22 +264,24 @@ async def perform(
 
 
 class Request(Struct, forbid_unknown_fields=True):
-    """One line of the control socket."""
+    """One line of the control socket. The name is read when it is known to be short."""
 
-    op: str
+    op: Raw
     params: Raw = NO_PARAMS
 
 
 async def answer(
-    node: NodePort, line: bytes, wait_turn: Wait | None = None
+    node: NodePort, line: bytes | bytearray, wait_turn: Wait | None = None
 ) -> tuple[bytes, Exception | None]:
     """The reply to one line, and the error behind it if it was nobody's fault but ours."""
     try:
         request = msgspec.json.decode(line, type=Request)
         del line
-        result = await perform(node, request.op, request.params, wait_turn)
+        name = _name_of(request)
+        result = await perform(node, name, request.params, wait_turn)
+        del request
         reply = {"ok": True, "result": result}
-        if not OPERATIONS[request.op].large:
+        if not OPERATIONS[name].large:
             return msgspec.json.encode(reply), None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, msgspec.json.encode, reply), None
@@ -279,6 +291,13 @@ async def answer(
         return error_reply(error.code, error.text), None
     except Exception as error:
         return error_reply("failed", f"{type(error).__name__}: {error}"), error
+
+
+def _name_of(request: Request) -> str:
+    """What it asks for."""
+    if len(memoryview(request.op)) > OP_BYTES_MAX:
+        raise BadRequest("there is no operation with such a long name")
+    return msgspec.json.decode(request.op, type=str)
 
 
 def error_reply(code: str, text: str) -> bytes:

@@ -119,7 +119,7 @@ class ControlServer:
             async def wait_turn() -> None:
                 await turns.enter_async_context(self._long_answers)
 
-            line = first if first == END else first + await self._rest_of_line(reader, turns)
+            line = first if first == END else await self._line(first, reader, turns)
             reply, error = await answer(self._node, line, wait_turn)
             del line
             if error is not None:
@@ -128,22 +128,26 @@ class ControlServer:
                 await turns.aclose()
             return await _send(writer, reply)
 
-    async def _rest_of_line(self, reader: asyncio.StreamReader, turns: AsyncExitStack) -> bytes:
-        """What follows up to the end of the line, or of what the client has to say."""
+    async def _line(
+        self, first: bytes, reader: asyncio.StreamReader, turns: AsyncExitStack
+    ) -> bytes | bytearray:
+        """All up to the end of the line, or of what the client has to say."""
         try:
             async with asyncio.timeout(LINE_S):
-                return await reader.readuntil(END)
+                return first + await reader.readuntil(END)
         except asyncio.IncompleteReadError as end:
-            return end.partial
+            return first + end.partial
         except asyncio.LimitOverrunError:
             await turns.enter_async_context(self._long_lines)
-        line = bytearray()
+        line = bytearray(first)
         async with asyncio.timeout(LINE_S):
             while len(line) < self._line_max:
                 try:
-                    return bytes(line + await reader.readuntil(END))
+                    line += await reader.readuntil(END)
+                    return line
                 except asyncio.IncompleteReadError as end:
-                    return bytes(line + end.partial)
+                    line += end.partial
+                    return line
                 except asyncio.LimitOverrunError as more:
                     line += await reader.readexactly(more.consumed)
         raise LineTooLong
