@@ -11,7 +11,7 @@ import pytest
 
 from franca.core.changes import QueueSetting
 from franca.core.model import Job, NewJob, Policy, Schedule, Shelf, State
-from franca.store import group, sweep
+from franca.store import group, search, sweep
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, killed_and_copied, tailed
@@ -261,6 +261,25 @@ def test_a_search_reads_on_while_everything_is_flushed(desk: Desk) -> None:
     assert desk.find(limit=99) == [99]
     desk.sweep()
     assert desk.find(limit=99) == [99]
+
+
+def test_a_search_does_not_list_what_is_swept_while_it_looks(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rows are in what it sees, but nobody else knows any more that they are gone."""
+    jobs = [a_job(n) for n in range(1, 21)]
+    desk.write(added=[*jobs, *STAYING])
+    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
+    read_page = search.read_page
+
+    def swept_meanwhile(db: sqlite3.Connection, *arguments: Any) -> search.Page:
+        db.execute("SELECT count(*) FROM jobs").fetchone()
+        desk.sweep()
+        return read_page(db, *arguments)
+
+    monkeypatch.setattr(search, "read_page", swept_meanwhile)
+    assert desk.find(limit=99) == [101, 102, 103, 104]
+    assert desk.sqlite._books.gone == {}
 
 
 def test_pieces_of_history_are_small_and_few_are_dropped_at_once(

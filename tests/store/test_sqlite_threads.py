@@ -72,7 +72,7 @@ def test_a_search_of_many_pages_looks_at_no_more_of_them(desk: Desk) -> None:
         store._threads.ending = True
         return [], 1
 
-    store._reading.page = page  # type: ignore[assignment,method-assign]
+    store._reading._page = page  # type: ignore[assignment,method-assign]
     with pytest.raises(StoreError, match="stopping"):
         store.find(JobQuery())
     assert len(pages) == 1

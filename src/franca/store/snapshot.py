@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 import sqlite3
-from array import array
 
 import msgspec
 
@@ -42,7 +41,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     books.eras = dict(_sealed_rows(db, books, "eras"))
     if books.sealed != sealed:
         raise ValueError("the settings of queues or the schedules are damaged")
-    _learn_gone(db, books)
+    books.gone = search.read_gone(db)
     policies: dict[Policy, Policy] = {}
     jobs = _held(db, policies)
     held_rows = len({job.id for job in jobs})
@@ -108,16 +107,6 @@ def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:
         if number is not None:
             books.flushes = max(books.flushes, int(number[1]))
     books.dropped += [table for table in books.schema if table.startswith("dropped_")]
-
-
-def _learn_gone(db: sqlite3.Connection, books: GroupWriter) -> None:
-    """Know which held rows are only still there because nobody deleted them yet."""
-    for *row, crc in db.execute("SELECT * FROM gone ORDER BY id"):
-        if seal(row) != crc:
-            raise ValueError("the list of jobs that are gone is damaged")
-        ids = array("q")
-        ids.frombytes(row[1])
-        books.gone.update(dict.fromkeys(ids))
 
 
 def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailCount], int]:

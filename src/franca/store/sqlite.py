@@ -57,6 +57,13 @@ DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 FAILURES = (sqlite3.Error, ValueError, OSError)
 """What may come of a file; a damaged one can even have error messages that are no text."""
 
+_COUNTS = (
+    "SELECT queue, state, failures > 0, count(*) FROM "
+    "(SELECT queue, state, failures FROM jobs "
+    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
+    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) GROUP BY 1, 2, 3"
+)
+
 
 def nothing(step: str) -> None:
     """What happens at each named step of a commit, unless a test wants something else."""
@@ -250,15 +257,13 @@ class SqliteStore(Store):
         """How many committed jobs each queue has."""
         try:
             with self._threads, self._searching:
-                rows = self._reading_connection().execute(
-                    "SELECT queue, state, failures > 0, count(*) FROM "
-                    "(SELECT queue, state, failures FROM jobs "
-                    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
-                    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) "
-                    "GROUP BY 1, 2, 3",
-                    (json.dumps(list(self._books.gone)),),
-                )
-                return search.count_rows(rows)
+                db = self._reading_connection()
+                db.execute("BEGIN")
+                try:
+                    gone = json.dumps(list(search.read_gone(db)))
+                    return search.count_rows(db.execute(_COUNTS, (gone,)))
+                finally:
+                    db.execute("ROLLBACK")
         except FAILURES as error:
             raise self._failed(error) from error
 
