@@ -133,9 +133,7 @@ async def queues_resume(node: NodePort, params: Queues) -> View:
 async def queues_purge(node: NodePort, params: Queues) -> View:
     """Cancel every ready job of these queues."""
     return await _on_queues(
-        node,
-        params,
-        lambda names, engine, now: sum(engine.broker.purge(name, now) for name in names),
+        node, params, lambda names, engine, now: engine.broker.purge_queues(names, now)
     )
 
 
