@@ -136,7 +136,7 @@ def start_all(
     `port` is Faktory's. `files` is how many it may have open, if not as many as we may, and `extra`
     what its environment has besides ours.
     """
-    ports = {name: free_port() for name in PROTOCOLS}
+    ports = {name: free_port() for name in (*PROTOCOLS, "eventmq_subscribe")}
     # A server that would take all memory of the machine fails, and nobody else does.
     limits = f"ulimit -v {MEMORY_MAX_KB}" + (f" && ulimit -n {files}" if files else "")
     process = _serve(data, ports, *flags, limits=limits, extra=extra)

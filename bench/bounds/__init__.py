@@ -3,9 +3,11 @@
 `fetch`: large jobs, given out before and after a restart. `watchers`: many who wait for one large
 result. `input`: messages that are never finished, or only slowly. `strangers`: connections that say
 nothing. `names`: queues that come and go. `space`: room on the disk that is no longer needed.
+`crowds`: very many of one thing.
 Every server has its default settings.
 """
 
+from bench.bounds.crowds import crowds
 from bench.bounds.fetch import fetch
 from bench.bounds.input import unfinished
 from bench.bounds.names import names
@@ -21,6 +23,7 @@ SCENES = {
     "strangers": strangers,
     "names": names,
     "space": space,
+    "crowds": crowds,
 }
 
 

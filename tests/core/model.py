@@ -277,7 +277,7 @@ class Model:
             assert self.jobs[heir.behind].state is LEASED, f"job {heir.id} waits for no run"
         keys = Counter((job.queue, job.key) for job in alive)
         assert not keys or max(keys.values()) == 1, f"two jobs to a key: {keys}"
-        known = {key: taken.id for key, taken in broker._by_key.items()}
+        known = {key: taken.id for key, taken in broker.keys.items()}
         assert known == {(job.queue, job.key): job.id for job in alive}, f"keys: {known}"
 
     def _check_waits(self, demand: Demand, broker: Broker) -> None:

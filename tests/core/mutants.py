@@ -137,7 +137,7 @@ def a_second_change_is_collapsed_away(drain: Any) -> Any:
 @mutant(Broker, "submit")
 def join_across_queues(submit: Any) -> Any:
     def join(self: Broker, new: NewJob, now: Millis, watcher: Session | None = None) -> Any:
-        elsewhere = [queue for queue, key in self._by_key if key == new.key]
+        elsewhere = [queue for (queue, key), _ in self.keys.items() if key == new.key]
         if elsewhere and new.on_conflict is OnConflict.JOIN:
             new.queue = elsewhere[0]
         return submit(self, new, now, watcher)

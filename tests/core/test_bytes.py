@@ -132,7 +132,7 @@ def test_waiting_jobs_are_bounded_by_bytes_and_released_in_time() -> None:
 
 
 def test_a_job_that_somebody_waits_for_is_refused_when_memory_is_full_of_them() -> None:
-    bench = Bench(window_bytes=2_000, large_bytes=0, fleeting_bytes=4_000)
+    bench = Bench(window_bytes=2_000, large_bytes=0, fleeting_bytes=4_100)
     session = bench.worker()
     for _ in range(2):
         bench.submit(body=LARGE, watcher=session)

@@ -17,6 +17,7 @@ POLICY = Policy()
 
 def job(place: int, priority: int = 0, size: int = 1) -> Job:
     made = Job(place, "q", "k", "", "", b"x" * size, "", "", POLICY, priority, T)
+    made.weight = size
     made.place = place
     return made
 
@@ -350,3 +351,58 @@ def test_a_window_that_is_much_too_large_is_cut_a_little_with_each_job_that_come
     assert len(bench.broker.jobs) <= 104
     bench.write()
     assert [job.place for job in bench.take_all("b")] == sorted(range(61, 161))
+
+
+# -- jobs that leave the middle of a window -----------------------------------------------------
+
+
+def test_a_job_is_taken_out_of_the_middle_and_the_others_keep_their_order() -> None:
+    queue = queue_of()
+    jobs = [job(place) for place in range(1, 8)]
+    for each in jobs:
+        queue.add(each)
+    for index in (3, 1, 5, 6, 0):
+        queue.remove(jobs[index])
+    assert (queue.size, queue.bytes_held, queue.by_priority()) == (2, 2, {0: 2})
+    assert queue.first() is jobs[2]
+    queue.add(jobs[3])
+    assert popped(queue) == [3, 4, 5]
+
+
+def test_a_job_may_come_back_to_the_place_that_it_left() -> None:
+    queue = queue_of()
+    jobs = [job(place) for place in (1, 2, 3)]
+    for each in jobs:
+        queue.add(each)
+    for _ in range(3):
+        queue.remove(jobs[1])
+        queue.add(jobs[1])
+    assert popped(queue) == [1, 2, 3]
+
+
+def test_what_is_left_of_those_that_went_is_bounded() -> None:
+    queue = queue_of()
+    queue.add(job(0))
+    last = job(1)
+    queue.add(last)
+    for place in range(2, 2_000):
+        newer = job(place)
+        queue.add(newer)
+        queue.remove(last)
+        last = newer
+    assert queue.size == 2
+    assert len(queue._levels[0]) < 200
+    assert popped(queue) == [0, 1_999]
+
+
+def test_a_window_with_holes_is_cut_and_emptied_as_any_other() -> None:
+    queue = queue_of()
+    jobs = [job(place) for place in range(1, 11)]
+    for each in jobs:
+        queue.add(each)
+    for each in jobs[3:8]:
+        queue.remove(each)
+    assert [each.place for each in queue.cut(3, 99, 99)] == [10, 9]
+    assert queue.mark == (0, 8)
+    assert [each.place for each in queue.take_all()] == [1, 2, 3]
+    assert (queue.size, queue.bytes_held, queue._holes) == (0, 0, {})

@@ -153,6 +153,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("[limits]\nwindow_jobs = 0", "above zero"),
         ("[limits]\nframe_bytes_max = '1KiB'", "frame_bytes_max"),
         ("[limits]\noutput_hard_bytes = '1KiB'", "output_hard_bytes"),
+        ("[limits]\nlarge_body_bytes = '1KiB'", "large_body_bytes"),
         ("[faktory]\nlisten = 'tls://0.0.0.0:1'", "needs a certificate"),
         ("[tls]\ncertificate = 'a.pem'", "needed together"),
         ("[tls]\nclient_ca = 'a.pem'", "client_ca needs"),

@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from franca.core.broker import Broker
+from franca.core.keys import key_cost
 from franca.core.known import Known
-from franca.core.model import NEVER, Millis, State
+from franca.core.life import FLEETING_JOB_BYTES
+from franca.core.model import NEVER, Millis, State, bare_weight
 from franca.core.namesakes import Namesakes
+from franca.core.ready import queue_bytes
 from franca.engine.engine import Engine
 from tests.sim.disk import Disk
 from tests.sim.puppets.client import Client
@@ -37,6 +40,7 @@ def after_step(server: Inside, now: Millis, *, wall_jumped: bool) -> None:
     nobody_waits_in_vain(broker)
     timers_belong_to_something(broker)
     settled_jobs_are_gone(broker)
+    budgets_add_up(broker)
     if server.engine.next_wake() > now:
         not_asleep(server, now)
     if not broker.has_changes():
@@ -107,9 +111,33 @@ def settled_jobs_are_gone(broker: Broker) -> None:
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     held += len(broker._heirs)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    in_tail = {known.id for known in broker._by_key.values() if isinstance(known, Known)}
+    in_tail = {known.id for _, known in broker.keys.items() if isinstance(known, Known)}
     gone = broker._watchers.keys() - broker.jobs.keys() - in_tail
     assert not gone, f"jobs that are gone are watched: {gone}"
+
+
+def budgets_add_up(broker: Broker) -> None:
+    """What counts against a bound is what is there, and no more."""
+    jobs = broker.jobs.values()
+    held = {
+        "leased": sum(broker._leased_weight(job) for job in jobs if job.state is LEASED),
+        "windows": sum(queue.bytes_held for queue in broker.queues.values()),
+        "queues": sum(queue_bytes(name) for name in broker.queues),
+        "watches": sum(len(watchers) for watchers in broker._watchers.values()),
+        "keys": sum(map(key_cost, (taken for _, taken in broker.keys.items()))),
+        "fleeting": sum(
+            bare_weight(job) + FLEETING_JOB_BYTES for job in jobs if not job.policy.durable
+        ),
+    }
+    counted = {
+        "leased": broker.leased_bytes,
+        "windows": broker.windows.bytes_held,
+        "queues": broker.queues_bytes,
+        "watches": broker.watches,
+        "keys": broker.keys.bytes,
+        "fleeting": broker.fleeting_bytes,
+    }
+    assert counted == held, f"counted {counted}, there is {held}"
 
 
 def everybody_heard(puppets: Iterable[object]) -> None:

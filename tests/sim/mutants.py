@@ -14,6 +14,7 @@ from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED
+from franca.core.sessions import Sessions
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
@@ -117,9 +118,8 @@ def failures_are_not_counted(count_failure: Any) -> Any:
 @MUTANTS.of(Queue, "pop")
 def the_last_comes_first(pop: Any) -> Any:
     def last(self: Queue) -> Job:
-        job = next(
-            job for priority in reversed(self._order) for job in reversed(self._levels[priority])
-        )
+        levels = [self._levels[priority] for priority in reversed(self._order)]
+        job = next(job for level in levels for job in reversed(level) if isinstance(job, Job))
         self.remove(job)
         return job
 
@@ -163,7 +163,7 @@ def who_was_woken_counts_for_ever(heard: Any) -> Any:
     return forget
 
 
-@MUTANTS.of(Broker, "close_session")
+@MUTANTS.of(Sessions, "close_session")
 def a_lost_worker_keeps_its_job(close_session: Any) -> Any:
     def keep(self: Broker, session: Session, now: Millis) -> None:
         session.leases.clear()
@@ -183,7 +183,7 @@ def only_the_first_hears_the_end(tell_end: Any) -> Any:
     return tell
 
 
-@MUTANTS.of(Broker, "unwatch")
+@MUTANTS.of(Sessions, "unwatch")
 def who_waited_takes_the_job_along(unwatch: Any) -> Any:
     def take(self: Broker, job_id: JobId, session: Session, now: Millis) -> None:
         job = self.jobs.get(job_id)

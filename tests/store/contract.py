@@ -100,7 +100,7 @@ class StoreContract(ReadingContract):
         assert supplied((7, 1), 5) == []
 
     @pytest.mark.parametrize(
-        ("bytes_max", "count"), [(1, 1), (1_000, 1), (1_001, 2), (2 * LARGE, 3), (1 << 60, 5)]
+        ("bytes_max", "count"), [(1, 1), (1_000, 1), (1_101, 2), (2 * LARGE, 3), (1 << 60, 5)]
     )
     def test_a_supply_ends_once_its_bodies_are_large_enough(
         self, desk: Desk, bytes_max: int, count: int

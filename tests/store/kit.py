@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from franca.core.changes import Changes, Totals
-from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State
+from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State, weigh
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
 from franca.store.rows import BODY_APART_BYTES
@@ -19,7 +19,7 @@ from franca.store.sqlite import SqliteStore
 BIG = 2**63 - 1
 LARGE = 5_000
 """Bytes of a body that lies apart."""
-UNSTORED = frozenset({"ended_at", "result", "progress", "timed"})
+UNSTORED = frozenset({"ended_at", "result", "progress", "timed", "weight"})
 """What no row of a live job need keep: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
 LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
@@ -44,7 +44,9 @@ def a_job(job_id: int, **fields: Any) -> Job:
         "shelf": Shelf.HELD,
         **fields,
     }
-    return Job(id=job_id, **values)
+    job = Job(id=job_id, **values)
+    weigh(job)
+    return job
 
 
 def tailed(job_id: int, **fields: Any) -> Job:

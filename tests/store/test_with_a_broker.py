@@ -129,7 +129,7 @@ class Stores(RuleBasedStateMachine):
     def submit_known(
         self, key: str, name: str, queue: str, later: int, replaces: bool, once: bool
     ) -> None:
-        taken = self.broker._by_key.get((queue, key))
+        taken = self.broker.keys.get(queue, key)
         if replaces and isinstance(taken, Job) and taken.state is State.LEASED:
             return
         conflict = OnConflict.REPLACE if replaces else OnConflict.JOIN

@@ -22,7 +22,6 @@ from franca.core.known import Known
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.life import CANCELLED, DEAD, FLEETING_JOB_BYTES
 from franca.core.limits import Limits
-from franca.core.lines import KEEP
 from franca.core.model import (
     NEVER,
     Failure,
@@ -32,26 +31,32 @@ from franca.core.model import (
     Millis,
     NewJob,
     OnConflict,
-    OnHangUp,
     Session,
+    bare_weight,
 )
-from franca.core.reasons import EXPIRED, LOST, REPLACED
-from franca.core.steering import Steering
+from franca.core.reasons import EXPIRED, REPLACED
+from franca.core.sessions import ENDED_AT_ONCE, Sessions
 from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
 PRUNE_JOBS = 500
+NAMES_AT_ONCE = 20_000
+"""Queues that are looked at in one tick for demands that end."""
+FIRED_AT_ONCE = 200
+"""Rules that make their jobs in one tick."""
+TIME_MAX: Millis = 1 << 53
+"""No moment is later than this: so much is a whole number everywhere, in JSON too."""
 SMALL_BODY_BYTES = 16 * 1024
 DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
+TOO_MANY_KEYS = "too many unique jobs are stored; try again when some are done"
 TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
-class Broker(Steering):
-    """Sessions, watches, submits and time, on top of all that may happen to a job."""
+class Broker(Sessions):
+    """Submits and time, on top of all that may happen to a job."""
 
     __slots__ = (
         "_prune_at",
-        "_sessions",
         "fleeting_at",
         "leases_expired",
         "refusing_new",
@@ -62,7 +67,6 @@ class Broker(Steering):
         self.refusing_new = False
         self.fleeting_at: Millis = NEVER
         self.leases_expired = 0
-        self._sessions = 0
         self._prune_at: Millis = 0
 
     def restore_at(self, snapshot: Snapshot, now: Millis) -> None:
@@ -89,6 +93,7 @@ class Broker(Steering):
             if job.state is LEASED and not job.bound:
                 queue.leased += 1
                 self.leased += 1
+                self.leased_bytes += self._leased_weight(job)
                 if job.until:
                     job.until = min(job.until, now + max(job.until - job.started_at, 0))
                     self._new_leases.append(job)
@@ -110,84 +115,6 @@ class Broker(Steering):
         for queue in self.queues.values():
             self._want_ready(queue)
 
-    # -- sessions -------------------------------------------------------------------------
-
-    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: object) -> Session:
-        """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
-        self._sessions += 1
-        session = Session(self._sessions, holder, on_hang_up, owner)
-        if on_hang_up is not KEEP:
-            self._holders[holder] = session
-        return session
-
-    def close_session(self, session: Session, now: Millis) -> None:
-        """The party is gone: it wants nothing more, and its leases end as it said they would."""
-        if not session.open:
-            return
-        session.open = False
-        for demand in list(session.demands):
-            self.withdraw(demand)
-        self.serve_nothing(session)
-        for job_id in list(session.watches):
-            self.unwatch(job_id, session, now)
-        for job_id in list(session.awaits):
-            self._await_no_more(job_id)
-        for job in list(session.leases.values()):
-            self._lose(job, LOST, now, as_failure=session.on_hang_up is OnHangUp.FAIL)
-        self._holders.pop(session.holder, None)
-        if session.woken:
-            self._wake_enough(self._heard(session))
-
-    def serve(self, session: Session, queue_name: str) -> None:
-        """The session can run jobs of this queue. Saying it twice changes nothing."""
-        if queue_name not in session.serves:
-            session.serves[queue_name] = None
-            self._line_of(queue_name).servers += 1
-
-    def unserve(self, session: Session, queue_name: str) -> None:
-        """The session takes no more jobs of this queue; what it holds it keeps."""
-        if queue_name in session.serves:
-            del session.serves[queue_name]
-            queue = self.queues[queue_name]
-            queue.servers -= 1
-            self._drop_if_unused(queue)
-
-    def serve_nothing(self, session: Session) -> None:
-        """The session takes no more jobs of any queue."""
-        for queue_name in list(session.serves):
-            self.unserve(session, queue_name)
-
-    def serves(self, queue_name: str) -> bool:
-        """Whether any session can run jobs of this queue."""
-        queue = self.queues.get(queue_name)
-        return queue is not None and queue.servers > 0
-
-    # -- watches --------------------------------------------------------------------------
-
-    def watch(self, job_id: JobId, session: Session) -> None:
-        """Tell `session` what becomes of the job; watching twice is hearing it twice."""
-        watchers = self._watchers.setdefault(job_id, {})
-        watchers[session] = watchers.get(session, 0) + 1
-        session.watches[job_id] = None
-
-    def unwatch(self, job_id: JobId, session: Session, now: Millis) -> None:
-        """Tell `session` no more; a job that lives for its watchers ends with the last."""
-        watchers = self._watchers.get(job_id)
-        if watchers is None or watchers.pop(session, None) is None:
-            return
-        session.watches.pop(job_id, None)
-        if watchers:
-            return
-        del self._watchers[job_id]
-        job = self.jobs.get(job_id)
-        if job is not None and job.policy.dies_unwatched and job.state is not LEASED:
-            self._take_out(job, now)
-            self._end(job, CANCELLED, b"", Failure("Unwatched", "nobody waits for it"), now)
-
-    def watchers_of(self, job_id: JobId) -> int:
-        """How many watches there are on a job."""
-        return sum(self._watchers.get(job_id, {}).values())
-
     # -- submit ---------------------------------------------------------------------------
 
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
@@ -197,23 +124,21 @@ class Broker(Steering):
         while the disk has no room, and with `TooMuch` while memory has none. One that replaces
         a running job waits behind it.
         """
+        if watcher is not None and self.watches >= self.limits.watches_max:
+            raise TooMuch(TOO_MANY_WAITED_FOR)
         if new.once and (new.name in self._by_name or new.name in self._recent):
             said_before = self._said_before(new, now)
             if said_before is not None:
                 return said_before
         taken = None
         if new.key:
-            taken = self._by_key.get((new.queue, new.key))
-            if taken is not None and new.on_conflict is not OnConflict.REPLACE:
+            taken = self.keys.get(new.queue, new.key)
+            if taken is None:
+                if self.keys.bytes >= self.limits.keyed_bytes:
+                    raise TooMuch(TOO_MANY_KEYS)
+            elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
-        if new.policy.durable:
-            if self.refusing_new:
-                raise StoreFull(DISK_NEARLY_FULL)
-            if watcher is not None:
-                self._check_room_for_watched(len(new.body))
-            self.pending_bytes += len(new.body)
-        else:
-            self._take_room(new, now)
+        self._take_room(new, watcher, now)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -238,9 +163,24 @@ class Broker(Steering):
             self._enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, now: Millis) -> None:
+    def _take_room(self, new: NewJob, watcher: Session | None, now: Millis) -> None:
+        """Refuse a job that there is no room for; else its room is taken."""
+        if not 0 <= new.run_at <= TIME_MAX:
+            raise TooMuch("no moment is as late as that")
+        if self.queues_bytes >= self.limits.queues_bytes:
+            self._check_no_new((new.queue,))
+        if not new.policy.durable:
+            self._take_room_in_memory(new, now)
+            return
+        if self.refusing_new:
+            raise StoreFull(DISK_NEARLY_FULL)
+        if watcher is not None:
+            self._check_room_for_watched(len(new.body))
+        self.pending_bytes += len(new.body) + len(new.extra)
+
+    def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
         """A job that only memory has needs its share of it."""
-        size = self.fleeting_bytes + len(new.body) + FLEETING_JOB_BYTES
+        size = self.fleeting_bytes + bare_weight(new) + FLEETING_JOB_BYTES
         most = self.limits.fleeting_bytes
         if len(new.body) <= SMALL_BODY_BYTES:
             most += most // 8  # one large job must not keep all small ones out
@@ -265,6 +205,7 @@ class Broker(Steering):
                 and job.state in (READY, WAITING)
                 and (job.queue, job.kind, job.digest) == (new.queue, new.kind, new.digest)
                 and job.run_at == new.run_at
+                and (job.away or len(job.body) == len(new.body))
             ):
                 return job
         known = self._recent.get(new.name)
@@ -282,12 +223,16 @@ class Broker(Steering):
         if isinstance(taken, Known):
             job = self._make(new, taken.id, taken.run_at)
             job.name = taken.name
+            if watcher is not None:
+                self._waited_for[taken.id] = taken
         else:
             job = taken
             if new.policy.durable and not job.policy.durable:
                 # A submit that nobody waits for must outlive those who do.
                 self._settle_fleeting(job)
                 job.policy = new.policy
+                if job.state is LEASED:
+                    self.leased_bytes += self._leased_weight(job)
                 self._touch(job)
         if watcher is not None:
             self.watch(job.id, watcher)
@@ -298,6 +243,7 @@ class Broker(Steering):
         self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
         if isinstance(taken, Known):
             self._leave_tail(taken)
+            self.locks.wait_no_more(taken.id)
         else:
             self._take_out(taken, now)
             self._end(taken, CANCELLED, b"", REPLACED, now)
@@ -324,11 +270,10 @@ class Broker(Steering):
         self._put_on_the_clock()
         if self._untold or self._debris:
             self._tell_some()
-        for demand in self._demand_ends.due(now):
-            demand.bucket = -1
-            self._close_demand(demand)
-            self.events.append((demand.session, Unmet(demand)))
-        for job in self._lease_ends.due(now):
+        if self._leaving:
+            self._leave(self._leaving.popleft(), now)
+        self._end_demands(now)
+        for job in self._lease_ends.due(now, ENDED_AT_ONCE):
             job.timed = False
             if job.state is LEASED:
                 self.leases_expired += 1
@@ -337,7 +282,7 @@ class Broker(Steering):
                 if session is not None:
                     self.events.append((session, LeaseLost(job)))
                 self._lose(job, EXPIRED, now, as_failure=False)
-        for job_id in self._start_ends.due(now):
+        for job_id in self._start_ends.due(now, ENDED_AT_ONCE):
             late = self.jobs.get(job_id)
             if late is not None and late.state is READY:
                 self._take_out(late, now)
@@ -354,13 +299,25 @@ class Broker(Steering):
             self._prune_at = now + PRUNE_EVERY_MS
             if any(queue.dead for queue in self.queues.values()):
                 self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS, by_time=True), self)
-        if not self.refusing_new:
-            for schedule in self.schedules.due(self.wall(now)):
+        if not self.refusing_new and len(self._dirty) < self.limits.pending_jobs:
+            for schedule in self.schedules.due(self.wall(now), FIRED_AT_ONCE):
                 self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
                 try:
                     self.submit(schedule.job, now)
                 except Refused:
                     pass  # its last job still has the key: this run is left out, not the rule
+
+    def _end_demands(self, now: Millis) -> None:
+        """Tell those whose time to wait is over, until enough queues were looked at for them."""
+        left = NAMES_AT_ONCE
+        for demand in self._demand_ends.due(now, ENDED_AT_ONCE):
+            if left < 0:
+                demand.bucket = self._demand_ends.add(demand, demand.until)
+                continue
+            left -= len(demand.queues)
+            demand.bucket = -1
+            self._close_demand(demand)
+            self.events.append((demand.session, Unmet(demand)))
 
     def _make_due(self, now: Millis) -> None:
         waiting = self.waiting

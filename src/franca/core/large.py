@@ -45,5 +45,6 @@ class LargeBodies(Ledger):
             if written and self._may_leave(job):
                 self._drop_large(job)
                 self.waiting.lighten(job)
+                job.weight -= len(job.body)
                 job.body = b""
                 job.away = True

@@ -8,11 +8,13 @@ and not a part of the broker, because every verb touches it several times.)
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.errors import TooMuch
 from franca.core.idle import IdleQueues
+from franca.core.keys import Keys
 from franca.core.known import Known
 from franca.core.limits import Limits
 from franca.core.model import (
@@ -27,9 +29,11 @@ from franca.core.model import (
     Session,
     Shelf,
     State,
+    story_bytes,
+    weigh,
 )
 from franca.core.namesakes import LOOKED_AT, Namesakes
-from franca.core.ready import Queue, Windows
+from franca.core.ready import Queue, Windows, queue_bytes
 from franca.core.waiting import Waiting
 
 WAITING = State.WAITING
@@ -39,13 +43,13 @@ DEAD = State.DEAD
 HELD = Shelf.HELD
 TAIL = Shelf.TAIL
 NOWHERE = Shelf.NOWHERE
+TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 
 
 class Ledger:
     """All jobs in memory, by id, name and key; queues and their windows; what has changed."""
 
     __slots__ = (
-        "_by_key",
         "_by_name",
         "_dirty",
         "_emptied",
@@ -60,11 +64,14 @@ class Ledger:
         "_watchers",
         "idle",
         "jobs",
+        "keys",
         "limits",
         "pending_bytes",
         "queues",
+        "queues_bytes",
         "totals",
         "waiting",
+        "watches",
         "windows",
     )
 
@@ -73,13 +80,15 @@ class Ledger:
         self.totals = totals
         self.jobs: dict[JobId, Job] = {}
         self.queues: dict[str, Queue] = {}
+        self.queues_bytes = 0
+        self.watches = 0
         self.windows = Windows()
         self.idle = IdleQueues()
         self.waiting = Waiting()
         self.pending_bytes = 0
         self._by_name: dict[str, Job | Namesakes] = {}
         self._shared: dict[str, Namesakes] = {}
-        self._by_key: dict[tuple[str, str], Job | Known] = {}
+        self.keys = Keys()
         self._watchers: dict[JobId, dict[Session, int]] = {}
         self._recent: OrderedDict[str, Known] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}
@@ -95,14 +104,29 @@ class Ledger:
 
     def queue(self, name: str) -> Queue:
         """The queue of that name, made if it is new."""
-        queue = self.queues.get(name)
-        if queue is None:
-            queue = self.queues[name] = Queue(name, self.windows)
+        queue = self.queues.get(name) or self._new_queue(name)
         if not queue.listed:
             queue.listed = True
             self._settings[name] = QueueSetting(name, queue.paused)
             self.idle.add(queue)
         return queue
+
+    def list_queue(self, name: str) -> None:
+        """Have a queue of that name listed; `TooMuch` if there are too many."""
+        self._check_no_new((name,))
+        self.queue(name)
+
+    def _new_queue(self, name: str) -> Queue:
+        queue = self.queues[name] = Queue(name, self.windows)
+        self.queues_bytes += queue_bytes(name)
+        return queue
+
+    def _check_no_new(self, names: Iterable[str]) -> None:
+        """Refuse names of queues that there are not yet, while there are too many."""
+        if self.queues_bytes >= self.limits.queues_bytes:
+            for name in names:
+                if name not in self.queues:
+                    raise TooMuch(TOO_MANY_QUEUES)
 
     def next_id(self) -> JobId:
         """The id of the next new job: its submitter may put it into the job's name."""
@@ -159,7 +183,7 @@ class Ledger:
 
     def keyed(self, queue: str, key: str) -> Job | Known | None:
         """The live job of this queue that has this key, or what is known of it in the tail."""
-        return self._by_key.get((queue, key))
+        return self.keys.get(queue, key)
 
     def counts(self) -> list[QueueCount]:
         """How many jobs each queue has, by where they are."""
@@ -191,6 +215,8 @@ class Ledger:
         )
         if new.failures:
             job.failures = new.failures
+        # As `bare_weight`, without a call: every job comes here.
+        job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
         return job
 
     def _hold(self, job: Job) -> None:
@@ -205,7 +231,7 @@ class Ledger:
                 else:
                     self._by_name[name] = self._shared[name] = Namesakes(other, job)
         if job.key:
-            self._by_key[(job.queue, job.key)] = job
+            self.keys.put(job)
 
     def _forget(self, job: Job) -> None:
         """Let a job go from memory; the store keeps what it was told."""
@@ -221,8 +247,8 @@ class Ledger:
                         del self._shared[name]
                         [found] = found.jobs.values()
                 self._by_name[name] = found
-        if job.key and self._by_key.get((job.queue, job.key)) is job:
-            del self._by_key[(job.queue, job.key)]
+        if job.key:
+            self.keys.drop(job)
 
     def _runs_no_more(self, job: Job) -> None:
         """Let a run that is over not be found by its name."""
@@ -245,6 +271,9 @@ class Ledger:
         story.append(
             Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
         )
+        while len(story) > 1 and story_bytes(story) > self.limits.story_bytes:
+            del story[0]
+        weigh(job)
 
     # -- what the store is told -------------------------------------------------------------
 

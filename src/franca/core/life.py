@@ -9,13 +9,13 @@ from __future__ import annotations
 from random import Random
 
 from franca.core.changes import Totals
-from franca.core.errors import NotHeld
+from franca.core.errors import NotHeld, TooMuch
 from franca.core.events import Finished, LeaseLost, Progressed
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
 from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
 from franca.core.locks import Locks
-from franca.core.model import NEVER, Failure, Job, JobId, Millis, Session, State
+from franca.core.model import NEVER, Failure, Job, JobId, Millis, Session, State, bare_weight
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
@@ -26,8 +26,7 @@ DONE = State.DONE
 DEAD = State.DEAD
 CANCELLED = State.CANCELLED
 LOCK_AGAIN_MS = 60_000
-"""A job that waits for a lock tries again after this in any case: whoever was to be next may
-have vanished."""
+"""A job that waits for a lock tries again after this, in case that it was forgotten."""
 FLEETING_JOB_BYTES = 1024
 """What a job in memory costs besides its body, roughly."""
 
@@ -38,8 +37,7 @@ class Life(Supplies):
     A job may have an heir: a newer one with its key that came while it ran. The heir waits in
     no line, only behind the run, and takes the job's place when that is over, whatever came of it.
 
-    `listeners` are told of the end of every job of their origin whose policy says so, watched or
-    not: who waits for it may have to be found by what the job itself remembers.
+    `listeners` hear the end of every job of their origin whose policy says so, watched or not.
     """
 
     __slots__ = (
@@ -76,6 +74,7 @@ class Life(Supplies):
         queue = self.queues[job.queue]
         queue.leased -= 1
         self.leased -= 1
+        self.leased_bytes -= self._leased_weight(job)
         if self._shared:
             self._runs_no_more(job)
         if job.timed:
@@ -167,6 +166,8 @@ class Life(Supplies):
         open, ahead of all who ask for it later.
         """
         self._check_held(job, holder)
+        if self.locks.count >= self.limits.locks_max:
+            raise TooMuch("too many locks are held")
         self.locks.wait_no_more(job.id)
         if self.locks.acquire(name, most, job.id):
             return True
@@ -211,7 +212,8 @@ class Life(Supplies):
             job.progress = data
         event = Progressed(job, kind, data)
         for session, times in self._watchers.get(job.id, {}).items():
-            self.events += [(session, event)] * times
+            if session.open:
+                self.events += [(session, event)] * times
 
     def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
@@ -300,7 +302,7 @@ class Life(Supplies):
 
     def _settle_fleeting(self, job: Job) -> None:
         """A job that only memory has is gone, or the store has it from now on."""
-        self.fleeting_bytes -= len(job.body) + FLEETING_JOB_BYTES
+        self.fleeting_bytes -= bare_weight(job) + FLEETING_JOB_BYTES
 
     def _tell_end(self, job: Job, failure: Failure) -> None:
         """Tell all who wait for a job that it has ended, once for each watch."""
@@ -310,9 +312,12 @@ class Life(Supplies):
         awaiting = self._await_no_more(job.id)
         if awaiting is not None:
             self.events.append((awaiting, event))
-        for session, times in self._watchers.pop(job.id, {}).items():
+        watchers = self._watchers.pop(job.id, {})
+        self.watches -= len(watchers)
+        for session, times in watchers.items():
             session.watches.pop(job.id, None)
-            self.events += [(session, event)] * times
+            if session.open:
+                self.events += [(session, event)] * times
 
     # -- heirs ----------------------------------------------------------------------------
 
@@ -330,7 +335,7 @@ class Life(Supplies):
         heir.state = WAITING
         self._count_waiting(self.queue(heir.queue), heir, +1)
         self._hold(heir)
-        self._by_key[(job.queue, job.key)] = job
+        self.keys.put(job)
         self._touch(heir)
         if len(heir.body) > self.limits.large_body_bytes:
             self._keep_large(heir)
@@ -359,6 +364,7 @@ class Life(Supplies):
         """Those who watched a job watch the one that takes its place."""
         if watchers:
             mine = self._watchers.setdefault(new_id, {})
+            self.watches -= len(watchers.keys() & mine.keys())
             for session, times in watchers.items():
                 mine[session] = mine.get(session, 0) + times
                 session.watches.pop(old_id, None)

@@ -37,10 +37,15 @@ class Limits(Struct, frozen=True):
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
     """Names of jobs in the tail that are still recognised when pushed again."""
-    fleeting_bytes: int = 56 * 1024 * 1024
+    keyed_bytes: int = 192 * 1024 * 1024
+    """Keys of live jobs, those in the store too, counted with what else is remembered of each.
+    More jobs with keys are refused."""
+    fleeting_bytes: int = 40 * 1024 * 1024
     """Jobs that only memory has, because somebody waits for them; more are refused (one passes)."""
     leased_jobs: int = 200_000
     """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
+    leased_bytes: int = 20 * 1024 * 1024
+    """And what they take in memory beside large bodies."""
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
@@ -49,6 +54,15 @@ class Limits(Struct, frozen=True):
     """Jobs whose beginning their submitters want to hear of; those of later ones go unheard."""
     story_attempts: int = 25
     """Attempts that a job's story keeps; the oldest go first."""
+    story_bytes: int = 32 * 1024
+    """And what they take together, but for the last one."""
+    queues_bytes: int = 128 * 1024 * 1024
+    """Queues with jobs, workers, settings, or somebody who waits, each counted with about 2.4 KB.
+    Names of further ones are refused."""
+    watches_max: int = 500_000
+    """Clients that wait for jobs, each counted once for each job; further ones are refused."""
+    locks_max: int = 100_000
+    """Locks that running jobs hold; further ones are refused."""
     idle_queues: int = 10_000
     """Queues without jobs, workers or settings that are still listed; the oldest go first."""
     idle_queue_ms: int = 3_600_000
@@ -78,7 +92,7 @@ class Limits(Struct, frozen=True):
     """Unsent bytes beyond which the server stops reading from that peer."""
     output_hard_bytes: int = 16 * 1024 * 1024
     """Unsent bytes beyond which a peer that does not read is cut off (one message may pass)."""
-    output_bytes: int = 64 * 1024 * 1024
+    output_bytes: int = 56 * 1024 * 1024
     """Unsent bytes of all links, each piece counted once however many wait for it; one message
     of any size may pass.
 

@@ -20,7 +20,7 @@ from franca.core.model import (
     OnHangUp,
     Session,
 )
-from franca.core.ready import Queue
+from franca.core.ready import Queue, queue_bytes
 from franca.core.tail import Tail
 from franca.core.timers import Buckets
 
@@ -42,6 +42,7 @@ class Lines(Tail):
         "_new_leases",
         "events",
         "leased",
+        "leased_bytes",
         "wakeups",
     )
 
@@ -50,6 +51,7 @@ class Lines(Tail):
         self.events: list[tuple[Session, Event]] = []
         self.wakeups = 1
         self.leased = 0
+        self.leased_bytes = 0
         self._crowded: dict[str, None] = {}
         self._demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self._lease_ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
@@ -82,6 +84,7 @@ class Lines(Tail):
             and not (queue.size and queue.gives())
             and (queue.mark is None or not queue.belongs_to_tail(job))
             and self.leased < self.limits.leased_jobs
+            and self.leased_bytes < self.limits.leased_bytes
         ):
             demand = next(iter(queue.line))
             self._close_demand(demand)
@@ -104,7 +107,7 @@ class Lines(Tail):
                 or len(self.jobs) > limits.held_jobs
             ):
                 self._cut_window(queue)
-            if queue.line and self.leased >= limits.leased_jobs:
+            if queue.line and self._is_crowded():
                 self._crowded[queue.name] = None
         if (queue.sleepers or queue.light_sleepers) and not queue.paused:
             self._wake_enough(queue)
@@ -123,7 +126,7 @@ class Lines(Tail):
                 if woken_by is not None:
                     self._wake_enough(woken_by)
                 return Woken(demand)
-            if self.leased >= self.limits.leased_jobs:
+            if self._is_crowded():
                 self._crowded[queue.name] = None
             elif queue.size:
                 job = queue.pop()
@@ -135,6 +138,8 @@ class Lines(Tail):
             self._wake_enough(woken_by)
         if demand.until and demand.until <= now:
             return Unmet(demand)
+        if self.queues_bytes >= self.limits.queues_bytes:
+            self._check_no_new(demand.queues)
         for name in demand.queues:
             line = self._line_of(name)
             if demand.only_wake:
@@ -217,10 +222,7 @@ class Lines(Tail):
 
     def _line_of(self, name: str) -> Queue:
         """The queue of that name; one that nobody pushed to yet is not listed."""
-        queue = self.queues.get(name)
-        if queue is None:
-            queue = self.queues[name] = Queue(name, self.windows)
-        return queue
+        return self.queues.get(name) or self._new_queue(name)
 
     def _unlist(self, queue: Queue) -> None:
         """Forget a queue that has nothing in it; those who wait for its jobs go on waiting."""
@@ -232,16 +234,12 @@ class Lines(Tail):
         waits = queue.line or queue.sleepers or queue.light_sleepers
         if not (queue.listed or waits or queue.servers or queue.woken):
             del self.queues[queue.name]
+            self.queues_bytes -= queue_bytes(queue.name)
             self._supplied.pop(queue, None)
 
     def _match(self, queue: Queue, now: Millis) -> None:
         """Give ready jobs of the window to those who wait for them."""
-        while (
-            queue.line
-            and queue.gives()
-            and not queue.paused
-            and self.leased < self.limits.leased_jobs
-        ):
+        while queue.line and queue.gives() and not queue.paused and not self._is_crowded():
             demand = next(iter(queue.line))
             job = queue.pop()
             self._close_demand(demand)
@@ -251,11 +249,16 @@ class Lines(Tail):
             self._want_ready(queue)
         self._wake_enough(queue)
 
+    def _is_crowded(self) -> bool:
+        """Whether as many jobs run as may, or as memory has room for."""
+        limits = self.limits
+        return self.leased >= limits.leased_jobs or self.leased_bytes >= limits.leased_bytes
+
     def _match_crowded(self, now: Millis) -> None:
         """Give jobs to those who had to wait because too many ran at once."""
         crowded, self._crowded = self._crowded, {}
         for name in crowded:
-            if self.leased >= self.limits.leased_jobs:
+            if self._is_crowded():
                 self._crowded[name] = None
             elif (queue := self.queues.get(name)) is not None:
                 self._match(queue, now)
@@ -320,10 +323,14 @@ class Lines(Tail):
         self.leased += 1
         if job.id not in self.jobs:
             self._hold(job)
-        if len(job.body) > self.limits.large_body_bytes:
+        size = len(job.body)
+        weight = job.weight
+        if size > self.limits.large_body_bytes:
             self._keep_large(job)
+            weight -= size
         if policy.durable:  # as `_touch`, without a call: every job comes here
             self._dirty[job.id] = job
+            self.leased_bytes += weight
         if self._shared and job.name in self._shared:
             self._shared[job.name].lease(job)
         if self._awaited and job.id in self._awaited:
@@ -332,6 +339,13 @@ class Lines(Tail):
             self.events.append((awaiting, Begun(job)))
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
+
+    def _leased_weight(self, job: Job) -> int:
+        """What a running job counts for; large bodies and jobs of memory alone count elsewhere."""
+        if not job.policy.durable:
+            return 0
+        is_large = len(job.body) > self.limits.large_body_bytes
+        return job.weight - len(job.body) if is_large else job.weight
 
     def await_begin(self, job: Job, session: Session) -> bool:
         """Tell `session`, once, that somebody runs the job, or that it ended before anybody did.

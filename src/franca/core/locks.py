@@ -9,11 +9,15 @@ from franca.core.model import JobId
 
 
 class Locks:
-    """Who holds which lock. A lock is open to as many as the largest count anyone asked for."""
+    """Who holds which lock, `count` times in all.
 
-    __slots__ = ("_holders", "_most", "_waiting", "of_job", "waits_for")
+    A lock is open to as many as the largest count anyone asked for.
+    """
+
+    __slots__ = ("_holders", "_most", "_waiting", "count", "of_job", "waits_for")
 
     def __init__(self) -> None:
+        self.count = 0
         self._waiting: dict[str, dict[JobId, None]] = {}
         self.waits_for: dict[JobId, str] = {}
         self._holders: dict[str, dict[JobId, None]] = {}
@@ -28,6 +32,7 @@ class Locks:
         most = max(most, self._most.get(name, 0))
         if len(holders) >= most:
             return False
+        self.count += 1
         self._most[name] = most
         self._holders.setdefault(name, holders)[job_id] = None
         self.of_job.setdefault(job_id, {})[name] = None
@@ -38,6 +43,7 @@ class Locks:
         holders = self._holders.get(name)
         if holders is None or job_id not in holders:
             return False
+        self.count -= 1
         del holders[job_id]
         if not holders:
             del self._holders[name]

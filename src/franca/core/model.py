@@ -138,6 +138,10 @@ class Attempt(Struct, gc=False, array_like=True):
     trace: list[str] = []
 
 
+ATTEMPT_BYTES = 200
+"""What an attempt takes in memory beside the text of its error and its trace."""
+
+
 class Job(Struct, gc=False, eq=False, array_like=True):
     """A piece of work and everything the server knows of it.
 
@@ -147,6 +151,8 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
     `timed` leases are on the clock. `shelf` says where the store has its row. The body of a job
     that is `away` is in the store only; it is read again before the job is given to anybody.
+    `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
+    the body, `extra` or the story has changed.
     """
 
     id: JobId
@@ -182,6 +188,24 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     shelf: Shelf = Shelf.NOWHERE
     digest: int = 0
     away: bool = False
+    weight: int = 0
+
+
+def weigh(job: Job) -> None:
+    """Have `weight` say what a job's bytes and texts take in memory, roughly."""
+    job.weight = bare_weight(job) + (story_bytes(job.story) if job.story else 0)
+
+
+def bare_weight(job: Job | NewJob) -> int:
+    """What a job weighs before it has a story."""
+    return len(job.body) + len(job.extra) + len(job.name) + len(job.kind) + len(job.key)
+
+
+def story_bytes(story: list[Attempt]) -> int:
+    """What the attempts of a job take in memory, roughly."""
+    return sum(
+        ATTEMPT_BYTES + len(attempt.error_text) + sum(map(len, attempt.trace)) for attempt in story
+    )
 
 
 class Failure(Struct, gc=False):

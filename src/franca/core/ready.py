@@ -7,12 +7,36 @@ place), the tail every one behind it. With an empty tail there is no mark.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 
 from franca.core.model import NEVER, Demand, Job, Millis
 
 Key = tuple[int, int]
+HOLES_SPARED = 32
+"""Holes in a level that are let be, however few jobs it has."""
+
+
+class Hole:
+    """What is left in a window where a job was taken out of the middle."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+Level = deque[Job | Hole]
+"""Ready jobs of one priority in order of their places. Neither end of it is a hole."""
+
+
+QUEUE_BYTES = 2_400
+"""What a queue takes in memory beside its name, roughly."""
+
+
+def queue_bytes(name: str) -> int:
+    """What a queue of that name takes in memory, roughly."""
+    return QUEUE_BYTES + (len(name) if name.isascii() else 4 * len(name))
 
 
 class Windows:
@@ -40,6 +64,7 @@ class Queue:
     """
 
     __slots__ = (
+        "_holes",
         "_levels",
         "_order",
         "asked",
@@ -93,7 +118,8 @@ class Queue:
         self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
         self.sleepers: OrderedDict[Demand, None] = OrderedDict()
         self.light_sleepers: dict[Demand, None] = {}
-        self._levels: dict[int, deque[Job]] = {}
+        self._levels: dict[int, Level] = {}
+        self._holes: dict[int, int] = {}
         self._order: list[int] = []
 
     @property
@@ -144,7 +170,8 @@ class Queue:
 
     def by_priority(self) -> dict[int, int]:
         """How many jobs of each priority are ready, in memory and in the tail."""
-        counts = {priority: len(level) for priority, level in self._levels.items() if level}
+        holes = self._holes
+        counts = {p: len(level) - holes.get(p, 0) for p, level in self._levels.items() if level}
         for priority, count in self.tail_levels.items():
             counts[priority] = counts.get(priority, 0) + count
         return counts
@@ -180,7 +207,7 @@ class Queue:
         else:
             level.insert(bisect_right(level, job.place, key=_place_of), job)
         self.size += 1
-        size = len(job.body)
+        size = job.weight
         self.bytes_held += size
         self.windows.bytes_held += size
 
@@ -206,8 +233,11 @@ class Queue:
             level = self._levels[priority]
             if level:
                 job = level.popleft()
+                assert isinstance(job, Job)
+                if self._holes:
+                    self._trim(priority, level)
                 self.size -= 1  # as `_left`, without a call: most jobs come here
-                size = len(job.body)
+                size = job.weight
                 self.bytes_held -= size
                 self.windows.bytes_held -= size
                 return job
@@ -218,18 +248,43 @@ class Queue:
         for priority in self._order:
             level = self._levels[priority]
             if level:
-                return level[0]
+                job = level[0]
+                assert isinstance(job, Job)
+                return job
         return None
 
     def remove(self, job: Job) -> None:
         """Take one job out of the window, wherever it stands."""
-        self._levels[job.priority].remove(job)
+        level = self._levels[job.priority]
+        index = bisect_left(level, job.place, key=_place_of)
+        while level[index] is not job:
+            index += 1
+        level[index] = Hole(job.place)
+        self._holes[job.priority] = self._holes.get(job.priority, 0) + 1
+        self._trim(job.priority, level)
         self._left(job)
+
+    def _trim(self, priority: int, level: Level) -> None:
+        """Let neither end of a level be a hole."""
+        holes = self._holes.get(priority, 0)
+        while holes and isinstance(level[0], Hole):
+            level.popleft()
+            holes -= 1
+        while holes and isinstance(level[-1], Hole):
+            level.pop()
+            holes -= 1
+        if holes > len(level) // 2 + HOLES_SPARED:
+            self._levels[priority] = deque(job for job in level if isinstance(job, Job))
+            holes = 0
+        if holes:
+            self._holes[priority] = holes
+        else:
+            self._holes.pop(priority, None)
 
     def _left(self, job: Job) -> None:
         """A job is no longer in the window."""
         self.size -= 1
-        size = len(job.body)
+        size = job.weight
         self.bytes_held -= size
         self.windows.bytes_held -= size
 
@@ -246,6 +301,10 @@ class Queue:
                 if len(dropped) >= most:
                     break
                 job = level.pop()
+                assert isinstance(job, Job)
+                if self._holes:
+                    self._trim(priority, level)
+                    level = self._levels[priority]
                 self._left(job)
                 dropped.append(job)
             if level:
@@ -261,13 +320,19 @@ class Queue:
 
     def take_all(self) -> list[Job]:
         """Empty the window and forget the tail; returns what was in the window."""
-        jobs = [job for priority in self._order for job in self._levels[priority]]
+        jobs = [
+            job
+            for priority in self._order
+            for job in self._levels[priority]
+            if isinstance(job, Job)
+        ]
         self.forget_all()
         return jobs
 
     def forget_all(self) -> None:
         """Empty the window and forget the tail."""
         self._levels.clear()
+        self._holes.clear()
         self._order = []
         self.windows.bytes_held -= self.bytes_held
         self.size = self.bytes_held = self.tail = self.crowd = 0
@@ -275,5 +340,5 @@ class Queue:
         self.mark = None
 
 
-def _place_of(job: Job) -> int:
+def _place_of(job: Job | Hole) -> int:
     return job.place

@@ -50,13 +50,13 @@ class Schedules:
             self.bytes -= size_of(dropped)
         return dropped is not None
 
-    def due(self, now: Millis) -> list[Schedule]:
-        """Every rule whose moment has come, each once, already set to its next moment.
+    def due(self, now: Millis, most: int) -> list[Schedule]:
+        """Up to `most` rules whose moment has come, each once, already set to its next moment.
 
         A rule that slept through several moments fires once. One without runs left is dropped.
         """
         fired: list[Schedule] = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now and len(fired) < most:
             at, schedule_id = heappop(self._heap)
             schedule = self.by_id.get(schedule_id)
             if schedule is None or schedule.next_at != at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from random import Random
 
 from msgspec.structs import replace
@@ -36,7 +37,7 @@ class Steering(Life):
         super().__init__(limits, rng, totals)
         self.schedules = Schedules()
         self._untold: deque[tuple[Job, Failure]] = deque()
-        self._debris: list[Job] = []
+        self._debris: list[Job | Known] = []
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -67,12 +68,13 @@ class Steering(Life):
 
     def remove(self, queue_name: str, key: str, now: Millis) -> bool:
         """End the job that has this key, wherever it lies, and what waits behind it, if any."""
-        taken = self._by_key.get((queue_name, key))
+        taken = self.keys.get(queue_name, key)
         if taken is None:
             return False
         failure = Failure("Cancelled", "removed by a client")
         if isinstance(taken, Known):
             self._leave_tail(taken)
+            self.locks.wait_no_more(taken.id)
             self._tell_end(unseen(taken), failure)
             return True
         heir = self._heirs.get(taken.id)
@@ -96,7 +98,7 @@ class Steering(Life):
         Refused with `NotUnique` where another job has taken a dead one's key.
         """
         self._check_there(job)
-        taken = self._by_key.get((job.queue, job.key)) if job.key else None
+        taken = self.keys.get(job.queue, job.key) if job.key else None
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
         self._take_away(job, now)
@@ -107,9 +109,10 @@ class Steering(Life):
 
     def _take_away(self, job: Job, now: Millis) -> None:
         """Take a job out of where it is, to live on; who held it is remembered with it."""
-        if job.state is LEASED:
-            self._note_attempt(job, "taken away", NO_FAILURE, now)
+        was_leased = job.state is LEASED
         self._take_out(job, now)
+        if was_leased:
+            self._note_attempt(job, "taken away", NO_FAILURE, now)
 
     def _check_there(self, job: Job) -> None:
         kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable
@@ -137,13 +140,22 @@ class Steering(Life):
 
     def purge(self, queue_name: str, now: Millis) -> int:
         """Cancel every ready job of a queue, the tail unseen; returns how many there were."""
-        queue = self.queues.get(queue_name)
-        if queue is None:
-            return 0
-        count, tail = queue.ready, queue.tail
+        return self.purge_queues((queue_name,), now)
+
+    def purge_queues(self, queue_names: Iterable[str], now: Millis) -> int:
+        """The same for several queues, which costs little more than for one."""
         failure = Failure("Cancelled", "its queue was purged")
-        if self._end_all(queue.take_all(), failure, now) or tail:
-            self._empty_tail(queue_name, failure)
+        count = 0
+        emptied: dict[str, None] = {}
+        for name in queue_names:
+            queue = self.queues.get(name)
+            if queue is not None:
+                count += queue.ready
+                has_tail = queue.tail > 0
+                if self._end_all(queue.take_all(), failure, now) or has_tail:
+                    emptied[name] = None
+        if emptied:
+            self._empty_tails(emptied, failure)
         self._tell_some()
         return count
 
@@ -179,33 +191,39 @@ class Steering(Life):
         for _ in range(min(len(self._untold), TOLD_AT_ONCE)):
             self._tell_end(*self._untold.popleft())
 
-    def _empty_tail(self, queue_name: str, failure: Failure) -> None:
-        """Every ready job of the queue that only the store has is gone, uncommitted ones too."""
-        self._emptied.append(queue_name)
+    def _empty_tails(self, queue_names: dict[str, None], failure: Failure) -> None:
+        """Every ready job of the queues that only the store has is gone, uncommitted ones too."""
+        self._emptied += queue_names
         for job in self._dirty.values():
-            if job.queue == queue_name:
+            if job.queue in queue_names:
                 if job.state is READY and job.id not in self.jobs:
                     job.state = CANCELLED
                 if job.shelf is Shelf.TAIL:
                     self._spared.append(job.id)
-        knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
-        for known in [*self._recent.values(), *knowns, *self._waited_for.values()]:
-            if known.queue == queue_name and known.state is READY:
+        for known in [*self._waited_for.values(), *self._recent.values()]:
+            if known.queue in queue_names and known.state is READY:
                 self._unknow(known)
                 if known.id in self._watchers:
                     self._untold.append((unseen(known), failure))
+        for name in queue_names:
+            self._debris += self.keys.take_tail(name)
 
     def remove_queue(self, queue_name: str, now: Millis) -> None:
         """Purge a queue and forget it; a later job makes it anew."""
-        self.purge(queue_name, now)
-        queue = self.queues.get(queue_name)
-        if queue is None:
-            return
-        queue.paused = False
-        if queue.leased or queue.scheduled or queue.retrying or queue.dead:
-            self._settings[queue_name] = QueueSetting(queue_name, False)
-            return
-        self._unlist(queue)
+        self.remove_queues((queue_name,), now)
+
+    def remove_queues(self, queue_names: Collection[str], now: Millis) -> None:
+        """The same for several queues, which costs little more than for one."""
+        self.purge_queues(queue_names, now)
+        for name in queue_names:
+            queue = self.queues.get(name)
+            if queue is None:
+                continue
+            queue.paused = False
+            if queue.leased or queue.scheduled or queue.retrying or queue.dead:
+                self._settings[name] = QueueSetting(name, False)
+            else:
+                self._unlist(queue)
 
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
@@ -218,7 +236,6 @@ class Steering(Life):
         self._settings.clear()
         self._schedules_changed.clear()
         self._recent.clear()
-        self._by_key.clear()
         self._waited_for.clear()
         self.waiting.clear()
         self.schedules = Schedules()
@@ -228,7 +245,7 @@ class Steering(Life):
         self._crowded.clear()
         self._supplied.clear()
         self._large.clear()
-        self._large_bytes = self.leased = 0
+        self._large_bytes = self.leased = self.leased_bytes = 0
         self._flushed = True
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0
@@ -250,12 +267,12 @@ class Steering(Life):
         for session in self._holders.values():
             session.leases.clear()
         if not self._watchers.keys() <= jobs.keys():
-            knowns = [k for k in self._by_key.values() if isinstance(k, Known)]
-            knowns += self._waited_for.values()
+            knowns = self._waited_for.values()
             self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)
         self._debris += jobs.values()
+        self._debris += self.keys.take_all()
         self._heirs.clear()
         self._ahead.clear()
         self.locks = Locks()

@@ -148,7 +148,7 @@ class Tail(LargeBodies):
 
     def _know(self, known: Known) -> None:
         if known.key:
-            self._by_key[(known.queue, known.key)] = known
+            self.keys.put(known)
         if known.name and not known.attempts:
             self._recent[known.name] = known
             if len(self._recent) > self.limits.recent_names:
@@ -162,9 +162,7 @@ class Tail(LargeBodies):
         if known is not None and known.id == job.id:
             del self._recent[job.name]
         if job.key:
-            taken = self._by_key.get((job.queue, job.key))
-            if taken is not None and taken.id == job.id:
-                del self._by_key[(job.queue, job.key)]
+            self.keys.drop(job)
 
     def _cut_window(self, queue: Queue) -> None:
         """Let the last jobs of a window leave memory: a few, because everybody waits meanwhile."""
@@ -351,6 +349,7 @@ class Tail(LargeBodies):
             job = self.jobs.get(row.id) or self._dirty.get(row.id, row)
             if job.away and not row.away:
                 job.body, job.away = row.body, False
+                job.weight += len(job.body)
                 if job.id in self.jobs:
                     self._keep_large(job)
                     self.waiting.burden(job)

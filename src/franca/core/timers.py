@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Generic, TypeVar
 
 from franca.core.model import Millis
@@ -46,12 +47,19 @@ class Buckets(Generic[T]):
             if not members:
                 del self._buckets[bucket]  # its number stays in the heap until its slice is over
 
-    def due(self, now: Millis) -> list[T]:
-        """Take out every item whose slice is over by `now`, in order of slices."""
+    def due(self, now: Millis, most: int = 1 << 60) -> list[T]:
+        """Take out up to `most` items whose slice is over by `now`, in order of slices."""
         over = now // self.tick_ms
         found: list[T] = []
-        while self._heap and self._heap[0] < over:
-            found.extend(self._buckets.pop(heappop(self._heap), ()))
+        while self._heap and self._heap[0] < over and len(found) < most:
+            members = self._buckets.get(self._heap[0], {})
+            some = list(islice(members, most - len(found)))
+            found += some
+            if len(some) == len(members):
+                self._buckets.pop(heappop(self._heap), None)
+            else:
+                for item in some:
+                    del members[item]
         return found
 
     def next_at(self) -> Millis | None:

@@ -39,13 +39,13 @@ class Waiting:
     def add(self, job: Job) -> None:
         """Keep a waiting job in memory until its time."""
         self._jobs[job.id] = job
-        self.bytes_held += len(job.body)
+        self.bytes_held += job.weight
         heappush(self._heap, (job.run_at, job.id))
 
     def remove(self, job: Job) -> None:
         """A waiting job in memory is no longer waiting."""
         del self._jobs[job.id]
-        self.bytes_held -= len(job.body)
+        self.bytes_held -= job.weight
         self._drop_old_entries()
 
     def due(self, now: Millis, most: int) -> list[Job]:
@@ -56,7 +56,7 @@ class Waiting:
             job = self._jobs.get(job_id)
             if job is not None and job.run_at == at:
                 del self._jobs[job_id]
-                self.bytes_held -= len(job.body)
+                self.bytes_held -= job.weight
                 found.append(job)
         return found
 
@@ -81,7 +81,7 @@ class Waiting:
                 if self.size <= keep and self.bytes_held <= keep_bytes:
                     break
                 del self._jobs[job.id]
-                self.bytes_held -= len(job.body)
+                self.bytes_held -= job.weight
                 dropped.append(job)
             at, job_id = _key_of(dropped[-1])
             before = (at, job_id - 1)

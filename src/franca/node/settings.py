@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from franca.control.values import Address, Reader, one_of, read_addresses
 from franca.core.limits import Limits
 from franca.protocols.memodb.settings import MemoDBSettings
+from franca.store.rows import BODY_APART_BYTES
 
 LISTENERS: dict[str, tuple[str, ...]] = {
     "faktory": ("127.0.0.1:7419",),
@@ -157,6 +158,9 @@ def check(settings: Settings) -> None:
             _check_options(protocol, address)
     if settings.limits.frame_bytes_max < settings.limits.body_bytes_max:
         raise ConfigError("limits.frame_bytes_max must not be below limits.body_bytes_max")
+    if settings.limits.large_body_bytes < BODY_APART_BYTES:
+        # The store keeps smaller ones with their job, and could not bring them back.
+        raise ConfigError(f"limits.large_body_bytes must not be below {BODY_APART_BYTES}")
     if settings.limits.output_hard_bytes < settings.limits.output_soft_bytes:
         raise ConfigError("limits.output_hard_bytes must not be below limits.output_soft_bytes")
 

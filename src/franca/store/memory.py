@@ -114,8 +114,9 @@ class MemoryStore(Store):
                 break
             if isinstance(want, SupplyReady) and job.away:
                 job.body, job.away = self.bodies[job.id], False
+                job.weight += len(job.body)
             supplied.append(job)
-            left -= len(job.body)
+            left -= job.weight
         return supplied
 
     def commit(self) -> None:

@@ -35,7 +35,7 @@ class Reading:
             if not isinstance(want, Recall) and read >= want.bytes_max:
                 break
             answers.append(self._supply(db, want))
-            read += sum(len(job.body) for job in answers[-1])
+            read += sum(job.weight for job in answers[-1])
         return answers
 
     def _supply(self, db: sqlite3.Connection, want: Want) -> list[Job]:
@@ -57,7 +57,7 @@ class Reading:
         same = f"{_WAITING} AND j.run_at = ? AND j.id > ?"
         sql = search.select("tail", same, "id", bodies=False)
         jobs = self._tail(db, sql, (*want.mark, want.limit), want.bytes_max)
-        room = want.bytes_max - sum(len(job.body) for job in jobs)
+        room = want.bytes_max - sum(job.weight for job in jobs)
         if len(jobs) < want.limit and room > 0:
             later = f"{_WAITING} AND j.run_at > ?"
             sql = search.select("tail", later, "run_at, id", bodies=False)
@@ -72,7 +72,7 @@ class Reading:
         for row in db.execute(sql, values):
             job = job_of(row, self._policies, Shelf.TAIL)
             jobs.append(job)
-            bytes_max -= len(job.body)
+            bytes_max -= job.weight
             if bytes_max <= 0:
                 break
         return jobs
@@ -95,7 +95,7 @@ class Reading:
                 body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
                 row += body or (None, None)
             jobs.append(job_of(row, self._policies, shelf))
-            room -= len(jobs[-1].body)
+            room -= jobs[-1].weight
             if room <= 0 and not query.by_time:
                 return jobs, jobs[-1].id
         return jobs, page.reached
@@ -120,7 +120,7 @@ class Reading:
             finally:
                 db.execute("ROLLBACK")
             found += jobs
-            room -= sum(len(job.body) for job in jobs)
+            room -= sum(job.weight for job in jobs)
             if len(found) >= query.limit or not reached or room <= 0:
                 return found
             rest = replace(query, after=reached, limit=query.limit - len(found))

@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from franca.core.model import Job, JobId, Policy, Shelf
+from franca.core.model import Job, JobId, Policy, Shelf, weigh
 
 BODY_APART_BYTES = 2_048
 """A body larger than this has a row of its own, so that a change of state does not copy it."""
@@ -93,6 +93,7 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
     job.policy = policies.setdefault(job.policy, job.policy)
     job.shelf = shelf
     job.timed = False
+    weigh(job)
     return job
 
 

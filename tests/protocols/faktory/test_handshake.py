@@ -218,3 +218,13 @@ def test_end_is_not_answered() -> None:
     client.send(b"END\r\nTRACK x\r\n")
     assert client.is_hung_up
     assert client.heard() == b""
+
+
+def test_no_worker_is_taken_for_a_connection_without_a_wid() -> None:
+    world = World()
+    client = world.connect()
+    client.take()
+    assert client.ask(encode_hello("link l1")).kind == "-"
+    assert client.is_hung_up
+    for wid in ("link", "linked 1", "Link 1"):
+        world.client(wid)

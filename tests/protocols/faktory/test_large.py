@@ -178,6 +178,58 @@ def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -
     assert world.broker.totals.pushed == 0
 
 
+def refusable(count: int, at: bytes = b"x") -> bytes:
+    units = (job_of(b"jid-%06d" % i, b"[]", b',"at":"%b"' % at) for i in range(count))
+    return b",".join(units)
+
+
+def test_what_is_told_of_jobs_that_were_not_taken_is_bounded() -> None:
+    world = World()
+    client = world.client()
+    taken = b",".join(job_of(b"taken-%04d" % i, b"[]") for i in range(700))
+    turns(world, client, b"PUSHB [%b,%b]\r\n" % (taken, refusable(40_000)))
+    reply = client.take()
+    assert reply is not None
+    assert reply.kind == "-"
+    assert b"too many jobs were refused: 700 were taken" in (reply.body or b"")
+    assert world.broker.totals.pushed == 700
+    assert world.service.intake.refusal_bytes == 0
+    reply = client.ask(b"PUSHB [%b]\r\n" % refusable(5_000))
+    assert len(json.loads(reply.body or b"")) == 5_000
+
+
+def test_what_is_told_of_them_to_all_clients_together_is_bounded() -> None:
+    world = World()
+    clients = [world.client() for _ in range(12)]
+    for client in clients:
+        world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(5_000))
+    world.run()
+    kinds = [reply.kind for reply in (client.take() for client in clients) if reply]
+    assert set(kinds) == {"$", "-"}
+    assert len(kinds) == 12
+    assert world.service.intake.refusal_bytes == 0
+
+
+def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(3_000))
+    world.engine.turn(world.now)
+    world.engine.turn(world.now)
+    assert world.service.intake.refusal_bytes > 0
+    client.link.conversation.hang_up(world.now, unheard=True)
+    assert world.service.intake.refusal_bytes == 0
+
+
+def test_a_reason_repeats_little_of_what_was_said() -> None:
+    world = World()
+    client = world.client()
+    for more in (b',"at":"%b"', b',"queue":"%b"'):
+        unit = job_of(b"jid-0001", b"[]", more % ("😀" * 300).encode())
+        reply = client.ask(b"PUSHB [%b]\r\n" % unit)
+        assert len(json.loads(reply.body or b"")["jid-0001"]) < 200
+
+
 def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
     world = World(limits=Limits())
     worker = world.client("w1")
@@ -240,6 +292,52 @@ def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     assert any(longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4))
 
 
+@pytest.mark.parametrize(
+    "filler", [rb"\ud800" * 42_000, b"\xff" * 255_000], ids=["escapes", "bytes"]
+)
+@pytest.mark.parametrize(
+    "line",
+    [b'PUSH {"jid":"jid-0001","jobtype":"t","args":["%b"]}\r\n',
+     b'PUSHB [{"jid":"jid-0001","jobtype":"t","args":["%b"]}]\r\n',
+     b'FAIL {"jid":"jid-0001","message":"%b"}\r\n', b'ACK {"jid":"%b"}\r\n', b'BEAT {"wid":"%b"}\r\n',
+     b'MUTATE {"cmd":"kill","target":"dead","x":"%b"}\r\n'],
+    ids=["PUSH", "PUSHB", "FAIL", "ACK", "BEAT", "MUTATE"],
+)  # fmt: skip
+def test_no_turn_is_long_for_what_is_nearly_large(line: bytes, filler: bytes) -> None:
+    assert any(longest_turn(line % filler) < 0.05 for _ in range(4))
+
+
+@pytest.mark.parametrize("size", [10, 1_000, 100_000])
+@pytest.mark.parametrize(("broken", "mended"), [(b"\xff", "\ufffd"), (rb"\ud800", "\ufffd")])
+def test_broken_text_in_reports_and_jobs_of_any_size(size: int, broken: bytes, mended: str) -> None:
+    world = World(limits=Limits(error_text_chars=1_000_000))
+    client = world.client("w1")
+    unit = job_of(b"jid-0001", b'["%b"]' % (broken * size), b',"retry":-1,"unknown":5')
+    assert client.ask(b"PUSH %b\r\n" % unit) == OK
+    found = client.fetch()
+    assert found is not None
+    assert found["args"] == [mended * size]
+    fail = b'FAIL {"jid":"jid-0001","Message":"%b","errtype":"E"}\r\n' % (
+        broken * min(size, 40_000)
+    )
+    assert client.ask(fail) == OK
+    (dead,) = world.jobs(State.DEAD)
+    assert dead.story
+    assert dead.story[-1].error_text == mended * min(size, 40_000)
+
+
+def test_what_takes_long_to_read_ends_the_share_of_a_turn() -> None:
+    world = World()
+    client = world.client()
+    units = (job_of(b"jid-%04d" % i, b'["%b"]' % (rb"\ud800" * 500)) for i in range(20))
+    pushed = []
+    world.engine.received(client.link, b"".join(b"PUSH %b\r\n" % unit for unit in units))
+    while len(client.link.out) < 20:
+        pushed.append(world.broker.totals.pushed)
+        world.engine.turn(world.now)
+    assert max(b - a for a, b in pairwise(pushed)) == 1
+
+
 def longest_turn(line: bytes) -> float:
     """The seconds of processor time of the longest turn that a command takes.
 
@@ -259,7 +357,7 @@ def _longest_turn(line: bytes) -> float:
     client = world.client()
     world.engine.received(client.link, line)
     longest = 0.0
-    while not client.link.out:
+    while not client.link.out and not world.broker.wants:
         began = time.thread_time()
         world.engine.turn(world.now)
         longest = max(longest, time.thread_time() - began)

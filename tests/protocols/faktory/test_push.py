@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -149,6 +150,19 @@ def test_a_push_said_again_makes_no_second_job() -> None:
     assert len(world.jobs()) == 1
 
 
+@pytest.mark.parametrize("members", [{}, {"custom": {"a": 1}}])
+def test_jobs_that_differ_are_two_though_their_checksums_are_alike(
+    members: dict[str, object],
+) -> None:
+    assert crc32(b"[1054221393]") == crc32(b"[2530338831]")
+    world = World()
+    client = world.client()
+    client.push("jid-0001", 1054221393, **members)
+    client.push("jid-0001", 2530338831, **members)
+    assert len(world.jobs()) == 2
+    assert len({job.digest for job in world.jobs()}) == 2
+
+
 def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time() -> None:
     world = World()
     client = world.client()
@@ -251,6 +265,7 @@ def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once() -> N
     data = encode_push_many(jobs) + b"TRACK x\r\n"
     world.engine.received(flooder.link, data[:50])
     world.engine.received(flooder.link, data[50:])
+    world.engine.turn(world.now)
     world.engine.turn(world.now)
     assert world.broker.totals.pushed == 500
     assert other.push("jid-other") == OK

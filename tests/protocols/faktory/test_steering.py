@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
+import pytest
+
+from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import State
+from franca.core.model import Millis, State
+from franca.protocols.faktory import steering
 from franca.protocols.faktory.info import ServerFacts
 from tests.protocols.faktory.puppet import OK, World, err, job
 
@@ -153,3 +158,50 @@ def test_reservations_that_ran_out_are_counted() -> None:
     assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 0, "size": 1}
     world.pass_time(62_000, step=500)
     assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 1, "size": 0}
+
+
+def test_the_latency_of_many_queues_is_told_a_few_each_turn() -> None:
+    world = World()
+    client = world.client()
+    client.push("jid-0001", queue="q00777")
+    world.pass_time(2_000)
+    names = " ".join(f"q{i:05}" for i in range(9_999, -1, -1))
+    world.engine.received(client.link, f"QUEUE LATENCY {names}\r\n".encode())
+    count = 0
+    while not client.link.out:
+        world.engine.turn(world.now)
+        count += 1
+    assert count >= 50
+    world.run()
+    reply = client.take()
+    assert reply is not None
+    told = json.loads(reply.body or b"")
+    assert list(told) == [f"q{i:05}" for i in range(10_000)]
+    assert {name for name, latency in told.items() if latency} == {"q00777"}
+
+
+@pytest.mark.parametrize("verb", ["LATENCY", "PAUSE", "RESUME", "REMOVE"])
+def test_queues_that_cannot_be_are_not_looked_for(verb: str) -> None:
+    client = World().client()
+    assert client.line(f"QUEUE {verb} a {'q' * 1_025}").kind == "-"
+    assert client.line(f"QUEUE {verb} {'q' * 1_024}").kind != "-"
+    assert client.line(f"QUEUE {verb} " + f"{'q' * 1_000} " * 1_100).kind == "-"
+    assert client.line(f"QUEUE {verb} " + "a " * 9_999).kind != "-"
+
+
+def test_queues_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    client = world.client()
+    client.push_many(job(f"jid-{i:05}", queue=f"q{i:05}") for i in range(1_000))
+    sizes: list[int] = []
+    remove = Broker.remove_queues
+
+    def noted(broker: Broker, names: Collection[str], now: Millis) -> None:
+        sizes.append(len(names))
+        remove(broker, names, now)
+
+    monkeypatch.setitem(steering._CHANGES, "REMOVE", noted)
+    assert client.line("QUEUE REMOVE *") == OK
+    assert not world.jobs()
+    assert not client.info()["faktory"]["queues"]
+    assert sizes == [200] * 5

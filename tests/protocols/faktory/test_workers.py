@@ -176,3 +176,31 @@ def test_operators_see_who_is_there() -> None:
     assert view.connections == 2
     assert view.queues == ["a", "b", "c"]
     assert json.dumps(view.queues)
+
+
+def test_a_worker_is_described_as_far_as_anybody_looks() -> None:
+    world = World()
+    world.client("w1", hostname="h" * 3_000, labels=["l" * 120] * 80)
+    (view,) = world.service.workers()
+    assert view.host == "h" * 255
+    assert list(view.labels) == ["l" * 100] * 32
+
+
+def test_descriptions_of_all_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.faktory.workers.DESCRIPTIONS_BYTES_MAX", 3_000)
+    world = World()
+    clients = [world.client(f"w{i}", hostname="h" * 200, labels=["l"]) for i in range(5)]
+    assert [view.host for view in world.service.workers()] == ["h" * 200] * 3 + [""] * 2
+    for client in clients:
+        client.hang_up()
+    assert world.service.registry.described_in == 0
+    world.client("w9", hostname="h")
+    assert [view.host for view in world.service.workers()] == ["h"]
+
+
+def test_some_of_very_many_queues_are_shown() -> None:
+    world = World()
+    worker = world.client("w1")
+    worker.send(encode_fetch(*(f"q{i:04}" for i in range(1_000))))
+    (view,) = world.service.workers()
+    assert list(view.queues) == [f"q{i:04}" for i in range(100)]

@@ -19,8 +19,14 @@ from franca.core.model import Millis
 from franca.protocols.faktory.job import Intake, Work, check_shape
 from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
 from franca.protocols.faktory.messages import WireJob
-from franca.protocols.faktory.scan import ends_of_elements
-from franca.protocols.faktory.text import LARGE_BYTES, Steps, as_utf8, without_lone_surrogates
+from franca.protocols.faktory.scan import Unfit, ends_of_elements
+from franca.protocols.faktory.text import (
+    LARGE_BYTES,
+    QUICK_BYTES,
+    Steps,
+    as_utf8,
+    without_lone_surrogates,
+)
 from franca.protocols.faktory.wire import EMPTY_MAP, bulk
 
 JOBS_A_TURN: Final = 500
@@ -32,6 +38,11 @@ CROWD_BYTES: Final = 64 * 1024
 JOB_BYTES_MIN: Final = 32
 """A job with everything it must have is longer than this. Many shorter things are no jobs, and in
 memory they would take a hundred times the room that they take on the wire."""
+REFUSED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What one PUSHB may take in memory for jobs that are not taken: some thousands of reasons."""
+ALL_REFUSED_BYTES_MAX: Final = 16 * 1024 * 1024
+_ENTRY_BYTES: Final = 200
+_CHARACTER_BYTES: Final = 4
 _BRACKET: Final = ord("[")
 _NESTING_MAX: Final = 1_000
 _EMPTY: Final = b"{},"
@@ -52,15 +63,55 @@ _decode_shapes: Final = msgspec.json.Decoder(list[_Anything] | None).decode
 _decode_each: Final = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 
 
+class Refusals:
+    """The jobs of one PUSHB that were not taken, and why.
+
+    `Unfit` if there are too many: a client that is not told of each would take the rest for pushed.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self.taken = 0
+        self._intake = intake
+        self._reasons: dict[str, str] = {}
+        self._bytes = 0
+
+    def __enter__(self) -> Refusals:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._intake.refusal_bytes -= self._bytes
+
+    def add(self, jid: str, reason: str) -> None:
+        """One more."""
+        size = _ENTRY_BYTES + _CHARACTER_BYTES * (len(jid) + len(reason))
+        total = self._intake.refusal_bytes + size
+        if self._bytes + size > REFUSED_BYTES_MAX or total > ALL_REFUSED_BYTES_MAX:
+            raise Unfit(
+                f"too many jobs were refused: {self.taken} were taken before that, and those "
+                f"behind it were not looked at; the last reason was: {reason}"
+            )
+        self._intake.refusal_bytes = total
+        self._bytes += size
+        self._reasons[jid] = reason
+
+    def reply(self) -> bytes:
+        """The answer to the command."""
+        return bulk(_encode(self._reasons)) if self._reasons else EMPTY_MAP
+
+
 def push_many(intake: Intake, text: bytes) -> Work:
     """Take in many jobs; the answer names those that were not taken, and why.
 
     `Unreadable`, and nothing happened, if any of them has not even a job's shape.
     """
-    refused: dict[str, str] = {}
+    with Refusals(intake) as refused:
+        return (yield from _push_many(intake, text, refused))
+
+
+def _push_many(intake: Intake, text: bytes, refused: Refusals) -> Work:
     now = yield
-    if len(text) > LARGE_BYTES:
-        yield
+    if len(text) > QUICK_BYTES:
+        now = yield
     text = yield from as_utf8(text)
     if len(text) <= LARGE_BYTES:
         jobs = yield from _read(intake, text)
@@ -76,11 +127,11 @@ def push_many(intake: Intake, text: bytes) -> Work:
                 now = yield
                 yield from _push(intake, jobs, refused, now)
             yield
-    return bulk(_encode(refused)) if refused else EMPTY_MAP
+    return refused.reply()
 
 
 def _push(
-    intake: Intake, jobs: list[WireJob], refused: dict[str, str], now: Millis
+    intake: Intake, jobs: list[WireJob], refused: Refusals, now: Millis
 ) -> Generator[None, Millis, None]:
     """Take in jobs that were read, a turn's share at a time."""
     taken = size = 0
@@ -95,8 +146,9 @@ def _push(
                 yield from intake.check_large(job)
                 now = yield
             intake.take(job, now, checked=is_large)
+            refused.taken += 1
         except Refused as refusal:
-            refused[job.jid] = refusal.text
+            refused.add(job.jid, refusal.text)
         taken += 1
         size += args_size
 
@@ -133,9 +185,12 @@ def _read_each(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
         raise Unreadable("nested too deep") from None
     except BAD_JSON as error:
         raise Unreadable(str(error)) from None
-    if len(text) > LARGE_BYTES:
-        yield
-    return [intake.read(each) for each in texts]
+    jobs: list[WireJob] = []
+    for number, each in enumerate(texts):
+        if number % JOBS_A_TURN == 0 and len(text) > QUICK_BYTES:
+            yield
+        jobs.append(intake.read(each))
+    return jobs
 
 
 def _parts(text: bytes) -> Iterator[bytes | None]:

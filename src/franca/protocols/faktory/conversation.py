@@ -10,56 +10,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import Refused, WireError
+from franca.core.errors import WireError
 from franca.core.events import Event, Granted, Unmet
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.core.model import Millis, OnHangUp, Session
 from franca.protocols.buffer import ByteBuffer
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.faktory.bulk import push_many
+from franca.protocols.conversation import Link
 from franca.protocols.faktory.claims import ANONYMOUS
-from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello
-from franca.protocols.faktory.job import Work
-from franca.protocols.faktory.lenient import Unreadable
-from franca.protocols.faktory.reports import read_queues
+from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
 from franca.protocols.faktory.text import LARGE_BYTES
+from franca.protocols.faktory.waiting import Waiting
 from franca.protocols.faktory.wire import NULL, OK, error, quoted
-from franca.protocols.faktory.workers import Worker, WorkerState
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.service import FaktoryService
-
-FETCH_WAIT_MS: Final = 1_850
-"""How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 
 _LF: Final = b"\n"
 _CR: Final = ord("\r")
 
 
-class FaktoryConversation(Conversation):
+class FaktoryConversation(Waiting):
     """The dialogue with one client, from its greeting on."""
 
     def __init__(self, service: FaktoryService, link: Link) -> None:
+        super().__init__(service, link)
         settings = service.settings
-        self.link = link
-        self.service = service
-        self.broker = service.broker
-        self.worker: Worker | None = None
-        self._push = service.intake.push
-        self._render = service.renderer.reply
+        self.push = service.intake.push
         self._verbs: Mapping[bytes, Verb] = _STRANGERS_VERBS
         self._line_max = self._quick_max = HELLO_BYTES_MAX
         self._share = service.limits.turn_messages
         self._buffer = ByteBuffer()
         self._behind = False
-        self._session: Session | None = None
-        self.holder = ""
-        self._work: Work | None = None
-        self._demand: Demand | None = None
-        self._asked: bytes | None = None
-        self._queues: tuple[str, ...] = ()
-        self._wanted: tuple[str, ...] = ()
-        self.last_grant: Job | None = None
-        self._last_attempt = 0
         self._challenge = Challenge(
             settings.password, service.rng, old_too=settings.allow_v1_passwords
         )
@@ -121,6 +101,8 @@ class FaktoryConversation(Conversation):
         self._behind = True
         link = self.link
         if self._work is not None:
+            if data or not self.service.gate.admits(self):
+                return True  # its turn is not yet, or is in the next call
             self._work_on(self._work, now)
         for _ in range(self._share):
             if self.holding:
@@ -156,26 +138,24 @@ class FaktoryConversation(Conversation):
                 self._give_back(event.job, now)
                 return
             self.holding = False
-            self._demand = None
+            self._end_wait()
             self._say_granted(event.job)
         elif isinstance(event, Unmet) and event.demand is self._demand:
             self.holding = False
-            self._demand = None
+            self._end_wait()
             self.say(NULL)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self._buffer = ByteBuffer()
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+            self.service.gate.leave(self)
         self._part(now)
         job = self.last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
-
-    def _give_back(self, job: Job, now: Millis) -> None:
-        try:
-            self.broker.give_back(job, self.holder, now)
-        except Refused:
-            pass  # it ran out, was settled over another connection, or is gone with all others
 
     def unread(self) -> int:
         """How many bytes wait in the buffer."""
@@ -187,21 +167,11 @@ class FaktoryConversation(Conversation):
         demand = self._demand
         if demand is not None:
             self.broker.withdraw(demand)
-            self._demand = None
+            self._end_wait()
             self.say(NULL)
             self.go_on()
 
     # -- what steering and the worker registry ask for ------------------------------------------
-
-    def say(self, reply: bytes) -> None:
-        """Answer with what no disk can make untrue."""
-        self.last_grant = None
-        self.link.write(reply)
-
-    def say_after_commit(self, reply: bytes) -> None:
-        """Answer with what must be durable first."""
-        self.last_grant = None
-        self.link.write_after_commit(reply)
 
     def go_on(self) -> None:
         """An answer that was waited for is given: read on, in the next turn.
@@ -211,46 +181,21 @@ class FaktoryConversation(Conversation):
         self.holding = False
         self.link.again()
 
-    def begin(self, work: Work, now: Millis) -> None:
-        """Act on a command that may take more than this turn, and answer it when it is done."""
-        next(work)
-        self._work = work
-        self.holding = True
-        self._work_on(work, now)
-
-    def _work_on(self, work: Work, now: Millis) -> None:
-        try:
-            work.send(now)
-            return
-        except StopIteration as end:
-            self.say_after_commit(end.value)
-        except Refused as refusal:
-            self.say(refusal_of(refusal))
-        self._work = None
-        self.holding = False
-
-    def hush(self) -> None:
-        """Give no more jobs to this connection; a FETCH that waits does so in vain."""
-        self._asked = None
-        demand = self._demand
-        if demand is not None and demand.queues:
-            self.broker.withdraw(demand)
-            self._demand = Demand(demand.session, (), demand.until)
-            # It ends when the other would have; the present moment decides nothing about it.
-            self.broker.demand(self._demand, NEVER)
+    def mutated(self) -> None:
+        """A MUTATE is done, which was waited for if its client is still there."""
+        if not self.link.closed:
+            self.say_after_commit(OK)
+            self.go_on()
 
     def drop(self, now: Millis) -> None:
         """Hang up; no job may reach a connection that is being closed."""
         self._part(now)
         self.link.close()
 
-    def fetched_queues(self) -> tuple[str, ...]:
-        """The queues of the last FETCH."""
-        return self._queues
-
     def _part(self, now: Millis) -> None:
         """Want nothing more and belong to no worker."""
-        self._demand = None
+        self._end_wait()
+        self._forget_wish()
         if self._session is not None:
             self.broker.close_session(self._session, now)
         if self.worker is not None:
@@ -271,8 +216,9 @@ class FaktoryConversation(Conversation):
             return
         wid = hello.wid or ""
         limits = self.service.limits
-        if len(wid.encode()) > limits.name_bytes_max or "\0" in wid:
-            self.link.write(error(f"wid must be text of at most {limits.name_bytes_max} bytes"))
+        refusal = unfit_wid(wid, limits.name_bytes_max)
+        if refusal:
+            self.link.write(error(refusal))
             self.link.close()
             return
         self.holder = wid or ANONYMOUS + self.link.id
@@ -298,75 +244,6 @@ class FaktoryConversation(Conversation):
         if self.link.known:
             self.say(error(text))
         self.drop(now)
-
-    # -- producers --------------------------------------------------------------------------------
-
-    def on_push(self, rest: bytes, now: Millis) -> None:
-        """PUSH: one job."""
-        self.last_grant = None
-        try:
-            self._push(rest, now)
-        except Refused as refusal:
-            self.link.write(refusal_of(refusal))
-        else:
-            self.link.write_after_commit(OK)
-
-    def on_push_large(self, rest: bytes, now: Millis) -> None:
-        """PUSH: one job, which is so large that it takes several turns."""
-        self.begin(self.service.intake.push_large(rest, OK), now)
-
-    def on_push_many(self, rest: bytes, now: Millis) -> None:
-        """PUSHB: many jobs; the answer names those that were not taken."""
-        self.begin(push_many(self.service.intake, rest), now)
-
-    # -- consumers --------------------------------------------------------------------------------
-
-    def on_fetch(self, rest: bytes, now: Millis) -> None:
-        """FETCH: a job now, or within two seconds, or none."""
-        if rest != self._asked and not self._may_ask(rest):
-            return
-        assert self._session is not None
-        demand = Demand(self._session, self._wanted, now + FETCH_WAIT_MS)
-        answer = self.broker.demand(demand, now)
-        if isinstance(answer, Granted):
-            self._say_granted(answer.job)
-        else:
-            self._demand = demand
-            self.holding = True
-
-    def _may_ask(self, rest: bytes) -> bool:
-        """Whether this connection may ask for jobs, and of which queues; if not, it is told.
-
-        As long as nothing about that changes, `_asked` keeps a FETCH from being looked at again.
-        """
-        try:
-            names = read_queues(rest, self.service.limits)
-        except Refused as refusal:
-            self.say(error(refusal.text))
-            return False
-        self._queues = self._wanted = names or ("default",)
-        worker = self.worker
-        if worker is not None:
-            worker.works = True
-        is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
-        if is_quiet or self.service.stopping:
-            # It waits as any other FETCH does, for nothing: two client libraries ask again at
-            # once when they are answered at once.
-            self._wanted = ()
-        else:
-            self._asked = rest
-        return True
-
-    def _say_granted(self, job: Job) -> None:
-        self.last_grant = job
-        self._last_attempt = job.attempts
-        self.link.write_after_commit(self._render(job))
-
-
-def refusal_of(refusal: Refused) -> bytes:
-    """An error line for what is not done."""
-    is_json = not isinstance(refusal, Unreadable)
-    return error(refusal.text if is_json else f"invalid JSON: {refusal.text}")
 
 
 Verb = Callable[[FaktoryConversation, bytes, Millis], None]

@@ -7,11 +7,12 @@ import re
 from random import Random
 from typing import Final
 
+from franca.protocols.faktory.claims import ANONYMOUS
 from franca.protocols.faktory.lenient import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.wire import greeting, password_hash
 
-HELLO_BYTES_MAX: Final = 64 * 1024
+HELLO_BYTES_MAX: Final = 16 * 1024
 """A stranger's line; nobody needs more to say who it is."""
 ROUNDS_MIN: Final = 1_000
 ROUNDS_MAX: Final = 2_000
@@ -56,3 +57,13 @@ def read_hello(rest: bytes) -> Hello | None:
         return _READER.read(rest)
     except Unreadable:
         return None
+
+
+def unfit_wid(wid: str, most: int) -> str:
+    """Why this cannot be the name of a worker, or nothing."""
+    if len(wid.encode()) > most or "\0" in wid:
+        return f"wid must be text of at most {most} bytes"
+    if wid.startswith(ANONYMOUS):
+        # Jobs that connections without a wid hold are known by such names, in the store too.
+        return f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
+    return ""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from typing import Final, cast
-from zlib import crc32
+from zlib import adler32, crc32
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
 from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
@@ -22,9 +23,11 @@ from franca.protocols.faktory.messages import LargeJob, ToldFailure, WireJob
 from franca.protocols.faktory.scan import DIGITS_MAX, Unfit, check, may_be_unfit
 from franca.protocols.faktory.text import (
     LARGE_BYTES,
+    QUICK_BYTES,
     Steps,
     as_utf8,
     finished,
+    mended,
     without_lone_surrogates,
 )
 from franca.protocols.faktory.times import Stamps, parse_rfc3339
@@ -37,9 +40,12 @@ RESERVE_S_MAX: Final = 86_400
 JID_BYTES_MIN: Final = 8
 TOLD_FAILURES_MAX: Final = 1_000_000
 FAILURE_BYTES_MAX: Final = 64 * 1024
+QUOTED_CHARS_MAX: Final = 40
+"""As much as a reason repeats of what was said: there may be a reason for each of many jobs."""
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+_LOW_HALF: Final = 2**32 - 1
 _NULL: Final = b"null"
 _BRACKET: Final = ord("[")
 _BRACE: Final = ord("{")
@@ -49,17 +55,28 @@ _SPACE: Final = ord(" ")
 _TAB: Final = ord("\t")
 _CR: Final = ord("\r")
 
-Work = Generator[None, Millis, bytes]
-"""A command that takes several turns: it is sent the time of each, and ends with the answer."""
+Work = Generator[None, Millis, bytes | None]
+"""A command that takes several turns: it is sent the time of each, and ends with the answer, or
+with None if the answer comes later still."""
 
 read_told: Final = Reader(ToldFailure).read
 
 
+class TakesLong(Refused):
+    """What was asked for takes more than this turn, and has not begun."""
+
+    code = "takes-long"
+
+
 class Intake:
-    """Takes in pushed jobs. Keeps nothing but the policies that they share."""
+    """Takes in pushed jobs. Keeps nothing but the policies that they share.
+
+    `refusal_bytes` is what those who push many have yet to be told of jobs that were not taken.
+    """
 
     def __init__(self, broker: Broker) -> None:
         limits = broker.limits
+        self.refusal_bytes = 0
         self._broker = broker
         self._stamps = Stamps()
         self._now = NEVER
@@ -79,14 +96,28 @@ class Intake:
     # -- jobs as they come -------------------------------------------------------------------
 
     def push(self, text: bytes, now: Millis) -> None:
-        """Take in one job. `Unreadable` or another `Refused`, and nothing happened."""
-        if not text.isascii():
-            text = finished(as_utf8(text))
+        """Take in one job. `Unreadable` or another `Refused`, and nothing happened.
+
+        `TakesLong` if all of its text must be looked at closely: then it is for `push_closely`.
+        """
         try:
+            if not text.isascii():
+                text.decode()
             job = self._decode(text)
         except BAD_JSON:
+            if len(text) > QUICK_BYTES:
+                raise TakesLong("its text must be looked at closely") from None
             job = self._reader.read_leniently(text)
         self.take(job, now)
+
+    def push_closely(self, text: bytes, reply: bytes) -> Work:
+        """The same for one that is not large but must be looked at closely."""
+        yield
+        yield
+        text = yield from mended(text)
+        now = yield
+        self.take(self._reader.read(text), now)
+        return reply
 
     def push_large(self, text: bytes, reply: bytes) -> Work:
         """The same for one that takes several turns; ends with the reply."""
@@ -159,7 +190,7 @@ class Intake:
             if _SPACE in args or _CR in args or _TAB in args:
                 args = _compact(args)
                 job.args = Raw(args)
-        digest = crc32(args)
+        digest = crc32(args) | adler32(args) << 32
         if job.created_at or job.backtrace or run_at or not is_plain:
             digest = self._digest(job, extra, digest)
         if not job.created_at:
@@ -183,7 +214,8 @@ class Intake:
         custom = b"" if job.custom is UNSET else bytes(job.custom)
         if said == _SAYS_NOTHING and not custom and not extra:
             return digest
-        return crc32(b"\n".join((self._encode(said), custom, extra)), digest)
+        more = b"\n".join((self._encode(said), custom, extra))
+        return crc32(more, digest & _LOW_HALF) | adler32(more, digest >> 32) << 32
 
     def _stamp(self, now: Millis) -> str:
         self._now = now
@@ -306,4 +338,4 @@ def _compact(text: bytes) -> bytes:
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text[:200]).decode()
+    return msgspec.json.encode(text[:QUOTED_CHARS_MAX]).decode()

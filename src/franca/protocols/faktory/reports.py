@@ -14,12 +14,15 @@ from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.scan import Unfit
 from franca.protocols.faktory.text import LARGE_BYTES, Steps, finished, mended, safe_cut
 
+REPORT_BYTES_MAX: Final = 64 * 1024
+"""An ACK or a BEAT that is not written as usual; nobody needs as much."""
 ERROR_KIND_BYTES: Final = 100
 FETCH_QUEUES_MAX: Final = 1_024
 _TEXT_BYTES: Final = 16 * 1024
 
 read_usual_ack: Final = msgspec.json.Decoder(Ack).decode
 """For ACKs with a jid and nothing else, which are nearly all."""
+read_usual_fail: Final = msgspec.json.Decoder(Fail).decode
 read_fail: Final = Reader(Fail).read
 read_beat: Final = Reader(Beat).read
 _read_large_fail: Final = msgspec.json.Decoder(LargeFail).decode
@@ -44,6 +47,8 @@ def read_queues(rest: bytes, limits: Limits) -> tuple[str, ...]:
 
 def read_ack(rest: bytes) -> str | None:
     """The jid in an ACK that may have other members; all of them must be strings or null."""
+    if len(rest) > REPORT_BYTES_MAX:
+        return None
     try:
         members = _read_strings(finished(mended(rest)))
     except BAD_JSON:

@@ -11,13 +11,16 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.gate import Gate
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
+from franca.protocols.faktory.mutation import Mutations
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
+from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 from franca.protocols.overview import Overview
 
@@ -54,6 +57,9 @@ class FaktoryService(Service):
         self.large_verbs = LARGE_VERBS
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
+        self.mutations = Mutations(broker, self.renderer)
+        self.gate = Gate()
+        self.wishes = Wishes(broker)
         self.registry = Workers()
         self.commands = 0
         self.stopping = False

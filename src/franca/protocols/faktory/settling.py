@@ -14,7 +14,9 @@ from franca.protocols.faktory.reports import (
     read_fail,
     read_large_fail,
     read_usual_ack,
+    read_usual_fail,
 )
+from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, error, quoted
 
 
@@ -51,11 +53,26 @@ def on_large_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) ->
 def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FAIL: not done, and why."""
     try:
-        fail = read_fail(rest)
-    except Unreadable:
-        conversation.say(error(f"invalid FAIL {quoted(rest)}"))
+        fail = read_usual_fail(rest)
+    except BAD_JSON:
+        conversation.begin(_fail_closely(conversation, rest), now)
     else:
         conversation.say_after_commit(_fail(conversation, fail, now))
+
+
+def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Work:
+    now = yield
+    try:
+        if len(rest) > QUICK_BYTES:
+            yield
+            mended_rest = yield from mended(rest)
+            now = yield
+            fail = read_fail(mended_rest)
+        else:
+            fail = read_fail(rest)
+    except Unreadable:
+        return error(f"invalid FAIL {quoted(rest)}")
+    return _fail(conversation, fail, now)
 
 
 def on_large_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

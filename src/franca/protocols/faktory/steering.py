@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
-from franca.protocols.faktory.mutate import Mutation, UnknownMutation, read_mutation
-from franca.protocols.faktory.reports import read_beat
+from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
+from franca.protocols.faktory.reports import REPORT_BYTES_MAX, read_beat
+from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState
 
 QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
 """Queues changed in one turn: one that is removed may have many jobs."""
-QueueChange = Callable[[Broker, str, Millis], None]
+QUEUE_BYTES_MAX: Final = 1024 * 1024
+QueueChange = Callable[[Broker, list[str], Millis], None]
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
 
 
 def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
     try:
+        if len(rest) > REPORT_BYTES_MAX:
+            raise Unreadable("too long")
         beat = read_beat(rest)
     except Unreadable:
         on_large_beat(conversation, rest, now)
@@ -89,54 +94,71 @@ def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
 
 def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """QUEUE PAUSE, RESUME, REMOVE or LATENCY, and names; `*` stands for all queues there are."""
-    longest = QUEUE_NAMES_MAX * (conversation.service.limits.name_bytes_max + 1)
-    if rest.count(b" ") > QUEUE_NAMES_MAX or len(rest) > longest:
-        conversation.say(error(f"QUEUE cannot name more than {QUEUE_NAMES_MAX} queues"))
+    if rest.count(b" ") > QUEUE_NAMES_MAX or len(rest) > QUEUE_BYTES_MAX:
+        most = f"{QUEUE_NAMES_MAX} queues in {QUEUE_BYTES_MAX} bytes"
+        conversation.say(error(f"QUEUE cannot name more than {most}"))
         return
+    conversation.begin(_queue(conversation.broker, rest), now)
+
+
+def _queue(broker: Broker, rest: bytes) -> Work:
+    now = yield
+    if len(rest) > QUICK_BYTES:
+        now = yield
     first, *words = rest.split(b" ")
     verb = quoted(first).upper()
-    names = [text_of(word) for word in words if word]
+    names = list(dict.fromkeys(text_of(word) for word in words if word))
+    most = broker.limits.name_bytes_max
+    if any(len(word) > most for word in words):
+        return error(f"queue names cannot be longer than {most} bytes")
     if verb == "LATENCY":
-        _say_latency(conversation, names, now)
-        return
+        if names == ["*"]:
+            return error("QUEUE LATENCY does not support wildcards")
+        return (yield from _latencies(broker, names, now))
     change = _CHANGES.get(verb)
     if change is None:
-        conversation.say(error(f"no such QUEUE subcommand: {verb}"))
-        return
+        return error(f"no such QUEUE subcommand: {verb}")
     if not names:
-        conversation.say(error(f"QUEUE {verb} needs the name of a queue, or *"))
-        return
-    conversation.begin(_change_queues(conversation.broker, change, names), now)
-
-
-def _change_queues(broker: Broker, change: QueueChange, names: list[str]) -> Work:
-    now = yield
+        return error(f"QUEUE {verb} needs the name of a queue, or *")
     if "*" in names:
         names = [queue.name for queue in broker.queues.values() if queue.listed]
-    for number, name in enumerate(names):
-        if number and number % QUEUES_A_TURN == 0:
+    for start in range(0, len(names), QUEUES_A_TURN):
+        if start:
             now = yield
-        change(broker, name, now)
+        change(broker, names[start : start + QUEUES_A_TURN], now)
     return OK
 
 
-def _say_latency(conversation: FaktoryConversation, names: Sequence[str], now: Millis) -> None:
+def _latencies(broker: Broker, names: list[str], now: Millis) -> Work:
     """How long the next job of each queue has been waiting, in seconds."""
-    if list(names) == ["*"]:
-        conversation.say(error("QUEUE LATENCY does not support wildcards"))
-        return
-    latency: dict[str, float] = {}
+    names.sort()
+    parts: list[bytes] = []
+    for start in range(0, len(names), QUEUES_A_TURN):
+        if start:
+            now = yield
+        latencies: dict[str, float] = {}
+        for name in names[start : start + QUEUES_A_TURN]:
+            queue = broker.queues.get(name)
+            job = queue.first() if queue is not None else None
+            latencies[name] = max(now - job.ready_at, 0) / 1000 if job is not None else 0
+        parts.append(_encode(latencies)[1:-1])
+    return bulk(b"{%b}" % b",".join(parts))
+
+
+def _pause(broker: Broker, names: list[str], now: Millis) -> None:
     for name in names:
-        queue = conversation.broker.queues.get(name)
-        job = queue.first() if queue is not None else None
-        latency[name] = max(now - job.ready_at, 0) / 1000 if job is not None else 0
-    conversation.say(bulk(_encode(latency)))
+        broker.pause(name)
+
+
+def _resume(broker: Broker, names: list[str], now: Millis) -> None:
+    for name in names:
+        broker.resume(name, now)
 
 
 _CHANGES: Final[Mapping[str, QueueChange]] = {
-    "PAUSE": lambda broker, name, now: broker.pause(name),
-    "RESUME": Broker.resume,
-    "REMOVE": Broker.remove_queue,
+    "PAUSE": _pause,
+    "RESUME": _resume,
+    "REMOVE": Broker.remove_queues,
 }
 
 
@@ -145,17 +167,20 @@ _CHANGES: Final[Mapping[str, QueueChange]] = {
 
 def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """MUTATE: change many jobs of a set. It reads the store, so the answer comes later."""
+    if len(rest) > MUTATION_BYTES_MAX:
+        conversation.say(error(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes"))
+    else:
+        conversation.begin(_mutate(conversation, rest), now)
+
+
+def _mutate(conversation: FaktoryConversation, text: bytes) -> Work:
+    yield
     try:
-        mutation = read_mutation(rest)
-    except (Unreadable, UnknownMutation) as refusal:
-        conversation.say(error(refusal.text))
-        return
-
-    def done() -> None:
-        if not conversation.link.closed:
-            conversation.say_after_commit(OK)
-            conversation.go_on()
-
-    conversation.holding = True
-    renderer = conversation.service.renderer
-    Mutation(mutation, conversation.broker, renderer, conversation.link, done).start()
+        if len(text) > QUICK_BYTES:
+            yield
+        text = yield from mended(text)
+        order = read_mutation(text)
+        conversation.service.mutations.begin(order, conversation.link, conversation.mutated)
+    except Refused as refusal:
+        return error(refusal.text)
+    return None

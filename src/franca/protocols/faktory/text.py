@@ -18,8 +18,10 @@ T = TypeVar("T")
 STEP_BYTES: Final = 128 * 1024
 """What is looked at in one step: some tens of milliseconds at worst."""
 
-LARGE_BYTES: Final = 512 * 1024
+LARGE_BYTES: Final = 256 * 1024
 """A command larger than this is worked on in steps; others are quickly done with at once."""
+QUICK_BYTES: Final = 2 * 1024
+"""What may be looked at closely at once, even if a turn's whole share of messages is like it."""
 GROWTH_BYTES_MAX: Final = 16 * 1024 * 1024
 """By how much a text may grow."""
 

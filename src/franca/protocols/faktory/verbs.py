@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from franca.protocols.faktory import settling, steering
+from franca.protocols.faktory import pushing, settling, steering
 from franca.protocols.faktory.conversation import FaktoryConversation, Verb
 
 VERBS: Final[Mapping[bytes, Verb]] = {
-    b"PUSH": FaktoryConversation.on_push,
-    b"PUSHB": FaktoryConversation.on_push_many,
+    b"PUSH": pushing.on_push,
+    b"PUSHB": pushing.on_push_many,
     b"FETCH": FaktoryConversation.on_fetch,
     b"ACK": settling.on_ack,
     b"FAIL": settling.on_fail,
@@ -26,7 +26,7 @@ VERBS: Final[Mapping[bytes, Verb]] = {
 
 LARGE_VERBS: Final[Mapping[bytes, Verb]] = {
     **VERBS,
-    b"PUSH": FaktoryConversation.on_push_large,
+    b"PUSH": pushing.on_push_large,
     b"ACK": settling.on_large_ack,
     b"FAIL": settling.on_large_fail,
     b"BEAT": steering.on_large_beat,

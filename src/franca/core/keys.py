@@ -1,0 +1,93 @@
+"""Live jobs by queue and key, those that only the store has too: a submit may name any of them.
+
+This is what a unique job in the backlog costs in memory, so `bytes` counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from franca.core.known import Known
+from franca.core.model import Job, State
+
+KEY_BYTES = 330
+"""What a key costs beside its own text and the job's name, roughly."""
+_READY = State.READY
+
+
+class Keys:
+    """One job to a key. Ready jobs of a tail are kept apart: they may all go at once."""
+
+    __slots__ = ("_others", "_tails", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._tails: dict[str, dict[str, Known]] = {}
+        self._others: dict[str, dict[str, Job | Known]] = {}
+
+    def get(self, queue: str, key: str) -> Job | Known | None:
+        """The live job of this queue that has this key, or what is known of it in the tail."""
+        found = self._others.get(queue)
+        if found is not None and key in found:
+            return found[key]
+        tail = self._tails.get(queue)
+        return None if tail is None else tail.get(key)
+
+    def put(self, taken: Job | Known) -> None:
+        """Let a job have its key, whoever had it before."""
+        queue, key = taken.queue, taken.key
+        before = self.get(queue, key)
+        if before is not None:
+            self._remove(before)
+        if isinstance(taken, Known) and taken.state is _READY:
+            self._tails.setdefault(queue, {})[key] = taken
+        else:
+            self._others.setdefault(queue, {})[key] = taken
+        self.bytes += key_cost(taken)
+
+    def drop(self, taken: Job | Known) -> None:
+        """A job has its key no longer; nothing happens if another one has it."""
+        before = self.get(taken.queue, taken.key)
+        if before is not None and before.id == taken.id:
+            self._remove(before)
+
+    def _remove(self, taken: Job | Known) -> None:
+        queue, key = taken.queue, taken.key
+        self.bytes -= key_cost(taken)
+        others = self._others.get(queue)
+        if others is not None and others.pop(key, None) is not None:
+            if not others:
+                del self._others[queue]
+            return
+        tail = self._tails[queue]
+        del tail[key]
+        if not tail:
+            del self._tails[queue]
+
+    def take_tail(self, queue: str) -> list[Known]:
+        """Forget the ready jobs of a queue's tail; returns what was known of them."""
+        knowns = list(self._tails.pop(queue, {}).values())
+        self.bytes -= sum(map(key_cost, knowns))
+        return knowns
+
+    def take_all(self) -> list[Job | Known]:
+        """Forget everything; returns what there was."""
+        found = [taken for _, taken in self.items()]
+        self._tails.clear()
+        self._others.clear()
+        self.bytes = 0
+        return found
+
+    def items(self) -> Iterator[tuple[tuple[str, str], Job | Known]]:
+        """Every queue and key with the job that has it."""
+        for queue, others in self._others.items():
+            for key, taken in others.items():
+                yield (queue, key), taken
+        for queue, tail in self._tails.items():
+            for key, known in tail.items():
+                yield (queue, key), known
+
+
+def key_cost(taken: Job | Known) -> int:
+    """What a key takes in memory, roughly."""
+    return KEY_BYTES + len(taken.key) + len(taken.name)

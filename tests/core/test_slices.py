@@ -1,0 +1,121 @@
+"""What ends together ends a little at a time: nobody else has to wait for all of it."""
+
+from __future__ import annotations
+
+from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
+from franca.core.events import Finished, Unmet
+from franca.core.model import Demand, NewJob, OnHangUp, Policy, Schedule, State
+from franca.core.sessions import ENDED_AT_ONCE
+from tests.core.kit import MINUTE, Bench, T
+
+MANY = 2 * ENDED_AT_ONCE + 1
+
+
+def running(bench: Bench) -> int:
+    return bench.broker.leased
+
+
+def test_leases_of_a_session_that_is_gone() -> None:
+    bench = Bench()
+    bench.submit_many(MANY)
+    worker = bench.worker()
+    for _ in range(MANY):
+        bench.take(worker)
+    bench.broker.close_session(worker, T)
+    assert running(bench) == MANY - ENDED_AT_ONCE
+    bench.broker.tick(T)
+    bench.broker.tick(T)
+    assert running(bench) == 0
+    assert bench.broker.queues["q"].ready == MANY
+    assert not worker.leases
+
+
+def test_watches_of_a_session_that_is_gone() -> None:
+    bench = Bench()
+    client = bench.worker()
+    jobs = [bench.submit(watcher=client, durable=False, dies_unwatched=True) for _ in range(MANY)]
+    bench.broker.close_session(client, T)
+    assert sum(job.state is State.CANCELLED for job in jobs) == ENDED_AT_ONCE
+    assert not [event for _, event in bench.broker.events if isinstance(event, Finished)]
+    for _ in range(2):
+        bench.broker.tick(T)
+    assert not bench.broker.jobs
+    assert not client.watches
+
+
+def test_who_is_gone_hears_nothing_of_what_it_still_watches() -> None:
+    bench = Bench()
+    client = bench.worker()
+    jobs = [bench.submit(watcher=client) for _ in range(MANY)]
+    bench.broker.close_session(client, T)
+    bench.broker.cancel(jobs[-1], T)
+    assert not bench.broker.events
+
+
+def test_leases_that_expire_at_one_moment() -> None:
+    bench = Bench()
+    bench.submit_many(MANY, lease_ms=MINUTE)
+    worker = bench.worker(on_hang_up=OnHangUp.KEEP)
+    for _ in range(MANY):
+        bench.take(worker)
+    bench.broker.tick(T)
+    late = T + 2 * MINUTE
+    bench.broker.tick(late)
+    assert running(bench) == MANY - ENDED_AT_ONCE
+    bench.broker.tick(late)
+    bench.broker.tick(late)
+    assert running(bench) == 0
+
+
+def test_demands_that_end_at_one_moment_by_the_queues_that_they_name() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    names = tuple(f"q{n}" for n in range(NAMES_AT_ONCE // 4))
+    demands = [Demand(worker, names, until=T + MINUTE) for _ in range(12)]
+    for demand in demands:
+        bench.broker.demand(demand, T)
+    bench.broker.tick(T)
+    bench.broker.tick(T + 2 * MINUTE)
+    told = [event.demand for _, event in bench.broker.events if isinstance(event, Unmet)]
+    assert told == demands[:5]
+    for _ in range(2):
+        bench.broker.tick(T + 2 * MINUTE)
+    told = [event.demand for _, event in bench.broker.events if isinstance(event, Unmet)]
+    assert told == demands
+
+
+def test_rules_that_are_due_at_one_moment() -> None:
+    bench = Bench()
+    for number in range(2 * FIRED_AT_ONCE):
+        rule = Schedule(f"s{number}", NewJob("q", "k", b"", Policy()), every_ms=MINUTE)
+        bench.broker.put_schedule(rule, T, fire_now=False)
+    bench.broker.tick(T + MINUTE)
+    assert bench.broker.queues["q"].ready == FIRED_AT_ONCE
+    bench.broker.tick(T + MINUTE)
+    assert bench.broker.queues["q"].ready == 2 * FIRED_AT_ONCE
+
+
+def test_rules_wait_while_the_disk_has_much_to_write() -> None:
+    bench = Bench(pending_jobs=5)
+    rule = Schedule("s", NewJob("q", "k", b"", Policy()), every_ms=MINUTE)
+    bench.broker.put_schedule(rule, T, fire_now=False)
+    bench.submit_many(5, queue="other")
+    bench.broker.tick(T + MINUTE)
+    assert "q" not in bench.broker.queues
+    bench.write()
+    bench.broker.tick(T + MINUTE)
+    assert bench.broker.queues["q"].ready == 1
+
+
+def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None:
+    bench = Bench()
+    worker = bench.worker(holder="w")
+    job = bench.submit()
+    assert bench.take(worker) is job
+    namesake = bench.worker(holder="w", on_hang_up=OnHangUp.KEEP)
+    bench.broker.close_session(namesake, T)
+    bench.broker.finish(job, "w", b"", T)
+    bench.broker.close_session(worker, T)
+    assert job.state is State.DONE
+    assert not bench.broker.jobs
+    assert bench.broker.queues["q"].leased == 0
