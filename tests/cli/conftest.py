@@ -23,7 +23,7 @@ class Shell:
     def __init__(self, data: Path) -> None:
         self.data = data
 
-    def __call__(self, *words: str, code: int = 0, typed: str = "") -> Result:
+    def __call__(self, *words: str, code: int = 0, typed: str | bytes = "") -> Result:
         """Run one command, which must end with `code`."""
         result = CliRunner().invoke(cli, words, input=typed, prog_name="franca")
         assert result.exit_code == code, result.output

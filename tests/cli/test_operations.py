@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.cli import exits
+from franca.control import steering
 from franca.core.model import State
 from tests.cli.conftest import Shell
 from tests.control.kit import NOW, FakeNode
@@ -78,6 +79,45 @@ def test_what_could_not_be_steered_is_told_apart(shell: Shell, node: FakeNode) -
     assert skipped.stderr == "Job 1 is ready: not retried.\n"
     missing = shell("jobs", "cancel", "1", "nobody", code=exits.NOT_FOUND)
     assert (missing.stdout, missing.stderr) == ("1 job cancelled\n", "There is no job nobody.\n")
+
+
+def test_a_job_that_refuses_is_told_with_its_reason(
+    shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steering, "SKIPPED_MAX", 1)
+    for number in range(3):
+        node.submit_dead(key=f"k{number}")
+    node.submit(key="k1")
+    node.submit(key="k2")
+    told = shell("jobs", "retry", "--state", "dead", code=exits.FAILURE)
+    assert told.stdout == "1 job retried\n"
+    assert told.stderr == (
+        "Job 2 is dead: not retried, another live job of queue 'q' has this key.\n"
+        "1 job more: not retried.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["jobs", "ls", "--queue", "\udcff"],
+        ["jobs", "ls", "--after", str(2**63)],
+        ["jobs", "show", "\udcff"],
+        ["jobs", "kill", "\udcff"],
+        ["queues", "pause", "\udcff"],
+        ["queues", "purge", "\udcff", "--yes"],
+        ["workers", "quiet", "\udcff"],
+        ["backup", "/tmp/\udcff"],
+        ["push", "\udcff", "t"],
+        ["push", "q", "\udcff"],
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_words_that_are_no_text_are_a_wrong_use(
+    shell: Shell, node: FakeNode, words: list[str]
+) -> None:
+    error = shell(*words, code=exits.USAGE).stderr
+    assert "is not UTF-8" in error or "is not in the range" in error
 
 
 def test_a_filter_that_ends_jobs_must_be_confirmed(shell: Shell, node: FakeNode) -> None:

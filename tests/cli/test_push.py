@@ -47,6 +47,7 @@ def test_a_dash_reads_all_arguments_from_stdin(shell: Shell, node: FakeNode) -> 
     printed = shell("push", "q", "t", "-", typed='[ 1.0,\n {"a": 1} ]\n').stdout.strip()
     assert body(node, printed) == b'[1.0,{"a":1}]'
     shell("push", "q", "t", "-", typed="nonsense", code=exits.USAGE)
+    shell("push", "q", "t", "-", typed=b'["\xff"]', code=exits.USAGE)
     shell("push", "q", "t", "-", typed='{"not": "a list"}', code=exits.USAGE)
 
 
@@ -66,6 +67,16 @@ def test_a_job_may_be_for_later(shell: Shell, node: FakeNode) -> None:
         ["--in", "1h", "--at", "2031-01-31T12:00:00Z"],
         ["--retry", "-1"],
         ["--lease", "1ms"],
+        ["--retry", "18446744073709551616"],
+        ["--in", "200000000000d"],
+        ["--in", "9" * 400 + "d"],
+        ["--in", "99999d", "--name", "\udcff"],
+        ["--in", "90000000h"],
+        ["--at", "9999-12-31T23:59:59-23:59"],
+        ["--at", "0001-01-01T00:00:00+23:59"],
+        ["--timeout", "0s"],
+        ["--timeout", "99999999999999d"],
+        ["\udcff"],
         ["--nonsense"],
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from franca.control import steering
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound, StoreFull, TooMuch
 from franca.core.model import State
@@ -242,8 +243,8 @@ def test_a_job_in_another_state_is_left_alone_and_told_apart(
 
     result = node.do(op, jobs=[1, "nobody"])
 
-    expected = {"count": 0, "missing": ["nobody"], "skipped": [{"job": "1", "state": state}]}
-    assert result == expected
+    skip = {"job": "1", "state": state, "reason": f"it is {state}"}
+    assert result == {"count": 0, "missing": ["nobody"], "skipped": [skip]}
     assert node.do("jobs.show", job=1)["jobs"][0]["state"] == state
 
 
@@ -277,3 +278,34 @@ def test_a_choice_that_means_nothing_is_refused(node: FakeNode, params: dict[str
     with pytest.raises(BadRequest):
         node.do("jobs.cancel", **params)
     assert node.broker.jobs
+
+
+def with_a_key_taken_anew(node: FakeNode) -> None:
+    """Three dead jobs; another live job has the key of the second."""
+    for number in range(3):
+        node.submit_dead(key=f"k{number}", name=f"n{number}")
+    node.submit(key="k1", name="heir")
+
+
+def test_a_job_that_refuses_does_not_keep_the_others_from_it() -> None:
+    reason = "another live job of queue 'q' has this key"
+    for choice, job in (({"states": ["dead"]}, "2"), ({"jobs": ["n0", "n1", 3]}, "n1")):
+        node = FakeNode()
+        with_a_key_taken_anew(node)
+        assert node.do("jobs.retry", **choice) == {
+            "count": 2,
+            "missing": [],
+            "skipped": [{"job": job, "state": "dead", "reason": reason}],
+        }
+        assert [job.state for job in node.store.tail.values()] == [State.DEAD]
+
+
+def test_of_many_that_refuse_some_are_told_and_the_others_counted(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steering, "SKIPPED_MAX", 2)
+    for number in range(5):
+        node.submit_dead(key=f"k{number}")
+        node.submit(key=f"k{number}")
+    result = node.do("jobs.retry", states=["dead"])
+    assert (result["count"], len(result["skipped"]), result["skipped_more"]) == (0, 2, 3)

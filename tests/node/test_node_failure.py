@@ -7,6 +7,10 @@ import asyncio
 import pytest
 
 from franca.core.model import JobQuery
+from franca.node import connection
+from franca.node.run import is_of_a_socket
+from franca.store import files
+from franca.store.memory import MemoryStore
 from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
 
 
@@ -70,3 +74,61 @@ def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> No
             assert answer.exception() is not None
 
     play()
+
+
+class MuteStore(MemoryStore):
+    """Commits at once, and cannot say whether it has something to do."""
+
+    instant = False
+    quick = True
+    broken = ""
+
+    def wants_tidying(self) -> bool:
+        return self._say("wants_tidying")
+
+    def has_leftovers(self) -> bool:
+        return self._say("has_leftovers")
+
+    def _say(self, what: str) -> bool:
+        if self.broken == what:
+            raise OSError("no descriptor left")
+        return False
+
+
+@pytest.mark.parametrize("what", ["wants_tidying", "has_leftovers"])
+def test_a_store_that_cannot_say_what_it_has_to_do_has_failed(what: str) -> None:
+    @asynchronous
+    async def play() -> None:
+        store = MuteStore()
+        with stage(store, quick=True) as s:
+            guest = s.guest()
+            store.broken = what
+            if what == "wants_tidying":
+                guest.says("push a")
+            else:
+                s.node._tick()
+            await s.until(lambda: bool(s.failures))
+            assert [str(failure) for failure in s.failures] == ["no descriptor left"]
+            assert (guest.heard, guest.wire.closed) == ("", "aborted")
+
+    play()
+
+
+class DeadSocket:
+    """A socket whose peer is gone already."""
+
+    family = 0
+
+    def setsockopt(self, *_: object) -> None:
+        raise OSError("invalid argument")
+
+
+def test_only_errors_of_connections_concern_a_peer_alone() -> None:
+    with pytest.raises(OSError) as of_a_file:
+        files.sync("/nonexistent")
+    with pytest.raises(OSError) as of_a_peer:
+        connection._keep_alive(DeadSocket())  # type: ignore[arg-type]
+    assert not is_of_a_socket(of_a_file.value)
+    assert is_of_a_socket(of_a_peer.value)
+    assert is_of_a_socket(ConnectionResetError("of the loop"))
+    assert not is_of_a_socket(ValueError("a mistake"))

@@ -48,7 +48,10 @@ def main() -> None:
     sqlite3.connect = lambda *a, **o: connect(*a, **o, factory=Recorded)  # type: ignore[assignment]
     from franca.cli.main import main as product
     from franca.node.run import Server
+    from franca.store import group, sweep
 
+    group.FLUSHED_ROWS = 1  # so that tables are put aside
+    sweep.SWEPT_ROWS = 10  # and emptied a little at a time
     announce = Server._announce_ready
 
     def ready(server: Server) -> None:

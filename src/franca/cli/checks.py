@@ -271,13 +271,25 @@ def _quoted(path: str) -> str:
 
 
 def _ports(settings: Settings) -> Iterator[Finding]:
+    """A taken port ends a start only if it was asked for, or if no other is left."""
+    by_default = {row.key for row in settings.shown if row.source == "default"}
+    taken: list[tuple[str, str]] = []
+    free = 0
     for protocol, addresses in settings.listeners.items():
         for address in addresses:
             reason = _why_taken(address)
-            if reason:
-                yield fail("port", f"{protocol} {address}: {reason}")
-            else:
+            if not reason:
+                free += not address.path
                 yield ok("port", f"{protocol} {address} is free")
+            elif f"{protocol}.listen" in by_default:
+                taken.append((protocol, f"{protocol} {address}: {reason}"))
+            else:
+                yield fail("port", f"{protocol} {address}: {reason}")
+    for protocol, text in taken:
+        if free:
+            yield warn("port", f"{text}; the server would go without {protocol}")
+        else:
+            yield fail("port", text)
 
 
 def _why_taken(address: Address) -> str:

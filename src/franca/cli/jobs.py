@@ -37,7 +37,7 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @filters
 @click.option("--name", default="", help="Only jobs with this public name (jid).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--after", type=click.IntRange(0), default=0, help="Go on behind this id.")
+@click.option("--after", type=click.IntRange(0, 2**63 - 2), default=0, help="Go on behind this id.")
 @click.option("--oldest-first", is_flag=True)
 @remote
 def ls(
@@ -119,7 +119,11 @@ def steering(op: str, past: str, *, asks: bool) -> Callable[..., None]:
         for word in result["missing"]:
             click.echo(f"There is no job {printable(word)}.", err=True)
         for skip in result["skipped"]:
-            click.echo(f"Job {printable(skip['job'])} is {skip['state']}: not {past}.", err=True)
+            about = f"Job {printable(skip['job'])} is {skip['state']}: not {past}"
+            told = skip["reason"] != f"it is {skip['state']}"
+            click.echo(f"{about}, {printable(skip['reason'])}." if told else f"{about}.", err=True)
+        if result.get("skipped_more"):
+            click.echo(f"{jobs_word(result['skipped_more'])} more: not {past}.", err=True)
         if result["missing"]:
             raise click.exceptions.Exit(exits.NOT_FOUND)
         if result["skipped"]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from franca.cli import exits
-from franca.cli.remote import Failed, Remote, duration, remote
+from franca.cli.remote import Failed, Remote, duration, not_text, remote
 
 
 @click.command()
@@ -19,7 +19,7 @@ from franca.cli.remote import Failed, Remote, duration, remote
 @click.argument("args", nargs=-1)
 @click.option("--at", default="", metavar="TIME", help="When to run it: 2030-01-31T12:00:00Z.")
 @click.option("--in", "later", type=duration, default=0, help="How long from now: 10m.")
-@click.option("--retry", type=click.IntRange(0), default=25, show_default=True)
+@click.option("--retry", type=click.IntRange(0, 2**31 - 1), default=25, show_default=True)
 @click.option("--lease", type=duration, default="30m", show_default=True, help="Time per run.")
 @click.option("--name", default="", help="Its public name (jid); repeated, it is the same job.")
 @remote
@@ -53,7 +53,7 @@ def push(
 def arguments(words: tuple[str, ...]) -> Raw:
     """The job's arguments as one JSON array, each number as it was written."""
     if words == ("-",):
-        piped = sys.stdin.read().encode()
+        piped = sys.stdin.buffer.read()
         if not _is_json(piped):
             raise Failed("stdin is not JSON", exits.USAGE)
         return Raw(msgspec.json.format(piped, indent=-1))
@@ -61,12 +61,16 @@ def arguments(words: tuple[str, ...]) -> Raw:
 
 
 def _argument(word: str) -> bytes:
-    raw = word.encode(errors="surrogateescape")
+    try:
+        raw = word.encode()
+    except UnicodeEncodeError:
+        raise Failed(f"{not_text(word)} is not UTF-8", exits.USAGE) from None
     return msgspec.json.format(raw, indent=-1) if _is_json(raw) else msgspec.json.encode(word)
 
 
 def _is_json(raw: bytes) -> bool:
     try:
+        raw.decode()
         msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
@@ -77,6 +81,6 @@ def moment(text: str) -> datetime.datetime:
     """A moment; without a zone, it is the machine's."""
     try:
         return datetime.datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         example = "2030-01-31T12:00:00Z"
         raise Failed(f"--at {text!r} is not a time such as {example}", exits.USAGE) from None

@@ -19,6 +19,9 @@ from franca.cli import exits
 from franca.control import client
 from franca.control.values import read_duration
 
+TIMEOUT_MAX_MS = 365 * 86_400_000
+"""As long as anybody may wait, and no longer than a socket can."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,6 +39,14 @@ def duration(text: str | int) -> int:
         return text if isinstance(text, int) else read_duration(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def patience(text: str | int) -> int:
+    """The type of `--timeout`: a span that one can wait for."""
+    span = duration(text)
+    if not 1 <= span <= TIMEOUT_MAX_MS:
+        raise click.BadParameter("expected a duration from 1ms to 365d")
+    return span
 
 
 class Remote:
@@ -62,6 +73,8 @@ class Remote:
         """The result of an operation; with `--json` it has been printed already."""
         try:
             result = client.call(self.directory, op, params, timeout_s=self._timeout_s)
+        except UnicodeEncodeError as error:
+            raise Failed(f"{not_text(error.object)} is not UTF-8", exits.USAGE) from None
         except client.CannotConnect as error:
             hint = "Is it running? Start one with 'franca serve', or name its --data."
             raise Failed(f"{error}. {hint}", exits.NO_CONNECTION) from None
@@ -75,6 +88,11 @@ class Remote:
         return msgspec.json.decode(result, type=of_type)
 
 
+def not_text(word: str) -> str:
+    """A word that is no text, in a form that can be printed."""
+    return repr(word.encode(errors="surrogateescape"))
+
+
 def remote(command: F) -> F:
     """Give a command the options that reach a server; it is called with a `Remote` first."""
 
@@ -84,7 +102,7 @@ def remote(command: F) -> F:
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option("--timeout", type=duration, default="60s", help="How long to wait."),
+        click.option("--timeout", type=patience, default="60s", help="How long to wait."),
         click.option("-c", "--config", default="", help="The server's configuration file."),
         click.option("--data", default=None, help="The server's data directory."),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 import click
@@ -21,6 +22,8 @@ def serve(settings: Settings) -> None:
     you like, or off. Every flag is also a key of the configuration file and a FRANCA_ variable;
     'franca config show' tells where each value comes from.
     """
+    # Before the rest of the server is loaded, which takes a while; `run` says what it is for.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         check_binds(settings)
     except ConfigError as error:

@@ -6,20 +6,36 @@ checked before anything is done; its result is plain values. A refusal has chang
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-from collections.abc import Awaitable, Callable
+import heapq
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.control import jobs
+from franca.control import jobs, steering
+from franca.control.choice import Names
 from franca.control.port import BadRequest, NodePort
 from franca.control.views import View, queue_view, worker_view
-from franca.core.errors import NotFound, Refused
+from franca.core.errors import NotFound, Refused, TooMuch
 from franca.engine.engine import Engine
 
 NO_PARAMS = Raw(b"{}")
+OP_BYTES_MAX = 66
+"""A longer name, with its quotes, is no operation's, and is not compared with theirs."""
+PARAMS_BYTES_MAX = 12 * 1024 * 1024
+PARAMS_COMMAS_MAX = 100_000
+"""What is read of parameters other than a job's arguments: as many names as may be given, and no
+document that takes long to be read before it can be found too long."""
+ERROR_CHARS = 2_000
+"""Of what is said about a wrong request, which may quote it."""
+ACTED_QUEUES = 200
+LISTED_QUEUES = 1_000
+"""Queues that are acted on, or looked at, in one turn."""
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -35,13 +51,13 @@ class Backup(Struct, forbid_unknown_fields=True):
 class Queues(Struct, forbid_unknown_fields=True):
     """Which queues, by name."""
 
-    queues: list[str]
+    queues: Names
 
 
 class Workers(Struct, forbid_unknown_fields=True):
     """Which workers: by name, or every one."""
 
-    workers: list[str] = []
+    workers: Names = []
     all: bool = False
 
 
@@ -61,8 +77,8 @@ async def server_stop(node: NodePort, params: Nothing) -> View:
 
 async def server_backup(node: NodePort, params: Backup) -> View:
     """A whole and consistent copy of the store in a new file."""
-    if not params.path.startswith("/"):
-        raise BadRequest("the path must be absolute")
+    if not params.path.startswith("/") or "\0" in params.path:
+        raise BadRequest("the path must be absolute, and have no NUL in it")
     return await node.backup(params.path)
 
 
@@ -71,42 +87,73 @@ async def server_backup(node: NodePort, params: Backup) -> View:
 
 async def queues_list(node: NodePort, params: Nothing) -> View:
     """Every queue with its counts, by name."""
-    queues = await node.ask(
-        lambda engine, now: [queue_view(q, now) for q in engine.broker.queues.values() if q.listed]
+    names = await node.ask(
+        lambda engine, now: [queue.name for queue in engine.broker.queues.values() if queue.listed]
     )
-    return {"queues": sorted(queues, key=lambda view: str(view["queue"]))}
+    sorted_parts: list[list[str]] = []
+    for start in range(0, len(names), LISTED_QUEUES):
+        sorted_parts.append(sorted(names[start : start + LISTED_QUEUES]))
+        await asyncio.sleep(0)
+    in_order = heapq.merge(*sorted_parts)
+    pieces: list[bytes] = []
+    while part := list(islice(in_order, LISTED_QUEUES)):
+        pieces.append(await node.ask(partial(_queue_views, part)))
+    return {"queues": Raw(b"[" + b",".join(filter(None, pieces)) + b"]")}
+
+
+def _queue_views(names: Sequence[str], engine: Engine, now: int) -> bytes:
+    """Those of the queues that are still there, as JSON without the brackets of a list."""
+    found = [engine.broker.queues.get(name) for name in names]
+    views = [queue_view(queue, now) for queue in found if queue is not None and queue.listed]
+    return msgspec.json.encode(views)[1:-1]
 
 
 async def queues_pause(node: NodePort, params: Queues) -> View:
     """Give out no more jobs of these queues."""
-    return await _each_queue(node, params, lambda engine, name, now: engine.broker.pause(name))
+
+    def pause(names: Sequence[str], engine: Engine, now: int) -> int:
+        for name in names:
+            engine.broker.pause(name)
+        return 0
+
+    return await _on_queues(node, params, pause)
 
 
 async def queues_resume(node: NodePort, params: Queues) -> View:
     """Give out jobs of these queues again."""
-    return await _each_queue(
-        node, params, lambda engine, name, now: engine.broker.resume(name, now)
-    )
+
+    def resume(names: Sequence[str], engine: Engine, now: int) -> int:
+        for name in names:
+            engine.broker.resume(name, now)
+        return 0
+
+    return await _on_queues(node, params, resume)
 
 
 async def queues_purge(node: NodePort, params: Queues) -> View:
     """Cancel every ready job of these queues."""
-    return await _each_queue(node, params, lambda engine, name, now: engine.broker.purge(name, now))
+    return await _on_queues(
+        node, params, lambda names, engine, now: engine.broker.purge_queues(names, now)
+    )
 
 
-async def _each_queue(
-    node: NodePort, params: Queues, act: Callable[[Engine, str, int], int | None]
+async def _on_queues(
+    node: NodePort, params: Queues, act: Callable[[Sequence[str], Engine, int], int]
 ) -> View:
-    """Act on all of the queues or, if one of them does not exist, on none."""
+    """Act on all of the queues, some in each turn, or on none if one of them does not exist."""
 
-    def act_on_all(engine: Engine, now: int) -> int:
+    def check(engine: Engine, now: int) -> None:
         for name in params.queues:
             queue = engine.broker.queues.get(name)
             if queue is None or not queue.listed:
                 raise NotFound(f"there is no queue {name}")
-        return sum(act(engine, name, now) or 0 for name in params.queues)
 
-    jobs_ended = await node.ask(act_on_all)
+    await node.ask(check)
+    names = list(dict.fromkeys(params.queues))
+    jobs_ended = 0
+    for start in range(0, len(names), ACTED_QUEUES):
+        some = names[start : start + ACTED_QUEUES]
+        jobs_ended += await node.ask(partial(act, some))
     return {"queues": params.queues, "jobs": jobs_ended}
 
 
@@ -154,61 +201,88 @@ async def _ask_workers(node: NodePort, params: Workers, what: str) -> View:
 # -- the table --------------------------------------------------------------------------------
 
 
+Wait = Callable[[], Awaitable[None]]
+
+
 class Operation(Struct, frozen=True):
     """What is called, and the type of its parameters."""
 
     run: Callable[[NodePort, Any], Awaitable[View]]
     params: type[Struct]
+    large: bool = False
+    """Whether its result may be large, so that one is to be made at a time."""
+    carries: bool = False
+    """Whether its parameters carry something of any size, which is not read."""
 
 
 OPERATIONS: dict[str, Operation] = {
     "server.status": Operation(server_status, Nothing),
     "server.stop": Operation(server_stop, Nothing),
     "server.backup": Operation(server_backup, Backup),
-    "jobs.push": Operation(jobs.push, jobs.Push),
-    "jobs.find": Operation(jobs.find, jobs.Find),
-    "jobs.show": Operation(jobs.show, jobs.Show),
-    "jobs.retry": Operation(jobs.retry, jobs.Choose),
-    "jobs.kill": Operation(jobs.kill, jobs.Choose),
-    "jobs.cancel": Operation(jobs.cancel, jobs.Choose),
-    "jobs.delete": Operation(jobs.delete, jobs.Choose),
-    "queues.list": Operation(queues_list, Nothing),
+    "jobs.push": Operation(jobs.push, jobs.Push, carries=True),
+    "jobs.find": Operation(jobs.find, jobs.Find, large=True),
+    "jobs.show": Operation(jobs.show, jobs.Show, large=True),
+    "jobs.retry": Operation(steering.retry, steering.Choose),
+    "jobs.kill": Operation(steering.kill, steering.Choose),
+    "jobs.cancel": Operation(steering.cancel, steering.Choose),
+    "jobs.delete": Operation(steering.delete, steering.Choose),
+    "queues.list": Operation(queues_list, Nothing, large=True),
     "queues.pause": Operation(queues_pause, Queues),
     "queues.resume": Operation(queues_resume, Queues),
     "queues.purge": Operation(queues_purge, Queues),
-    "workers.list": Operation(workers_list, Nothing),
+    "workers.list": Operation(workers_list, Nothing, large=True),
     "workers.quiet": Operation(workers_quiet, Workers),
     "workers.stop": Operation(workers_stop, Workers),
 }
 
 
-async def perform(node: NodePort, name: str, params: Raw = NO_PARAMS) -> View:
-    """Carry out one operation. `Refused`, `BadRequest` included, if it is not to be done."""
+async def perform(
+    node: NodePort, name: str, params: Raw = NO_PARAMS, wait_turn: Wait | None = None
+) -> View:
+    """Carry out one operation. `Refused`, `BadRequest` included, if it is not to be done.
+
+    `wait_turn` is awaited before one that is large.
+    """
     operation = OPERATIONS.get(name)
     if operation is None:
         near = difflib.get_close_matches(name, OPERATIONS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise BadRequest(f"there is no operation {name!r}{hint}")
+    if not operation.carries:
+        view = bytes(params) if len(memoryview(params)) <= PARAMS_BYTES_MAX else None
+        if view is None or view.count(b",") > PARAMS_COMMAS_MAX:
+            raise TooMuch(f"{name}: these are more parameters than it takes")
     try:
         typed = msgspec.json.decode(params, type=operation.params)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRequest(f"{name}: {error}") from None
+    if operation.large and wait_turn is not None:
+        await wait_turn()
     return await operation.run(node, typed)
 
 
 class Request(Struct, forbid_unknown_fields=True):
-    """One line of the control socket."""
+    """One line of the control socket. The name is read when it is known to be short."""
 
-    op: str
+    op: Raw
     params: Raw = NO_PARAMS
 
 
-async def answer(node: NodePort, line: bytes) -> tuple[bytes, Exception | None]:
+async def answer(
+    node: NodePort, line: bytes | bytearray, wait_turn: Wait | None = None
+) -> tuple[bytes, Exception | None]:
     """The reply to one line, and the error behind it if it was nobody's fault but ours."""
     try:
         request = msgspec.json.decode(line, type=Request)
-        result = await perform(node, request.op, request.params)
-        return msgspec.json.encode({"ok": True, "result": result}), None
+        del line
+        name = _name_of(request)
+        result = await perform(node, name, request.params, wait_turn)
+        del request
+        reply = {"ok": True, "result": result}
+        if not OPERATIONS[name].large:
+            return msgspec.json.encode(reply), None
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, msgspec.json.encode, reply), None
     except (msgspec.DecodeError, RecursionError) as error:
         return error_reply("bad-request", f"not a request: {error}"), None
     except Refused as error:
@@ -217,6 +291,15 @@ async def answer(node: NodePort, line: bytes) -> tuple[bytes, Exception | None]:
         return error_reply("failed", f"{type(error).__name__}: {error}"), error
 
 
+def _name_of(request: Request) -> str:
+    """What it asks for."""
+    if len(memoryview(request.op)) > OP_BYTES_MAX:
+        raise BadRequest("there is no operation with such a long name")
+    return msgspec.json.decode(request.op, type=str)
+
+
 def error_reply(code: str, text: str) -> bytes:
     """A refusal as one line, without its end."""
+    if len(text) > ERROR_CHARS:
+        text = f"{text[:ERROR_CHARS]}..."
     return msgspec.json.encode({"ok": False, "error": {"code": code, "text": text}})

@@ -10,12 +10,28 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from franca.control.operations import answer, error_reply
 from franca.control.path import NAME, reachable
 from franca.control.port import NodePort
 
 BACKLOG = 32
+CLIENTS_MAX = 32
+"""Clients at a time; each has a descriptor, which must not be missing for files or for peers."""
+LINE_BYTES = 64 * 1024
+"""A longer line is read when no other such line is read or acted on."""
+LINE_S = 30.0
+"""Time to finish a line that was begun, or the long part of a long one."""
+ANSWER_BYTES = 256 * 1024
+"""Until a longer answer is sent, no other that may be long is made."""
+ANSWER_S = 10.0
+"""A client that has taken nothing of its answer for so long is left."""
+END = b"\n"
+
+
+class LineTooLong(Exception):
+    """A request that is larger than any message may be."""
 
 
 class ControlServer:
@@ -29,11 +45,15 @@ class ControlServer:
         self._on_error = on_error
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
+        self._idle: dict[asyncio.StreamWriter, None] = {}
+        self._line_max = node.engine.limits.frame_bytes_max
+        self._long_lines = asyncio.Lock()
+        self._long_answers = asyncio.Lock()
 
     async def open(self) -> None:
         """Listen, in place of whatever a server that was killed left behind."""
-        limit = self._node.engine.limits.frame_bytes_max
         listening = _bind(self._directory)
+        limit = min(LINE_BYTES, self._line_max)
         self._server = await asyncio.start_unix_server(self._talk, sock=listening, limit=limit)
 
     async def close(self) -> None:
@@ -47,25 +67,110 @@ class ControlServer:
         _unlink_socket(os.path.join(self._directory, NAME))
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One client from its first line to its last. Whatever it does ends nothing but this."""
         task = asyncio.current_task()
         assert task is not None
         self._talks.add(task)
         try:
-            while line := await reader.readline():
-                reply, error = await answer(self._node, line)
-                if error is not None:
-                    self._on_error(error)
-                writer.write(reply + b"\n")
-                await writer.drain()
-        except ValueError:
-            writer.write(error_reply("too-much", "a request may not be that long") + b"\n")
-        except OSError:
-            pass  # whoever asked is gone
+            refusal = await self._converse(reader, writer)
+            if refusal and not writer.is_closing():
+                writer.write(refusal + END)
+        except (OSError, RuntimeError):
+            pass  # whoever asked is gone; event loops say that in different ways
         except asyncio.CancelledError:
             pass  # the server stops; asyncio would log a cancelled task of a stream as an error
+        except Exception as error:
+            self._on_error(error)
         finally:
             self._talks.discard(task)
+            self._idle.pop(writer, None)
             writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """Answer line after line; in the end, why no more are answered, if anybody asks."""
+        if len(self._talks) > CLIENTS_MAX and not self._let_one_go():
+            return error_reply("busy", f"{CLIENTS_MAX} clients are talking to this server already")
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except LineTooLong:
+            return error_reply("too-much", "a request may not be that long")
+        except TimeoutError:
+            return error_reply("timed-out", f"a request must be complete within {LINE_S:g} s")
+        return b""
+
+    def _let_one_go(self) -> bool:
+        """Hang up on the client that has asked for nothing for longest; False if all are busy."""
+        for writer in self._idle:
+            del self._idle[writer]
+            writer.close()
+            return True
+        return False
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One line and its answer; False if there are no more lines."""
+        self._idle[writer] = None
+        first = await reader.read(1)
+        self._idle.pop(writer, None)
+        if not first:
+            return False
+        async with AsyncExitStack() as turns:
+
+            async def wait_turn() -> None:
+                await turns.enter_async_context(self._long_answers)
+
+            line = first if first == END else await self._line(first, reader, turns)
+            reply, error = await answer(self._node, line, wait_turn)
+            del line
+            if error is not None:
+                self._on_error(error)
+            if len(reply) <= ANSWER_BYTES:
+                await turns.aclose()
+            return await _send(writer, reply)
+
+    async def _line(
+        self, first: bytes, reader: asyncio.StreamReader, turns: AsyncExitStack
+    ) -> bytes | bytearray:
+        """All up to the end of the line, or of what the client has to say."""
+        try:
+            async with asyncio.timeout(LINE_S):
+                return first + await reader.readuntil(END)
+        except asyncio.IncompleteReadError as end:
+            return first + end.partial
+        except asyncio.LimitOverrunError:
+            await turns.enter_async_context(self._long_lines)
+        line = bytearray(first)
+        async with asyncio.timeout(LINE_S):
+            while len(line) < self._line_max:
+                try:
+                    line += await reader.readuntil(END)
+                    return line
+                except asyncio.IncompleteReadError as end:
+                    line += end.partial
+                    return line
+                except asyncio.LimitOverrunError as more:
+                    line += await reader.readexactly(more.consumed)
+        raise LineTooLong
+
+
+async def _send(writer: asyncio.StreamWriter, reply: bytes) -> bool:
+    """Send an answer, and wait until most of it is taken; False if the client does not take it."""
+    transport = writer.transport
+    if transport.is_closing():
+        return False
+    writer.write(reply)
+    del reply
+    writer.write(END)
+    while True:
+        unsent = transport.get_write_buffer_size()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await writer.drain()
+            return True
+        except TimeoutError:
+            if transport.get_write_buffer_size() >= unsent:
+                transport.abort()
+                return False
 
 
 def _bind(directory: str) -> socket.socket:

@@ -16,6 +16,9 @@ from msgspec.structs import replace
 
 Reader = Callable[[object], object]
 
+NUMBER_MAX = 2**53
+"""The largest number that is exact in every form in which it may be written."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?", re.IGNORECASE)
@@ -84,7 +87,7 @@ def read_duration(raw: object) -> int:
         text = raw.strip()
         parts = _DURATION.findall(text)
         if parts and not _DURATION.sub("", text):
-            return round(sum(float(count) * _DURATION_MS[unit] for count, unit in parts))
+            return _whole(sum(float(count) * _DURATION_MS[unit] for count, unit in parts), raw)
     raise ValueError(f'expected a duration such as "30s", "5m" or "1h30m", not {raw!r}')
 
 
@@ -95,7 +98,14 @@ def read_size(raw: object) -> int:
         raise ValueError(f'expected a size such as "64MiB", not {raw!r}')
     unit = match[2].lower()
     base = 1024 if unit.endswith("i") else 1000
-    return round(float(match[1]) * math.pow(base, _SIZE_POWERS[unit.removesuffix("i")]))
+    return _whole(float(match[1]) * math.pow(base, _SIZE_POWERS[unit.removesuffix("i")]), raw)
+
+
+def _whole(value: float, raw: object) -> int:
+    """A number that every part of the server can hold."""
+    if value > NUMBER_MAX:
+        raise ValueError(f"{raw!r} is too large")
+    return round(value)
 
 
 def or_number(read: Callable[[object], int], least: int = 1) -> Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import datetime
 
 import msgspec
@@ -13,6 +14,8 @@ from franca.core.ready import Queue
 from franca.protocols.conversation import WorkerView
 
 View = dict[str, object]
+LARGE_BYTES = 1024 * 1024
+"""What is larger is not copied more often than it must be."""
 STATES = {state.name.lower(): state for state in State}
 
 
@@ -84,15 +87,28 @@ def content(data: bytes) -> object:
     """Bytes in the most readable form that is true: JSON as it is, else text, else base64."""
     if not data:
         return None
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
+    if not _is_text(data):
         return {"base64": base64.b64encode(data).decode()}
     try:
+        if len(data) > LARGE_BYTES and b"\n" not in data and b"\r" not in data:
+            msgspec.json.decode(data, type=Raw)
+            return Raw(data)
         # Only white space is taken out: numbers and the order of keys stay as they were sent.
         return Raw(msgspec.json.format(data, indent=-1))
     except (msgspec.DecodeError, RecursionError):
-        return text
+        return data.decode()
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(data), LARGE_BYTES):
+            decoder.decode(data[start : start + LARGE_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def queue_view(queue: Queue, now: Millis) -> View:

@@ -90,29 +90,38 @@ class Listeners:
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
-            tls = self._settings.tls
-            if not tls.certificate:
+            if not self._settings.tls.certificate:
                 raise ConfigError("tls:// needs tls.certificate and tls.key")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            if tls.client_ca:
-                context.load_verify_locations(tls.client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
-            context.load_cert_chain(tls.certificate, tls.key or None)
-            self._tls = context
+            self._tls = self._fresh_context()
         return self._tls
 
+    def _fresh_context(self) -> ssl.SSLContext:
+        """What the files say now."""
+        tls = self._settings.tls
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if tls.client_ca:
+            context.load_verify_locations(tls.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        context.load_cert_chain(tls.certificate, tls.key or None)
+        return context
+
     def reload(self) -> None:
-        """SIGHUP: new connections get the certificate that is in the files now."""
+        """SIGHUP: new connections get the certificates that are in the files now, if all is well.
+
+        They are read into a new context: one that failed to load a certificate serves nobody.
+        """
         if self._tls is None:
             return
-        tls = self._settings.tls
         try:
-            self._tls.load_cert_chain(tls.certificate, tls.key or None)
-        except (OSError, ssl.SSLError) as error:
+            self._tls = self._fresh_context()
+        except (OSError, ValueError) as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
-        else:
-            log.event("info", "tls-reloaded", "certificates read again")
+            return
+        for door in self._doors:
+            if door.tls is not None:
+                door.tls = self._tls
+        log.event("info", "tls-reloaded", "certificates read again")
 
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""

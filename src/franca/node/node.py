@@ -180,9 +180,13 @@ class Node:
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
         self.outlet.look(self.intake.is_waited_for)
         self.intake.tick()
-        if self._writer is not None and not self.busy and self.store.has_leftovers():
-            self.busy = True
-            self._writer.tidy()
+        if self._writer is not None and not self.busy:
+            try:
+                self.busy = self.store.has_leftovers()
+            except Exception as error:
+                self.fail(error)
+            if self.busy:
+                self._writer.tidy()
         self.soon()
 
     def _sample(self) -> None:
@@ -302,13 +306,14 @@ class Node:
         began = time.monotonic()
         try:
             self.store.commit()
+            self._judge(time.monotonic() - began)
+            untidy = self.store.wants_tidying()
         except Exception as error:
             self.fail(error)
             return False
-        self._judge(time.monotonic() - began)
         self.gauges.commits += 1
         self._release(self._in_flight)
-        if self._writer is not None and self.store.wants_tidying():
+        if self._writer is not None and untidy:
             self._writer.tidy()
             return False
         self.busy = False

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import faulthandler
 import gc
 import os
-import resource
 import secrets
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random, SystemRandom
+from traceback import walk_tb
 
 from msgspec.structs import replace
 
@@ -31,6 +30,7 @@ from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
 from franca.node.node import Node
 from franca.node.operators import Operators, T
+from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
 from franca.node.settings import ConfigError, Settings, check_binds, open_binds
@@ -46,17 +46,12 @@ EXIT_DISK = 74
 EXIT_BUSY = 75
 EXIT_CONFIG = 78
 ROOM_EVERY_S = 1.0
-FILES_OF_OUR_OWN = 64
 NO_LIMIT = 1 << 60
+OF_SOCKETS = ("franca.node.connection", "franca.node.lobby", "franca.control.server")
+"""Modules whose errors of the system are about one peer."""
 
 Announce = Callable[[list[tuple[str, str]]], None]
 StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
-
-
-LARGE_BUFFER_BYTES = 1024 * 1024
-KEPT_BYTES = 64 * 1024 * 1024
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_THRESHOLD = -3
 
 
 def run(settings: Settings, announce: Announce | None = None) -> int:
@@ -64,8 +59,10 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
 
     `announce` is called once everything listens, with (protocol, address) of each listener.
     """
+    # Until it is known what to do about it; left alone, it would end a server that only starts.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.umask(0o077)
-    _keep_large_buffers()
+    keep_large_buffers()
     secret = settings.faktory.password.reveal()
     logs = log.start(settings.log_format, settings.log_level, secrets=[secret] if secret else [])
     try:
@@ -84,21 +81,6 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
         return EXIT_CONFIG
     finally:
         logs.close()
-
-
-def _keep_large_buffers() -> None:
-    """Let the C library keep the memory of bodies for the next ones, but not of the largest.
-
-    What it gives back to the kernel costs a fault for every page of the next one. But buffers that
-    grow, one beside the other, leave holes behind where they were: of the largest, several times
-    what is in use. Other C libraries are left as they are.
-    """
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(_M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
-    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -151,7 +133,7 @@ class Server:
         for protocol, address in open_binds(settings):
             text = f"{protocol} on {address} is open to other machines and asks for no password"
             log.event("warning", "insecure-bind", text, protocol=protocol, address=str(address))
-        _raise_file_limit()
+        raise_file_limit()
         data = DataDir(Path(settings.data))
         try:
             if how := data.heal():
@@ -161,7 +143,7 @@ class Server:
             data.close()
 
     async def _serve_in(self, data: DataDir) -> int:
-        limits = _within_file_limit(self.settings.limits)
+        limits = within_file_limit(self.settings.limits)
         if self.settings.store == "memory:":
             limits = without_tails(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
@@ -198,6 +180,8 @@ class Server:
             await control.close()
             self.listeners.close()
             self.node.close()
+            # Other threads must be done before the directory is anybody else's.
+            store.end_reading()
             if self._failure is None:
                 store.close()
         if self._failure is not None:
@@ -237,7 +221,7 @@ class Server:
         """An exception that nothing handled: of a socket, which concerns one peer, or our own."""
         error = context.get("exception")
         text = str(context.get("message", "an error in the event loop"))
-        if isinstance(error, Exception) and not isinstance(error, OSError):
+        if isinstance(error, Exception) and not is_of_a_socket(error):
             self.node.fail(error)
         else:
             log.event("warning", "socket-error", f"{text}: {error}")
@@ -339,6 +323,19 @@ class Server:
         }
 
 
+def is_of_a_socket(error: BaseException) -> bool:
+    """Whether an error of the system came up in what handles a connection, or in the loop itself.
+
+    Any other is one of a file. To go on as if nothing had happened would leave everybody waiting
+    for a store that has failed.
+    """
+    if not isinstance(error, OSError):
+        return False
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    ours = [name for name in frames if name.startswith("franca.")]
+    return not ours or ours[-1] in OF_SOCKETS
+
+
 def _operation_failed(error: Exception) -> None:
     log.failure("operation-failed", "an operation failed", error)
 
@@ -366,19 +363,3 @@ def without_tails(limits: Limits) -> Limits:
         waiting_bytes=NO_LIMIT,
         large_bytes=NO_LIMIT,
     )
-
-
-def _within_file_limit(limits: Limits) -> Limits:
-    """No more connections than there are file descriptors, less a few for files of our own."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = max(soft - FILES_OF_OUR_OWN, 1)
-    return replace(limits, connections_max=min(limits.connections_max, most))
-
-
-def _raise_file_limit() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):
-            pass

@@ -14,6 +14,12 @@ LOG_BYTES_KEPT = 64 * 1024 * 1024
 """A log that has grown beyond this in one go is cut when it begins anew."""
 WRITE_OVER_BYTES = 1024 * 1024
 WRITTEN_ANEW_BYTES = 16 * 1024 * 1024
+COPIED_PAGES = 2_000
+"""Pages that are copied before it is asked whether to go on."""
+PARTIAL = ".franca-partial"
+"""What is behind the name of a copy that is not whole yet."""
+FRESH, NEW = ".fresh", ".new"
+"""And behind that of a file which is to replace the store's, or to become it."""
 BESIDE = ("", "-wal", "-shm", "-journal")
 """What SQLite calls a file and those beside it."""
 
@@ -40,6 +46,15 @@ def connect(path: str) -> sqlite3.Connection:
     return db
 
 
+def remove_unfinished(path: str) -> None:
+    """Remove what a process that was killed had begun to put in the place of this file.
+
+    Whoever calls this holds the data directory, so nobody is at it.
+    """
+    for suffix in (FRESH, FRESH + PARTIAL, NEW):
+        remove(path + suffix)
+
+
 def create_if_missing(path: str, step: Callable[[str], None]) -> None:
     """Make an empty store under another name, and give it its own when it is whole.
 
@@ -51,7 +66,7 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
         return
     if os.path.exists(f"{path}-wal"):
         raise StoreDamaged(f"{path} is missing, but there is a log of it")
-    fresh = f"{path}.new"
+    fresh = path + NEW
     remove(fresh)
     db = connect(fresh)
     try:
@@ -66,24 +81,32 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
     sync(os.path.dirname(os.path.abspath(path)))
 
 
-def copy_into(source: sqlite3.Connection, path: str) -> None:
+def copy_into(
+    source: sqlite3.Connection, path: str, check: Callable[[], None] = lambda: None
+) -> None:
     """Copy a database into a new file and make it durable, name and all; closes the source.
 
-    A copy that could not be finished is removed.
+    It has another name until it is whole. A copy that could not be finished is removed, also if
+    `check`, which is called now and then, raises something.
     """
+    partial = path + PARTIAL
     try:
-        target = sqlite3.connect(path)
+        remove(partial)
+        target = sqlite3.connect(partial)
         try:
-            source.backup(target)
+            # One view of all pages: a copy would begin anew whenever something is written.
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            source.backup(target, pages=COPIED_PAGES, progress=lambda *_: check())
         finally:
             target.close()
-        sync(path)
+        sync(partial)
+        check()
+        os.replace(partial, path)
         sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        remove(path)
-        raise
     finally:
         source.close()
+        remove(partial)
 
 
 def compact(path: str, free: int) -> None:
@@ -92,7 +115,7 @@ def compact(path: str, free: int) -> None:
     Nobody else may have the store open. The new file is written straight to the disk, not gathered
     in memory. `StoreError`, and nothing has changed, if there is not enough `free` room.
     """
-    fresh = f"{path}.fresh"
+    fresh = path + FRESH
     remove(fresh)
     try:
         check_log(path)

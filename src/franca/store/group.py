@@ -52,6 +52,10 @@ DELETED_AT_ONCE = 1_000
 """Held jobs that a group deletes; the rows of more are left to the sweep."""
 FLUSHED = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
 """Tables that a flush leaves empty."""
+FLUSHED_ROWS = 1_000
+FLUSHED_BYTES = 4 * 1024 * 1024
+"""A table with no more rows and bytes than these is emptied by a flush, not put aside: what is put
+aside changes the schema, which costs every later flush more than to delete a few rows."""
 PIECE_JOBS = 200
 PIECE_BYTES = 1024 * 1024
 """A piece of history has no more jobs than this, nor more bytes if it has more than one job."""
@@ -74,11 +78,13 @@ class GroupWriter:
         self._ended_jobs = ended_jobs
         self.held_rows = 0
         self.tail_rows = 0
+        self.body_bytes = 0
+        """Bodies that lie apart have no more bytes than this; those that are gone are counted."""
         self.seals: dict[tuple[str, int | str], int] = {}
         self.sealed = 0
         self._counts: Row = ()
         self.eras: dict[str, int] = {}
-        self.emptied: set[str] = set()
+        self.emptied: dict[str, None] = {}
         self.eras_over: list[str] = []
         self.gone: dict[JobId, None] = {}
         self.dropped: list[str] = []
@@ -158,6 +164,7 @@ class GroupWriter:
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         apart = [body_row(job) for job in jobs if len(job.body) > BODY_APART_BYTES]
         if apart:
+            self.body_bytes += sum(len(body) for _, body, _ in apart)
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
@@ -202,7 +209,7 @@ class GroupWriter:
         """Begin the next era of these queues: READY rows that are not written again are gone."""
         rows = [(queue, self.eras.get(queue, 0) + 1) for queue in sorted(queues)]
         self.eras.update(rows)
-        self.emptied |= queues
+        self.emptied.update((queue, None) for queue, _ in rows)
         self._put("eras", rows, group)
 
     def _forget_eras(self, group: list[Batch]) -> None:
@@ -213,20 +220,16 @@ class GroupWriter:
             self._drop("eras", "queue", over, group)
 
     def _flush(self, group: list[Batch]) -> None:
-        """Put every table aside under another name, and begin with empty ones."""
-        self.flushes += 1
+        """Begin with empty tables: small ones are emptied, large ones put aside."""
+        large = self._large_tables()
+        self.flushes += bool(large)
         for table in FLUSHED:
-            aside = f"dropped_{self.flushes}_{table}"
-            group.append((f"ALTER TABLE {table} RENAME TO {aside}", None))
-            self.dropped.append(aside)
-            # The indexes went with it, and no two may have the same name.
-            fresh = rf"CREATE INDEX \1_{self.flushes} ON"
-            group.extend(
-                (re.sub(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON", fresh, sql), None)
-                for sql in self.schema[table]
-            )
+            if table in large:
+                self._put_aside(table, group)
+            else:
+                group.append((f"DELETE FROM {table}", ((),)))
         group.extend((f"DELETE FROM {table}", ((),)) for table in ("eras", "gone"))
-        self.held_rows = self.tail_rows = self._ended_count = 0
+        self.held_rows = self.tail_rows = self.body_bytes = self._ended_count = 0
         self.eras.clear()
         self.emptied.clear()
         self.eras_over.clear()
@@ -234,6 +237,36 @@ class GroupWriter:
         self._ended_pieces.clear()
         self.seals.clear()
         self.sealed = 0
+
+    def _large_tables(self) -> set[str]:
+        """Tables that take too long to be emptied at once."""
+        pieces = self._ended_pieces
+        sizes = {
+            "jobs": (self.held_rows, 0),
+            "tail": (self.tail_rows, 0),
+            "bodies": (0, self.body_bytes),
+            "ended": (len(pieces), sum(size for _, _, size in pieces)),
+            # Their rows are sealed, and so are those of `eras`.
+            "queues": (len(self.seals), 0),
+            "schedules": (len(self.seals), 0),
+        }
+        return {
+            table
+            for table, (rows, size) in sizes.items()
+            if rows > FLUSHED_ROWS or size > FLUSHED_BYTES
+        }
+
+    def _put_aside(self, table: str, group: list[Batch]) -> None:
+        """Give a table another name, and make it anew."""
+        aside = f"dropped_{self.flushes}_{table}"
+        group.append((f"ALTER TABLE {table} RENAME TO {aside}", None))
+        self.dropped.append(aside)
+        # The indexes went with it, and no two may have the same name.
+        fresh = rf"CREATE INDEX \1_{self.flushes} ON"
+        group.extend(
+            (re.sub(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON", fresh, sql), None)
+            for sql in self.schema[table]
+        )
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         added = 0

@@ -79,6 +79,10 @@ class Store(ABC):
     def backup(self, path: str) -> None:
         """A whole and consistent copy, as a file. May be called on another thread."""
 
+    def end_reading(self) -> None:
+        """End searches and copies that other threads are at. Returns when none is left."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Leave the store tidy. Nothing may be called after it."""

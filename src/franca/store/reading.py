@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from franca.core.model import Job, JobId, JobQuery, Policy, Shelf
 from franca.core.tail import Recall, SupplyReady, Want
 from franca.store import search
 from franca.store.group import GroupWriter
-from franca.store.rows import APART, job_of
+from franca.store.rows import APART, Row, job_of
 
 RECALLED_BYTES = 16 * 1024 * 1024
 FOUND_BYTES = 64 * 1024 * 1024
@@ -42,7 +42,8 @@ class Reading:
         if isinstance(want, Recall):
             # What is held and has one of these names, the broker finds in memory.
             skip = Shelf.HELD if want.query.names else None
-            jobs, want.reached = self.page(db, want.query, RECALLED_BYTES, skip=skip)
+            gone = self._books.gone
+            jobs, want.reached = self._page(db, want.query, RECALLED_BYTES, gone, skip=skip)
             return jobs
         if isinstance(want, SupplyReady):
             where = "j.state = 1 AND j.queue = ? AND j.era = ? AND (j.priority, j.place) > (?, ?)"
@@ -76,12 +77,18 @@ class Reading:
                 break
         return jobs
 
-    def page(
-        self, db: sqlite3.Connection, query: JobQuery, room: int, *, skip: Shelf | None = None
+    def _page(
+        self,
+        db: sqlite3.Connection,
+        query: JobQuery,
+        room: int,
+        gone: Collection[JobId],
+        *,
+        skip: Shelf | None = None,
     ) -> tuple[list[Job], JobId]:
         """The next jobs that fit, and how far was looked, which is 0 if all that fit are here."""
         sources = [s for s in search.sources_of(query) if s.shelf is not skip]
-        page = search.read_page(db, query, sources, self._books.gone)
+        page = search.read_page(db, query, sources, gone)
         jobs: list[Job] = []
         for shelf, row in page.rows:
             if row[6] & APART and query.with_bodies:
@@ -93,15 +100,23 @@ class Reading:
                 return jobs, jobs[-1].id
         return jobs, page.reached
 
-    def find_live(self, db: sqlite3.Connection, query: JobQuery) -> list[Job]:
-        """Page by page, so that nothing has to wait for all of it."""
+    def find_live(
+        self, db: sqlite3.Connection, query: JobQuery, check: Callable[[], None]
+    ) -> list[Job]:
+        """Page by page, so that nothing has to wait for all of it; each after a `check`."""
         found: list[Job] = []
         room = FOUND_BYTES
         rest = query
+        gone: Collection[JobId] = ()
+        marks: list[Row] = []
         while True:
+            check()
             db.execute("BEGIN")
             try:
-                jobs, reached = self.page(db, rest, room)
+                # By the file, at the moment of this page: what is gone now may not have been.
+                if (found_marks := db.execute("SELECT id, crc FROM gone").fetchall()) != marks:
+                    gone, marks = search.read_gone(db), found_marks
+                jobs, reached = self._page(db, rest, room, gone)
             finally:
                 db.execute("ROLLBACK")
             found += jobs

@@ -13,6 +13,7 @@ from franca.store.rows import COLUMN_COUNT, COLUMNS, bodiless, row_of, seal
 
 OLD_MARK = "\ufffd"
 """What the old form of a name begins with; a key may have it behind a prefix and a slash."""
+PAGE_JOBS = 1_000
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 
 
@@ -41,16 +42,21 @@ def rename_all(db: sqlite3.Connection) -> None:
 
 
 def _rename_jobs(db: sqlite3.Connection, table: str) -> None:
+    """A page at a time: there may be more of them than memory has room for."""
     begins = f"{OLD_MARK}%"
-    where = "queue LIKE ? OR kind LIKE ? OR name LIKE ? OR key LIKE ?"
-    rows = db.execute(
-        f"SELECT {search.columns_of(table)} FROM {table} j WHERE {where}",
-        (begins, begins, begins, f"%/{begins}"),
-    )
-    for job in [bodiless(row) for row in rows]:
-        _rename(job)
-        db.execute(f"DELETE FROM {table} WHERE id = ?", (job.id,))
-        db.execute(f"INSERT INTO {table} ({COLUMNS}) VALUES ({_MARKS})", row_of(job))
+    where = "(queue LIKE ? OR kind LIKE ? OR name LIKE ? OR key LIKE ?) AND j.id > ?"
+    select = search.select(table, where, "id", bodies=False)
+    after = -(2**63)
+    while True:
+        values = (begins, begins, begins, f"%/{begins}", after, PAGE_JOBS)
+        jobs = [bodiless(row) for row in db.execute(select, values)]
+        for job in jobs:
+            _rename(job)
+            db.execute(f"DELETE FROM {table} WHERE id = ?", (job.id,))
+            db.execute(f"INSERT INTO {table} ({COLUMNS}) VALUES ({_MARKS})", row_of(job))
+        if len(jobs) < PAGE_JOBS:
+            return
+        after = jobs[-1].id
 
 
 def _rename(job: Job) -> None:

@@ -8,11 +8,12 @@ fewer jobs than were asked for, or none, and say how far it looked.
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from franca.core.model import JobId, JobQuery, QueueCount, Shelf, State
-from franca.store.rows import COLUMNS, Row
+from franca.store.rows import COLUMNS, Row, seal
 
 LOOK_ROWS = 2_000
 """Rows of one shelf that a page looks at: more would hold up whoever waits for it."""
@@ -119,6 +120,21 @@ def read_page(
     if query.by_time:
         return Page(rows[: query.limit], 0)
     return Page(rows, bound or 0 if len(found) < limit else _by_id(found[limit - 1]))
+
+
+def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
+    """Held jobs that are only still there because nobody deleted their rows yet.
+
+    ValueError if that is not what was written.
+    """
+    gone: dict[JobId, None] = {}
+    for *row, crc in db.execute("SELECT * FROM gone ORDER BY id"):
+        if seal(row) != crc:
+            raise ValueError("the list of jobs that are gone is damaged")
+        ids = array("q")
+        ids.frombytes(row[1])
+        gone.update(dict.fromkeys(ids))
+    return gone
 
 
 def sources_of(query: JobQuery) -> list[Source]:

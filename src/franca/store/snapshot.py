@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 import sqlite3
-from array import array
 
 import msgspec
 
@@ -20,8 +19,8 @@ from franca.core.known import Known, is_known, known_of
 from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
 from franca.core.tail import Snapshot
 from franca.store import search
-from franca.store.group import GroupWriter
-from franca.store.rows import Row, bodiless, job_of, seal
+from franca.store.group import FLUSHED_BYTES, GroupWriter
+from franca.store.rows import BODY_APART_BYTES, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 24 * 1024 * 1024
@@ -42,7 +41,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     books.eras = dict(_sealed_rows(db, books, "eras"))
     if books.sealed != sealed:
         raise ValueError("the settings of queues or the schedules are damaged")
-    _learn_gone(db, books)
+    books.gone = search.read_gone(db)
     policies: dict[Policy, Policy] = {}
     jobs = _held(db, policies)
     held_rows = len({job.id for job in jobs})
@@ -52,6 +51,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
             f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
         )
     books.held_rows, books.tail_rows = held, tail
+    books.body_bytes = _body_bytes(db)
     for piece_id, count, size in db.execute(
         "SELECT id, count, length(jobs) FROM ended ORDER BY id"
     ):
@@ -109,16 +109,6 @@ def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:
     books.dropped += [table for table in books.schema if table.startswith("dropped_")]
 
 
-def _learn_gone(db: sqlite3.Connection, books: GroupWriter) -> None:
-    """Know which held rows are only still there because nobody deleted them yet."""
-    for *row, crc in db.execute("SELECT * FROM gone ORDER BY id"):
-        if seal(row) != crc:
-            raise ValueError("the list of jobs that are gone is damaged")
-        ids = array("q")
-        ids.frombytes(row[1])
-        books.gone.update(dict.fromkeys(ids))
-
-
 def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailCount], int]:
     """What each queue has in the tail, and how many rows there are, those that are gone too."""
     counts: dict[str, TailCount] = {}
@@ -129,7 +119,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
         if era > now:
             raise ValueError(f"the tail of queue {queue!r} is of an era that has not begun")
         if era < now:
-            books.emptied.add(queue)
+            books.emptied[queue] = None
             continue
         count = counts.setdefault(queue, TailCount(queue))
         count.ready += number
@@ -210,6 +200,13 @@ def _is_ascending(keys: list[tuple[str, int, int]]) -> bool:
         return all(first < second for first, second in itertools.pairwise(keys))
     except TypeError:  # a column is not even of its type
         return False
+
+
+def _body_bytes(db: sqlite3.Connection) -> int:
+    """The size of bodies that lie apart, as far as it matters to a flush: each is a large one."""
+    some = f"SELECT length(body) AS size FROM bodies LIMIT {FLUSHED_BYTES // BODY_APART_BYTES + 1}"
+    [size] = db.execute(f"SELECT coalesce(sum(size), 0) FROM ({some})").fetchone()
+    return int(size)
 
 
 def _known(db: sqlite3.Connection) -> list[Known]:

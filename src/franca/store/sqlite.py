@@ -19,7 +19,13 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, QueueCount, State
 from franca.core.tail import Snapshot, Want
 from franca.store import ended, search
-from franca.store.files import connect, copy_into, create_if_missing, make_shrinkable
+from franca.store.files import (
+    connect,
+    copy_into,
+    create_if_missing,
+    make_shrinkable,
+    remove_unfinished,
+)
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
@@ -27,6 +33,7 @@ from franca.store.reading import Reading
 from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
 from franca.store.sweep import Sweeper
+from franca.store.threads import Threads
 from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000
@@ -49,6 +56,13 @@ DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
 FAILURES = (sqlite3.Error, ValueError, OSError)
 """What may come of a file; a damaged one can even have error messages that are no text."""
+
+_COUNTS = (
+    "SELECT queue, state, failures > 0, count(*) FROM "
+    "(SELECT queue, state, failures FROM jobs "
+    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
+    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) GROUP BY 1, 2, 3"
+)
 
 
 def nothing(step: str) -> None:
@@ -85,6 +99,8 @@ class SqliteStore(Store):
         self._check_at = 0.0
         self._reader: sqlite3.Connection | None = None
         self._searching = threading.Lock()
+        self._copying = threading.Lock()
+        self._threads = Threads()
         self._group: list[Batch] = []
         self._groups = 0
 
@@ -101,6 +117,7 @@ class SqliteStore(Store):
         self._inodes = None
         self._check_at = 0.0
         try:
+            remove_unfinished(self.path)
             create_if_missing(self.path, self._step)
             # Before SQLite looks at the log: it would cut it off where it is damaged.
             check_log(self.path)
@@ -118,6 +135,8 @@ class SqliteStore(Store):
             # The log begins anew with this server, or the remains of a torn end could pass for
             # groups that were lost in its middle (see `wal.py`).
             self._checkpoint()
+            # Now, because later there may be no descriptor left for it.
+            self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
             return snapshot
         except BaseException as error:
             self._db.close()
@@ -224,9 +243,9 @@ class SqliteStore(Store):
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
         try:
-            with self._searching:
+            with self._threads, self._searching:
                 db = self._reading_connection()
-                live = self._reading.find_live(db, query)
+                live = self._reading.find_live(db, query, self._check_stop)
                 if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
                     return live
                 past = ended.search(db.execute("SELECT * FROM ended"), query)
@@ -237,27 +256,42 @@ class SqliteStore(Store):
     def counts(self) -> list[QueueCount]:
         """How many committed jobs each queue has."""
         try:
-            with self._searching:
-                rows = self._reading_connection().execute(
-                    "SELECT queue, state, failures > 0, count(*) FROM "
-                    "(SELECT queue, state, failures FROM jobs "
-                    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
-                    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) "
-                    "GROUP BY 1, 2, 3",
-                    (json.dumps(list(self._books.gone)),),
-                )
-                return search.count_rows(rows)
+            with self._threads, self._searching:
+                db = self._reading_connection()
+                db.execute("BEGIN")
+                try:
+                    gone = json.dumps(list(search.read_gone(db)))
+                    return search.count_rows(db.execute(_COUNTS, (gone,)))
+                finally:
+                    db.execute("ROLLBACK")
         except FAILURES as error:
             raise self._failed(error) from error
 
     def backup(self, path: str) -> None:
-        """Copy the whole store into a new file, synced before this returns."""
+        """Copy the whole store into a new file, synced before this returns; one at a time."""
         if os.path.exists(path):
             raise StoreError(f"{path} exists")
+        if not self._copying.acquire(blocking=False):
+            raise StoreError("another backup is under way")
         try:
-            copy_into(connect_to_read(self.path), path)
+            with self._threads:
+                copy_into(connect_to_read(self.path), path, self._check_stop)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
+        finally:
+            self._copying.release()
+
+    def _check_stop(self) -> None:
+        if self._threads.ending:
+            raise StoreError("the server is stopping")
+
+    def end_reading(self) -> None:
+        """Interrupt searches and copies, and wait until their threads have let go."""
+        self._threads.end(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._reader is not None:
+            self._reader.interrupt()
 
     def _reading_connection(self) -> sqlite3.Connection:
         if self._reader is None:
@@ -268,22 +302,28 @@ class SqliteStore(Store):
         """Whether the log is to be moved into the file, or it is time for what can wait."""
         self._groups += 1
         looks = self._groups % LOOK_EVERY == 0
-        if looks or self._room_seen < AMPLE_ROOM_BYTES:
-            self._room_seen = self._room()
-            # Without room nothing can wait: a file that is larger than it may have some to give.
-            looks = looks or self._size > self._room_seen
-        if self._log_is_long(self._room_seen) or (looks and self.has_leftovers()):
+        try:
+            if looks or self._room_seen < AMPLE_ROOM_BYTES:
+                self._room_seen = self._room()
+                # Without room nothing can wait: a file larger than it may have some to give.
+                looks = looks or self._size > self._room_seen
+            if self._log_is_long(self._room_seen):
+                return True
+        except OSError as error:
+            raise self._failed(error) from error
+        if self._sweeper.is_behind() or (looks and self.has_leftovers()):
             return True
         is_time = self._groups % SWEEP_EVERY == 0
         return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
 
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""
-        return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+        try:
+            return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+        except FAILURES as error:
+            raise self._failed(error) from error
 
     def _log_is_long(self, room: int) -> bool:
-        if self._index < 0:
-            self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
         pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
         # To be moved, the log may need as much room as it has pages: it must not come too late.
         return pages > CHECKPOINT_PAGES or pages * PAGE_BYTES > room // 8
@@ -304,18 +344,19 @@ class SqliteStore(Store):
                 self._sweeper.sweep()
             elif self._shrinker.has_work(self._room()):
                 waits = self._shrinker.shrink(self._room())
-        except sqlite3.Error as error:
+            is_long = self._log_is_long(self._room())
+        except FAILURES as error:
             failure = self._failed(error)
             if not isinstance(failure, StoreFull):
                 raise failure from error
-        if not waits or self._log_is_long(self._room()):
+            waits, is_long = True, True
+        if not waits or is_long:
             self._checkpoint()
         self._step("after-checkpoint")
 
     def close(self) -> None:
         """Move the log into the file and let both go. Without room the log stays."""
-        if self._index >= 0:
-            os.close(self._index)
+        self.end_reading()
         if self._reader is not None:
             self._reader.close()
         try:
@@ -328,6 +369,8 @@ class SqliteStore(Store):
             # SQLite removes a log that is empty. We never cut one to nothing before: `check_log`
             # takes that for damage.
             self._db.close()
+            # Behind that: whoever closes this file takes SQLite's locks on it away.
+            os.close(self._index)
 
 
 def _name_of(error: Exception) -> str:

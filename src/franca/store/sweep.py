@@ -19,6 +19,13 @@ from franca.store.rows import Row
 SWEPT_ROWS = 2_000
 SWEPT_BYTES = 4 * 1024 * 1024
 """What is deleted at once: so many rows, and no further one when their bodies are this large."""
+SWEPT_QUEUES = 200
+SWEPT_TABLES = 12
+"""And what it is looked for in, as long as there is little."""
+TABLES_MAX = 12
+"""Tables that may lie aside while other work goes first: each makes the next flush slower."""
+STEPS_MAX = 8
+"""Steps that are taken at once while there are more."""
 _SWEPT: dict[str, tuple[str, int | str, str]] = {
     "bodies": ("id", 0, "length(body)"),
     "ended": ("id", 0, "length(jobs)"),
@@ -42,8 +49,19 @@ class Sweeper:
         books = self._books
         return bool(books.gone or books.emptied or books.dropped)
 
+    def is_behind(self) -> bool:
+        """Whether so many tables lie aside that it cannot wait."""
+        return len(self._books.dropped) > TABLES_MAX
+
     def sweep(self) -> None:
-        """Delete some of them. If that fails, nothing has changed, in memory either."""
+        """Delete some of them, and more if that cannot wait."""
+        self._step()
+        for _ in range(STEPS_MAX - 1):
+            if self.is_behind():
+                self._step()
+
+    def _step(self) -> None:
+        """Delete some. If that fails, nothing has changed, in memory either."""
         books, db = self._books, self._db
         before = books.held_rows, books.tail_rows
         db.execute("BEGIN IMMEDIATE")
@@ -51,9 +69,9 @@ class Sweeper:
             if books.gone:
                 forget = self._sweep_held()
             elif books.emptied:
-                forget = self._sweep_tail(min(books.emptied))
+                forget = self._sweep_tails()
             else:
-                forget = self._sweep_table(books.dropped[0])
+                forget = self._sweep_tables()
             statement, rows = books.books()
             db.executemany(statement, rows or ())
             db.execute("COMMIT")
@@ -68,7 +86,7 @@ class Sweeper:
         books = self._books
         some = list(islice(books.gone, SWEPT_ROWS))
         sql = f"SELECT j.id, length(b.body) FROM jobs j {_WITH_BODY} WHERE j.{_THESE}"
-        found = _few(self._db.execute(sql, (json.dumps(some),)))
+        found, _ = _few(self._db.execute(sql, (json.dumps(some),)), SWEPT_BYTES)
         books.held_rows -= self._delete("jobs", found)
         swept = found or some
         if len(swept) == len(books.gone):
@@ -80,36 +98,53 @@ class Sweeper:
 
         return forget
 
-    def _sweep_tail(self, queue: str) -> Callable[[], None]:
+    def _sweep_tails(self) -> Callable[[], None]:
+        """Rows of as many queues as have few; of one that has more, some."""
         books = self._books
-        sql = (
-            f"SELECT j.id, length(b.body) FROM tail j {_WITH_BODY} "
-            "WHERE j.state = 1 AND j.queue = ? AND j.era < ? LIMIT ?"
-        )
-        era = books.eras[queue]
-        found = _few(self._db.execute(sql, (queue, era, SWEPT_ROWS)))
-        books.tail_rows -= self._delete("tail", found)
-        more = "SELECT 1 FROM tail WHERE state = 1 AND queue = ? LIMIT 1"
-        is_empty = not found and self._db.execute(more, (queue,)).fetchone() is None
+        emptied: list[str] = []
+        over: list[str] = []
+        rows, room = SWEPT_ROWS, SWEPT_BYTES
+        for queue in islice(books.emptied, SWEPT_QUEUES):
+            sql = (
+                f"SELECT j.id, length(b.body) FROM tail j {_WITH_BODY} "
+                "WHERE j.state = 1 AND j.queue = ? AND j.era < ? LIMIT ?"
+            )
+            found, left = _few(self._db.execute(sql, (queue, books.eras[queue], rows)), room)
+            books.tail_rows -= self._delete("tail", found) if found else 0
+            if left <= 0 or len(found) == rows:
+                break
+            rows, room = rows - len(found), left
+            emptied.append(queue)
+            more = "SELECT 1 FROM tail WHERE state = 1 AND queue = ? LIMIT 1"
+            if self._db.execute(more, (queue,)).fetchone() is None:
+                over.append(queue)
 
         def forget() -> None:
-            if not found:
-                books.emptied.discard(queue)
-            if is_empty:
-                books.eras_over.append(queue)
+            for queue in emptied:
+                del books.emptied[queue]
+            books.eras_over.extend(over)
 
         return forget
 
-    def _sweep_table(self, table: str) -> Callable[[], None]:
-        kind = table.split("_", 2)[2]
-        key, first, size = _SWEPT.get(kind, ("id", 0, "0"))
-        sql = f"SELECT {key}, {size} FROM {table} WHERE {key} >= ? ORDER BY {key} LIMIT ?"
-        found = _few(self._db.execute(sql, (first, SWEPT_ROWS)))
-        if found:
-            self._db.execute(f"DELETE FROM {table} WHERE {key} <= ?", (found[-1],))
-            return lambda: None
-        self._db.execute(f"DROP TABLE {table}")
-        return lambda: self._books.dropped.remove(table)
+    def _sweep_tables(self) -> Callable[[], None]:
+        """As many tables as have few rows; of one that has more, some rows."""
+        gone: list[str] = []
+        rows, room = SWEPT_ROWS, SWEPT_BYTES
+        for table in self._books.dropped[:SWEPT_TABLES]:
+            key, first, size = _SWEPT.get(table.split("_", 2)[2], ("id", 0, "0"))
+            sql = f"SELECT {key}, {size} FROM {table} WHERE {key} >= ? ORDER BY {key} LIMIT ?"
+            found, left = _few(self._db.execute(sql, (first, rows)), room)
+            if left <= 0 or len(found) == rows:
+                self._db.execute(f"DELETE FROM {table} WHERE {key} <= ?", (found[-1],))
+                break
+            rows, room = rows - len(found), left
+            self._db.execute(f"DROP TABLE {table}")
+            gone.append(table)
+
+        def forget() -> None:
+            del self._books.dropped[: len(gone)]
+
+        return forget
 
     def _delete(self, table: str, ids: list[Any]) -> int:
         these = (json.dumps(ids),)
@@ -117,13 +152,15 @@ class Sweeper:
         return self._db.execute(f"DELETE FROM {table} WHERE {_THESE}", these).rowcount
 
 
-def _few(rows: Iterable[Row]) -> list[Any]:
-    """The first columns of rows whose second ones are sizes, until these are enough."""
+def _few(rows: Iterable[Row], room: int) -> tuple[list[Any], int]:
+    """The first columns of rows whose second ones are sizes, until these fill the room; the rest.
+
+    Without rest there may be more of them.
+    """
     found: list[Any] = []
-    room = SWEPT_BYTES
     for key, size in rows:
         found.append(key)
         room -= size or 0
         if room <= 0:
             break
-    return found
+    return found, room

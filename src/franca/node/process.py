@@ -1,0 +1,48 @@
+"""What the process asks of the system that it runs on: descriptors, and how memory is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+
+from msgspec.structs import replace
+
+from franca.core.limits import Limits
+
+FILES_OF_OUR_OWN = 64
+LARGE_BUFFER_BYTES = 1024 * 1024
+KEPT_BYTES = 64 * 1024 * 1024
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def keep_large_buffers() -> None:
+    """Let the C library keep the memory of bodies for the next ones, but not of the largest.
+
+    What it gives back to the kernel costs a fault for every page of the next one. But buffers that
+    grow, one beside the other, leave holes behind where they were: of the largest, several times
+    what is in use. Other C libraries are left as they are.
+    """
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def within_file_limit(limits: Limits) -> Limits:
+    """No more connections than there are file descriptors, less a few for files of our own."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(soft - FILES_OF_OUR_OWN, 1)
+    return replace(limits, connections_max=min(limits.connections_max, most))
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets this process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):
+            pass
