@@ -134,6 +134,19 @@ def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
     assert world.jobs() == []
 
 
+def test_further_frames_have_a_bound_of_their_own() -> None:
+    world = World()
+    client = world.peer()
+    frames = ("default", "reply-requested", "x")
+    client.say("REQUEST", *frames, b"m" * 32_768, b"m" * 32_768)
+    assert len(world.jobs()) == 1
+    client.say("REQUEST", *frames, b"m" * 32_768, b"m" * 32_769)
+    assert len(world.jobs()) == 1
+    assert "65537 bytes in further frames" in world.engine.notices[-1].reason
+    ((_, error, _),) = client.words()
+    assert "at most 65536" in json.loads(error)["error"]
+
+
 def test_further_frames_are_handed_on() -> None:
     world = World()
     worker, client = world.worker(slots=1), world.peer()

@@ -33,6 +33,8 @@ CACHED_BYTES: Final = 1_024
 """What many requests of a client have in common is packed and unpacked once, if it is short."""
 _APART: Final = b"\0"
 """What `extra` begins with where it is more than the headers."""
+MORE_BYTES_MAX: Final = 64 * 1024
+"""What the frames behind a request's last usual one may have together: they stay in memory."""
 _ID_PREFIX: Final = "job:"
 _HEX_PREFIX: Final = "hex:"
 _OWN_PREFIXES: Final = (_ID_PREFIX, _HEX_PREFIX)
@@ -207,8 +209,10 @@ class Intake:
     def _set_apart(self, frames: list[bytes], queue: str, client: Address | None) -> bytes:
         """What an unusual request has besides its body."""
         queue_frame, headers, more = frames[4], frames[5], frames[7:]
-        if len(frames[6]) + sum(map(len, more)) > self._limits.body_bytes_max:
-            raise Unfit(f"a request of more than {self._limits.body_bytes_max} bytes")
+        size = sum(map(len, more))
+        most = min(MORE_BYTES_MAX, self._limits.body_bytes_max - len(frames[6]))
+        if size > most:
+            raise Unfit(f"a request with {size} bytes in further frames, at most {most}")
         if queue_frame == self._names.raw(queue):
             if not more and client is None and headers[:1] != _APART:
                 return headers
