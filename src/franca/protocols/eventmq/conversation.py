@@ -27,12 +27,14 @@ from franca.protocols.eventmq.admin import (
 )
 from franca.protocols.eventmq.frames import Skipped
 from franca.protocols.eventmq.hands import Hands, settle_late
-from franca.protocols.eventmq.headers import wants_result
+from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
 from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
+from franca.protocols.eventmq.publish import on_publish
 from franca.protocols.eventmq.results import HOLDERS, result_of
+from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
-from franca.protocols.eventmq.zmtp import message, more
+from franca.protocols.eventmq.zmtp import more
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.service import EventmqService
@@ -199,7 +201,11 @@ class EventmqConversation(ZmtpConversation):
         return session
 
     def refuse(self, reason: str) -> None:
-        """A message was not taken: it is counted, and now and then the operator is told."""
+        """A message was not taken: it is counted, and now and then the operator is told.
+
+        To find out was work, and nobody needs to hear it often.
+        """
+        self.has_had_its_share = True
         self.service.refused += 1
         self.link.note(reason)
 
@@ -235,15 +241,16 @@ class EventmqConversation(ZmtpConversation):
 
     # -- clients ----------------------------------------------------------------------------------
 
-    def _be_client(self) -> None:
+    def be_client(self) -> None:
         """The peer asks for something, again perhaps after a goodbye."""
-        self.is_client = True
-        self.service.post.join(self)
+        if not self.is_client:
+            self.is_client = True
+            self.service.post.join(self)
 
     def on_request(self, frames: list[bytes], now: Millis) -> None:
         """REQUEST: a job. The answer says that a worker has it, and comes when one does."""
         if not self.is_client:
-            self._be_client()
+            self.be_client()
         session = self._session or self.session
         client = self._address
         if self._envelope:
@@ -260,6 +267,8 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
+        if len(frames[5]) > USUAL_BYTES:
+            self.has_had_its_share = True
         if job.id <= last_id and job.policy.tells_end and len(self.joined) < JOINED_MAX:
             self.joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
         if job.state is LEASED:
@@ -291,32 +300,6 @@ class EventmqConversation(ZmtpConversation):
         if is_whole and wants_result(frames[5]) and not self.link.full:
             error = msgspec.json.encode({"error": refusal.text})
             self._write([self._envelope, *self.voice.result(error, frames[3])])
-
-    def on_schedule(self, frames: list[bytes], now: Millis) -> None:
-        """SCHEDULE: jobs by a rule. There is no answer."""
-        self._be_client()
-        try:
-            self.service.scheduling.schedule(frames, now)
-        except Refused as refusal:
-            self.refuse(refusal.text)
-
-    def on_unschedule(self, frames: list[bytes], now: Millis) -> None:
-        """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
-        self._be_client()
-        try:
-            self.service.scheduling.unschedule(frames)
-        except Refused as refusal:
-            self.refuse(refusal.text)
-            return
-        self.service.schedulers.tell(message(frames))
-
-    def on_publish(self, frames: list[bytes], now: Millis) -> None:
-        """PUBLISH: topic and message, with headers between them or without."""
-        self._be_client()
-        if len(frames) < 6:
-            self.refuse("a PUBLISH of too few frames")
-        else:
-            self.service.topics.publish(frames[4], frames[6] if len(frames) > 6 else frames[5])
 
     # -- workers ----------------------------------------------------------------------------------
 
@@ -381,9 +364,9 @@ VERBS: Final[Mapping[bytes, Verb]] = {
     b"REPLY": EventmqConversation.on_reply,
     b"HEARTBEAT": EventmqConversation.on_noted,
     b"INFORM": EventmqConversation.on_inform,
-    b"SCHEDULE": EventmqConversation.on_schedule,
-    b"UNSCHEDULE": EventmqConversation.on_unschedule,
-    b"PUBLISH": EventmqConversation.on_publish,
+    b"SCHEDULE": on_schedule,
+    b"UNSCHEDULE": on_unschedule,
+    b"PUBLISH": on_publish,
     b"KBYE": EventmqConversation.on_goodbye,
     b"KBAI": EventmqConversation.on_goodbye,
     b"DISCONNECT": on_disconnect,

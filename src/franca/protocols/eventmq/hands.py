@@ -7,7 +7,7 @@ worker is always next, of those that the queue prefers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from franca.core.broker import Broker
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SLOTS_MAX: Final = 10_000
 MSGID_BYTES_MAX: Final = 4_096
 """No job goes by a longer name."""
+COPIED_BYTES: Final = 4_096
+"""A longer message to many is there once, however many of them do not read."""
 EARLY_MS: Final = 250
 """How much sooner than the server a worker's clock may find that a timeout has passed."""
 GHOST_MS: Final = BEAT_EVERY_MS + 1_000
@@ -144,10 +146,14 @@ class Hands:
 
     # -- what the registry asks -------------------------------------------------------------------
 
-    def hear(self, message: bytes) -> None:
-        """Be told something, unless the peer does not even read."""
-        if not self._link.full:
-            self._link.write(message)
+    def hear(self, message: Sequence[bytes]) -> None:
+        """Be told something, unless the peer does not even read. What is long is not copied."""
+        link = self._link
+        if not link.full:
+            if len(message) > 1 or len(message[0]) > COPIED_BYTES:
+                link.write_bulk(*message)
+            else:
+                link.write(message[0])
 
     def fell_silent(self, now: Millis) -> None:
         """Take the peer for gone: its jobs go to others. It may INFORM again."""

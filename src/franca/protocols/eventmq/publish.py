@@ -5,7 +5,7 @@ Nothing is kept: who is not there does not hear it, and who does not read loses 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from franca.core.events import Event
 from franca.core.limits import Limits
@@ -14,10 +14,22 @@ from franca.protocols.conversation import Link, Service
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.zmtp import more, pieces
 
+if TYPE_CHECKING:
+    from franca.protocols.eventmq.conversation import EventmqConversation
+
 TOPICS_MAX: Final = 10_000
 """Subscriptions of one subscriber."""
 SUBSCRIPTION_COSTS_BYTES: Final = 256
 """What a subscription takes besides its topic, roughly."""
+
+
+def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """PUBLISH: topic and message, with headers between them or without."""
+    conversation.be_client()
+    if len(frames) < 6:
+        conversation.refuse("a PUBLISH of too few frames")
+    else:
+        conversation.service.topics.publish(frames[4], frames[6] if len(frames) > 6 else frames[5])
 
 
 class Topics:

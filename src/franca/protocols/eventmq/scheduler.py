@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Set
 from hashlib import sha1
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused, TooMuch
@@ -19,9 +19,16 @@ from franca.core.schedules import size_of
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
 from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
 from franca.protocols.eventmq.literals import number_of
+from franca.protocols.eventmq.zmtp import pieces
+
+if TYPE_CHECKING:
+    from franca.protocols.eventmq.conversation import EventmqConversation
 
 FRAMES_OF_DOCUMENT: Final = 7
 FRAMES_WITH_INTERVAL: Final = 8
+USUAL_BYTES: Final = 1_024
+EVERY_MS_MIN: Final = 1_000
+"""Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
 _PREFIX: Final = f"{ORIGIN}:"
 _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
@@ -49,6 +56,9 @@ class Scheduling:
         if len(frames) < FRAMES_OF_DOCUMENT:
             raise Unfit("a SCHEDULE of too few frames")
         interval, cron, headers, body = _parts(frames)
+        most = self._broker.limits.rules_bytes
+        if len(body) > most:
+            raise TooMuch(f"a SCHEDULE of {len(body)} bytes, and all rules have at most {most}")
         queue_frame = frames[4]
         new = self._intake.plain_job(queue_frame, body)
         schedule = Schedule(schedule_id(body), new)
@@ -56,7 +66,7 @@ class Scheduling:
             schedule.cron = _as_cronsim(cron)
             schedule.timezone = headers.get("timezone", self._timezone)
         else:
-            schedule.every_ms = max(int(interval * 1000), 1)
+            schedule.every_ms = max(int(interval * 1000), EVERY_MS_MIN)
         self._check_room(schedule)
         runs = number_in(headers, "run_count")
         if runs is None:
@@ -104,7 +114,8 @@ class Scheduling:
         if len(frames) < FRAMES_OF_DOCUMENT:
             raise Unfit("an UNSCHEDULE of too few frames")
         body = frames[6] if len(frames) == FRAMES_OF_DOCUMENT else frames[7]
-        self._broker.drop_schedule(schedule_id(body))
+        if len(body) <= self._broker.limits.rules_bytes:
+            self._broker.drop_schedule(schedule_id(body))
 
     def adopt(self, queues: Set[str]) -> None:
         """A worker speaks of these queues for the first time: rules that wished for one have it."""
@@ -114,6 +125,35 @@ class Scheduling:
                 schedule.job.queue = wished
                 schedule.job.extra = b""
                 self._broker.amend_schedule(schedule)
+
+
+def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """SCHEDULE: jobs by a rule. There is no answer."""
+    conversation.be_client()
+    conversation.has_had_its_share = _is_work(frames)
+    try:
+        conversation.service.scheduling.schedule(frames, now)
+    except Refused as refusal:
+        conversation.refuse(refusal.text)
+
+
+def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
+    conversation.be_client()
+    schedulers = conversation.service.schedulers
+    conversation.has_had_its_share = _is_work(frames) or bool(schedulers.all)
+    try:
+        conversation.service.scheduling.unschedule(frames)
+    except Refused as refusal:
+        conversation.refuse(refusal.text)
+        return
+    if schedulers.all:
+        schedulers.tell(pieces(b"", frames))
+
+
+def _is_work(frames: list[bytes]) -> bool:
+    """Whether to read such a message is more work than usual: long texts, or a cron line."""
+    return sum(map(len, frames)) > USUAL_BYTES or (len(frames) > 8 and frames[8] != b"")
 
 
 def schedule_id(body: bytes) -> str:

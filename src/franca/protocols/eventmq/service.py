@@ -93,7 +93,7 @@ class EventmqService(Service):
         self.post.look(now)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
-            beat = self.heartbeat(now)
+            beat = [self.heartbeat(now)]
             self.workers_here.tell(beat)
             self.schedulers.tell(beat)
         if now >= self._look_at:

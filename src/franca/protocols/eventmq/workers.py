@@ -7,7 +7,7 @@ jobs in silence, so from then on only its connection tells whether it lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ class Party(Protocol):
 
     session: Session
 
-    def hear(self, message: bytes) -> None:
+    def hear(self, message: Sequence[bytes]) -> None:
         """Be told something, unless one does not even read."""
 
     def fell_silent(self, now: Millis) -> None:
@@ -86,8 +86,8 @@ class Members:
             del self.all[member]
             self.bytes -= member.size()
 
-    def tell(self, message: bytes) -> None:
-        """Tell everybody the same."""
+    def tell(self, message: Sequence[bytes]) -> None:
+        """Tell everybody the same, in pieces that are there once."""
         for member in self.all:
             member.party.hear(message)
 
