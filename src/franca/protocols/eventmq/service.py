@@ -68,7 +68,7 @@ class EventmqService(Service):
         self.intake = Intake(broker, self.terms)
         self.renderer = Renderer(self.terms)
         self.scheduling = Scheduling(broker, self.intake, settings.timezone)
-        self.topics = Topics(self.limits.subscribed_bytes)
+        self.topics = Topics(self.limits)
         self.post = Post(broker)
         self.workers_here = Members()
         self.schedulers = Members()
@@ -91,6 +91,7 @@ class EventmqService(Service):
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
         self.post.look(now)
+        self.topics.go_on(now)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
             beat = [self.heartbeat(now)]
