@@ -20,6 +20,7 @@ from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import (
+    Listing,
     on_disconnect,
     on_show_schedulers,
     on_show_workers,
@@ -70,6 +71,8 @@ class EventmqConversation(ZmtpConversation):
         """Requests said again whose results come here too, with the envelope of each."""
         self._envelope = b""
         self.is_client = False
+        self.had_a_role = False
+        """It has said something that only a client, a worker or a scheduler says."""
         self._waits_for_room: list[bytes] | None = None
 
     # -- the contract -------------------------------------------------------------------------
@@ -164,6 +167,9 @@ class EventmqConversation(ZmtpConversation):
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
+        if isinstance(self.task, Listing):
+            self.task.end()
+        self.task = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
         self.forget(now, unheard=unheard)
@@ -217,8 +223,9 @@ class EventmqConversation(ZmtpConversation):
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
         if not self.link.full:
-            self.link.write_after_commit(self._envelope + self.voice.report(text))
-        self.has_had_its_share = True
+            said = self.voice.report(text)
+            self._write([self._envelope, *said] if self._envelope else said)
+            self.link.after_commit = True
 
     @property
     def takes_results(self) -> bool:
@@ -244,7 +251,7 @@ class EventmqConversation(ZmtpConversation):
     def be_client(self) -> None:
         """The peer asks for something, again perhaps after a goodbye."""
         if not self.is_client:
-            self.is_client = True
+            self.is_client = self.had_a_role = True
             self.service.post.join(self)
 
     def on_request(self, frames: list[bytes], now: Millis) -> None:
@@ -307,6 +314,7 @@ class EventmqConversation(ZmtpConversation):
         """INFORM: the peer is a worker of these queues, or a scheduler."""
         queues = frames[4] if len(frames) > 4 else b""
         role = frames[5].strip().lower() if len(frames) > 5 else b"worker"
+        self.had_a_role = True
         try:
             hands = Hands.of(self, role, queues, now)
         except Refused as refusal:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.eventmq.admin import Listing
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.job import Intake, Renderer
@@ -74,6 +75,7 @@ class EventmqService(Service):
         self.schedulers = Members()
         self.handed = Tally()
         self.refused = 0
+        self.listings: dict[Listing, None] = {}
         self.stopping = False
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
