@@ -139,7 +139,9 @@ class EventmqConversation(ZmtpConversation):
         self.service.post.join(self)
 
     def on_turn(self, now: Millis) -> None:
-        """Take the request that waits for room, if there is some."""
+        """Give the worker more jobs; take the request that waits for room, if there is some."""
+        if self.hands is not None:
+            self.hands.go_on(now)
         frames = self._waits_for_room
         if frames is not None and not self.broker.refusing_new:
             self._waits_for_room = None
@@ -317,6 +319,7 @@ class EventmqConversation(ZmtpConversation):
         self.had_a_role = True
         try:
             hands = Hands.of(self, role, queues, now)
+            hands.claim()
         except Refused as refusal:
             self.refuse(refusal.text)
             return

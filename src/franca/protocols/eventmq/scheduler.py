@@ -8,7 +8,7 @@ that no worker has spoken of makes its jobs in `default` until one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping
 from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,8 @@ FRAMES_WITH_INTERVAL: Final = 8
 USUAL_BYTES: Final = 1_024
 EVERY_MS_MIN: Final = 1_000
 """Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
+STALE_MAX: Final = 1_000
+"""Notes of rules that have gone which are kept besides the others."""
 _PREFIX: Final = f"{ORIGIN}:"
 _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
@@ -50,6 +52,9 @@ class Scheduling:
         self._broker = broker
         self._intake = intake
         self._timezone = timezone
+        self._wishes: dict[str, dict[str, None]] | None = None
+        """Rules by the queue that they wish for, some of them gone; noted once that matters."""
+        self._wished = 0
 
     def schedule(self, frames: list[bytes], now: Millis) -> None:
         """SCHEDULE in the code's form or the document's. `Refused` if it names no time."""
@@ -99,6 +104,7 @@ class Scheduling:
         hasty_later = hasty and broker.refusing_new
         try:
             broker.put_schedule(schedule, now, fire_now=hasty_later)
+            self._note_wish(schedule)
         except Refused:
             # Its own text repeats the line, and a log is no place for what strangers write.
             raise Unfit("a cron line that names no moment, or no such time zone") from None
@@ -117,14 +123,38 @@ class Scheduling:
         if len(body) <= self._broker.limits.rules_bytes:
             self._broker.drop_schedule(schedule_id(body))
 
-    def adopt(self, queues: Set[str]) -> None:
+    def adopt(self, queues: Iterable[str]) -> None:
         """A worker speaks of these queues for the first time: rules that wished for one have it."""
+        rules = self._broker.schedules.by_id
+        wishes = self._wishes
+        if wishes is None or self._wished > 2 * len(rules) + STALE_MAX:
+            wishes = self._collect()
+        for queue in queues:
+            for rule_id in wishes.pop(queue, ()):
+                self._wished -= 1
+                schedule = rules.get(rule_id)
+                if schedule is not None and wished_queue(schedule.job) == queue:
+                    schedule.job.queue = queue
+                    schedule.job.extra = b""
+                    self._broker.amend_schedule(schedule)
+
+    def _collect(self) -> dict[str, dict[str, None]]:
+        """Note of each rule which queue it wishes for; those that have gone are forgotten."""
+        self._wishes = {}
+        self._wished = 0
         for schedule in self._broker.schedules.by_id.values():
-            wished = wished_queue(schedule.job) if schedule.id.startswith(_PREFIX) else ""
-            if wished in queues:
-                schedule.job.queue = wished
-                schedule.job.extra = b""
-                self._broker.amend_schedule(schedule)
+            if schedule.id.startswith(_PREFIX):
+                self._note_wish(schedule)
+        return self._wishes
+
+    def _note_wish(self, schedule: Schedule) -> None:
+        wished = wished_queue(schedule.job)
+        if wished and self._wishes is not None:
+            known = self._wishes.setdefault(wished, {})
+            self._wished += schedule.id not in known
+            known[schedule.id] = None
+            if self._wished > 2 * self._broker.limits.rules_max + STALE_MAX:
+                self._wishes = None  # of rules that are long gone, mostly
 
 
 def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:

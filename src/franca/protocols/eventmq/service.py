@@ -19,9 +19,11 @@ from franca.protocols.eventmq.post import Post
 from franca.protocols.eventmq.publish import SubscribeDoor, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
 from franca.protocols.eventmq.wire import Voice
-from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Members
+from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
 LOOK_EVERY_MS: Final = 1_000
+TOLD_AT_ONCE: Final = 500
+"""Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 TALLIED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
 
@@ -79,6 +81,7 @@ class EventmqService(Service):
         self.stopping = False
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
+        self._to_tell: list[Member] = []
         self._wait_for_room: dict[EventmqConversation, None] = {}
 
     def open(self, link: Link, now: Millis) -> EventmqConversation:
@@ -96,17 +99,24 @@ class EventmqService(Service):
         self.topics.go_on(now)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
-            beat = [self.heartbeat(now)]
-            self.workers_here.tell(beat)
-            self.schedulers.tell(beat)
+            self._to_tell = [*self.schedulers.all, *self.workers_here.all]
+        if self._to_tell:
+            self._tell_some(now)
         if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY_MS
-            self.workers_here.lose_silent(now)
-            self.schedulers.lose_silent(now)
+            is_enough = self.workers_here.lose_silent(now) | self.schedulers.lose_silent(now)
+            self._look_at = now + (0 if is_enough else LOOK_EVERY_MS)
         if self._wait_for_room and not self.broker.refusing_new:
             waiting, self._wait_for_room = self._wait_for_room, {}
             for conversation in waiting:
                 conversation.link.again()
+
+    def _tell_some(self, now: Millis) -> None:
+        """Send heartbeats to some of those who wait for theirs."""
+        beat = [self.heartbeat(now)]
+        for member in self._to_tell[-TOLD_AT_ONCE:]:
+            if not member.gone:
+                member.party.hear(beat)
+        del self._to_tell[-TOLD_AT_ONCE:]
 
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""
@@ -126,8 +136,11 @@ class EventmqService(Service):
         allowed = self.settings.remote_shutdown
         return allowed == "all" or (allowed == "loopback" and peer.local)
 
-    def name_for(self, identity: bytes, link: Link) -> str:
-        """What a worker is called: its own name where that is text and nobody else's."""
+    def name_for(self, identity: bytes, link: Link, old: Member | None) -> str:
+        """What a worker is called: its own name where that is text and nobody else's.
+
+        `old` is what it was until now.
+        """
         try:
             name = identity.decode()
         except UnicodeDecodeError:
@@ -135,7 +148,7 @@ class EventmqService(Service):
         if not name or not name.isprintable():
             name = f"{identity.hex()}@{link.id}" if identity else link.id
         taken = self.workers_here.by_name(name) or self.schedulers.by_name(name)
-        return f"{name}@{link.id}" if taken is not None else name
+        return f"{name}@{link.id}" if taken is not None and taken is not old else name
 
     # -- what operators ask -----------------------------------------------------------------------
 
