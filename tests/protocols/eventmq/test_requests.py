@@ -9,6 +9,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.core.names import text_of
+from franca.protocols.bodies import BYTES
+from franca.protocols.eventmq import job as intake
 from franca.protocols.eventmq import zmtp
 from tests.protocols.eventmq.puppet import VERSION, Given, World, call
 
@@ -376,3 +378,18 @@ def test_a_request_for_an_unknown_queue_of_that_kind_is_shown_text() -> None:
     worker, client = world.worker(slots=1), world.peer()
     client.request(call(), queue=b"\xff\xfe")
     assert worker.take().queue == b"default"
+
+
+def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    client, worker = world.peer(), world.worker(slots=2)
+    client.request(call("a.b", "x" * 1_000_000))
+    assert worker.take().body[:20] == call("a.b")[:20]
+    assert world.job().kind == "a.b"
+    monkeypatch.setattr(intake, "_decode_call", None)
+    for name, body in (("a.c", call("a.c", "x" * 1_048_576)), ("", b'["run",' + b"x" * 1_048_576)):
+        client.request(body)
+        (found,) = [job for job in world.jobs() if job.body == body]
+        assert (found.kind, found.media, found.policy.losses) == (name, BYTES, 2)
+        assert worker.take().body == body
+        worker.say("READY")
