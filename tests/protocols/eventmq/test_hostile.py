@@ -155,6 +155,27 @@ def test_usual_requests_share_a_turn() -> None:
     assert acted_on_in_one_turn(World(), request) == 20
 
 
+@pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
+def test_commands_have_their_share_of_a_turn_too(door: str) -> None:
+    world = World()
+    peer = world.peer(b"DEALER" if door == "eventmq" else b"SUB", door=door)
+    begun = zmtp.more(b"") + zmtp.more(VERSION) + zmtp.more(b"HEARTBEAT")
+    end = zmtp.last(b"i")
+    ping = zmtp.command(b"PING", b"\0\0x")
+    for data, pings in ((ping * 1_000, 1_000), ((begun + ping * 50 + end) * 20, 1_000)):
+        world.engine.received(peer.link, data)
+        turns = 0
+        while world.engine.has_input():
+            world.engine.turn(world.now)
+            assert len(peer.link.out) <= 64
+            world.listen()
+            turns += 1
+        assert turns >= 16
+        peer.heard()
+        assert len(peer.commands) == pings
+        peer.commands.clear()
+
+
 def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
     world = World()
     worker = world.worker(identity=b"w")

@@ -44,7 +44,8 @@ def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Mill
         publication = conversation.service.topics.publish(frames[4], body, now)
         if not publication.is_done:
             conversation.task = publication
-        conversation.has_had_its_share = publication.work > SHARE_WORK
+        if publication.work > SHARE_WORK:
+            conversation.has_had_its_share = True
 
 
 class Publication:

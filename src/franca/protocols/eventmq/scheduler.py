@@ -160,7 +160,7 @@ class Scheduling:
 def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """SCHEDULE: jobs by a rule. There is no answer."""
     conversation.be_client()
-    conversation.has_had_its_share = _is_work(frames)
+    conversation.has_had_its_share |= _is_work(frames)
     try:
         conversation.service.scheduling.schedule(frames, now)
     except Refused as refusal:
@@ -171,7 +171,7 @@ def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: M
     """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
     conversation.be_client()
     schedulers = conversation.service.schedulers
-    conversation.has_had_its_share = _is_work(frames) or bool(schedulers.all)
+    conversation.has_had_its_share |= _is_work(frames) or bool(schedulers.all)
     try:
         conversation.service.scheduling.unschedule(frames)
     except Refused as refusal:

@@ -19,6 +19,8 @@ from franca.protocols.eventmq.frames import FRAMES_MAX, Frames, Skipped
 from franca.protocols.eventmq.zmtp import Greeted
 
 IDENTITY_BYTES_MAX: Final = 255
+USUAL_COMMANDS: Final = 4
+"""With more of them before a message, the two are more work than a message usually is."""
 
 
 class Task(Protocol):
@@ -107,7 +109,7 @@ class ZmtpConversation(Conversation):
             if message is None:
                 if frames.large is not None:
                     self.on_progress(now)
-                return False
+                return frames.is_behind  # behind many commands
             if not link.known:
                 raise WireError("no-ready", "a message before READY")
             if len(message) > FRAMES_MAX:
@@ -168,6 +170,8 @@ class ZmtpConversation(Conversation):
     def _take_commands(self) -> None:
         commands = self._frames.commands[:]
         self._frames.commands.clear()
+        if len(commands) > USUAL_COMMANDS:
+            self.has_had_its_share = True
         for body in commands:
             name, data = zmtp.split_command(body)
             if name == b"PING":
