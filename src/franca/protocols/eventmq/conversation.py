@@ -27,7 +27,7 @@ from franca.protocols.eventmq.admin import (
     on_status,
 )
 from franca.protocols.eventmq.frames import Skipped
-from franca.protocols.eventmq.hands import Hands, settle_late
+from franca.protocols.eventmq.hands import Hands
 from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
 from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.publish import on_publish
@@ -35,6 +35,7 @@ from franca.protocols.eventmq.results import HOLDERS, result_of
 from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
+from franca.protocols.eventmq.working import on_inform, on_ready, on_reply
 from franca.protocols.eventmq.zmtp import more
 
 if TYPE_CHECKING:
@@ -44,8 +45,12 @@ LEASED = State.LEASED
 FRAMES_MIN: Final = 4
 ENVELOPE_BYTES_MAX: Final = 1_024
 """What sockets between a client and us may put around its messages, all of them together."""
-JOINED_MAX: Final = 10_000
+JOINED_MAX: Final = 1_000
 """Requests that were said again whose results one connection waits for."""
+JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What all connections together may take for them."""
+JOINED_COSTS_BYTES: Final = 400
+"""What each of them takes, besides the envelope of its answer."""
 COMMAND_BYTES: Final = 32
 """No command is longer."""
 
@@ -163,7 +168,7 @@ class EventmqConversation(ZmtpConversation):
         elif isinstance(event, Begun):
             self._on_begun(event.job)
         elif isinstance(event, Finished) and event.job.id in self.joined:
-            envelope = self.joined.pop(event.job.id)
+            envelope = self.part(event.job.id)
             if self.takes_results:
                 self.say_result(result_of(event), msgid_of(event.job), envelope)
 
@@ -185,7 +190,8 @@ class EventmqConversation(ZmtpConversation):
         if self._session is not None:
             self.broker.close_session(self._session, now)
             self._session = None
-        self.joined.clear()
+        for job_id in list(self.joined):
+            self.part(job_id)
 
     def stop(self, now: Millis) -> None:
         """The server stops: no more jobs for this peer, and a goodbye.
@@ -278,12 +284,26 @@ class EventmqConversation(ZmtpConversation):
             return
         if len(frames[5]) > USUAL_BYTES:
             self.has_had_its_share = True
-        if job.id <= last_id and job.policy.tells_end and len(self.joined) < JOINED_MAX:
-            self.joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
+        if job.id <= last_id and job.policy.tells_end:
+            self._join(job.id, client.envelope)  # asked for before, perhaps by somebody else
         if job.state is LEASED:
             self._on_begun(job)
         elif not self.broker.await_begin(job, session) and job.id in self.joined:
             self.broker.watch(job.id, session)
+
+    def _join(self, job_id: JobId, envelope: bytes) -> None:
+        """Wait for the result of a job that is there already, if not too many are waited for."""
+        joined, service = self.joined, self.service
+        has_room = len(joined) < JOINED_MAX and service.joined_bytes < JOINED_BYTES_MAX
+        if has_room and job_id not in joined:
+            joined[job_id] = envelope
+            service.joined_bytes += JOINED_COSTS_BYTES + len(envelope)
+
+    def part(self, job_id: JobId) -> bytes:
+        """Wait for it no longer; returns the envelope of the answer."""
+        envelope = self.joined.pop(job_id)
+        self.service.joined_bytes -= JOINED_COSTS_BYTES + len(envelope)
+        return envelope
 
     def _on_begun(self, job: Job) -> None:
         """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
@@ -310,48 +330,6 @@ class EventmqConversation(ZmtpConversation):
             error = msgspec.json.encode({"error": refusal.text})
             self._write([self._envelope, *self.voice.result(error, frames[3])])
 
-    # -- workers ----------------------------------------------------------------------------------
-
-    def on_inform(self, frames: list[bytes], now: Millis) -> None:
-        """INFORM: the peer is a worker of these queues, or a scheduler."""
-        queues = frames[4] if len(frames) > 4 else b""
-        role = frames[5].strip().lower() if len(frames) > 5 else b"worker"
-        self.had_a_role = True
-        try:
-            hands = Hands.of(self, role, queues, now)
-            hands.claim()
-        except Refused as refusal:
-            self.refuse(refusal.text)
-            return
-        if self.hands is not None:
-            self.hands.replace()
-        self.hands = hands
-        self.drops = False
-        # At once: a job manager starts its processes on the first heartbeat it hears.
-        self.say(self.voice.ack(frames[3]) + self.service.heartbeat(now))
-        hands.join()
-        self.has_had_its_share = True
-        if self.service.stopping:
-            hands.stop()
-
-    def on_ready(self, frames: list[bytes], now: Millis) -> None:
-        """READY: the worker would take one more job."""
-        if self.hands is not None:
-            self.hands.ready(now)
-
-    def on_reply(self, frames: list[bytes], now: Millis) -> None:
-        """REPLY: a job is done. The document's form has one frame less and does not say which."""
-        hands = self.hands
-        if len(frames) > 5:
-            if hands is not None:
-                hands.reply(frames[4], frames[5], now)
-            else:
-                settle_late(self.broker, frames[4], frames[5], now)
-        elif len(frames) == 5 and hands is not None:
-            hands.reply_unnamed(frames[4], frames[3], now)
-        else:
-            self.refuse("a REPLY of too few frames")
-
     # -- anybody ----------------------------------------------------------------------------------
 
     def on_noted(self, frames: list[bytes], now: Millis) -> None:
@@ -371,10 +349,10 @@ Verb = Callable[[EventmqConversation, list[bytes], Millis], None]
 
 VERBS: Final[Mapping[bytes, Verb]] = {
     b"REQUEST": EventmqConversation.on_request,
-    b"READY": EventmqConversation.on_ready,
-    b"REPLY": EventmqConversation.on_reply,
+    b"READY": on_ready,
+    b"REPLY": on_reply,
     b"HEARTBEAT": EventmqConversation.on_noted,
-    b"INFORM": EventmqConversation.on_inform,
+    b"INFORM": on_inform,
     b"SCHEDULE": on_schedule,
     b"UNSCHEDULE": on_unschedule,
     b"PUBLISH": on_publish,

@@ -77,6 +77,7 @@ class EventmqService(Service):
         self.schedulers = Members()
         self.handed = Tally()
         self.refused = 0
+        self.joined_bytes = 0
         self.listings: dict[Listing, None] = {}
         self.stopping = False
         self._beat_at: Millis = NEVER
