@@ -249,3 +249,28 @@ def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.Monkey
     world.worker((10, "wish99"))
     (rule,) = world.broker.schedules.by_id.values()
     assert rule.job.queue == "wish99"
+
+
+def test_many_rules_with_one_wish_have_it_fulfilled_over_several_ticks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scheduler, "ADOPTED_AT_ONCE", 5)
+    world = World()
+    client = world.peer()
+    for number in range(22):
+        client.say("SCHEDULE", "wish", "nohaste", "60", call("a.b", number), "")
+
+    def fulfilled(world: World) -> int:
+        rules = world.broker.schedules.by_id.values()
+        return sum(rule.job.queue == "wish" for rule in rules)
+
+    world.worker((10, "wish"))
+    assert 5 <= fulfilled(world) <= 10
+    world.pass_time(50)
+    assert fulfilled(world) < 22
+    again = world.restarted()
+    again.worker((10, "another"))  # from now on it is remembered who wished for what
+    again.pass_time(500)
+    assert fulfilled(again) == 22
+    world.pass_time(500)
+    assert fulfilled(world) == 22

@@ -29,6 +29,8 @@ FRAMES_WITH_INTERVAL: Final = 8
 USUAL_BYTES: Final = 1_024
 EVERY_MS_MIN: Final = 1_000
 """Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
+ADOPTED_AT_ONCE: Final = 500
+"""Rules that change their queue in one tick."""
 STALE_MAX: Final = 1_000
 """Notes of rules that have gone which are kept besides the others."""
 _PREFIX: Final = f"{ORIGIN}:"
@@ -55,6 +57,7 @@ class Scheduling:
         self._wishes: dict[str, dict[str, None]] | None = None
         """Rules by the queue that they wish for, some of them gone; noted once that matters."""
         self._wished = 0
+        self._fulfilled: list[tuple[str, str]] = []
 
     def schedule(self, frames: list[bytes], now: Millis) -> None:
         """SCHEDULE in the code's form or the document's. `Refused` if it names no time."""
@@ -125,27 +128,39 @@ class Scheduling:
 
     def adopt(self, queues: Iterable[str]) -> None:
         """A worker speaks of these queues for the first time: rules that wished for one have it."""
-        rules = self._broker.schedules.by_id
         wishes = self._wishes
-        if wishes is None or self._wished > 2 * len(rules) + STALE_MAX:
+        if wishes is None or self._wished > 2 * len(self._broker.schedules.by_id) + STALE_MAX:
             wishes = self._collect()
         for queue in queues:
-            for rule_id in wishes.pop(queue, ()):
-                self._wished -= 1
-                schedule = rules.get(rule_id)
-                if schedule is not None and wished_queue(schedule.job) == queue:
-                    schedule.job.queue = queue
-                    schedule.job.extra = b""
-                    self._broker.amend_schedule(schedule)
+            self._fulfil(wishes, queue)
+        self.go_on()
+
+    def _fulfil(self, wishes: dict[str, dict[str, None]], queue: str) -> None:
+        rule_ids = wishes.pop(queue, {})
+        self._wished -= len(rule_ids)
+        self._fulfilled += [(queue, rule_id) for rule_id in rule_ids]
+
+    def go_on(self) -> None:
+        """Give some of the rules whose wish has come true their queue."""
+        some = self._fulfilled[-ADOPTED_AT_ONCE:]
+        del self._fulfilled[-ADOPTED_AT_ONCE:]
+        for queue, rule_id in some:
+            schedule = self._broker.schedules.by_id.get(rule_id)
+            if schedule is not None and wished_queue(schedule.job) == queue:
+                schedule.job.queue = queue
+                schedule.job.extra = b""
+                self._broker.amend_schedule(schedule)
 
     def _collect(self) -> dict[str, dict[str, None]]:
         """Note of each rule which queue it wishes for; those that have gone are forgotten."""
-        self._wishes = {}
+        wishes = self._wishes = {}
         self._wished = 0
         for schedule in self._broker.schedules.by_id.values():
             if schedule.id.startswith(_PREFIX):
                 self._note_wish(schedule)
-        return self._wishes
+        for queue in [queue for queue in wishes if queue in self._broker.queues]:
+            self._fulfil(wishes, queue)  # a worker had named it before a restart, or just now
+        return wishes
 
     def _note_wish(self, schedule: Schedule) -> None:
         wished = wished_queue(schedule.job)

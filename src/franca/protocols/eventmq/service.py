@@ -98,6 +98,7 @@ class EventmqService(Service):
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
         self.post.look(now)
         self.topics.go_on(now)
+        self.scheduling.go_on()
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
             self._to_tell = [*self.schedulers.all, *self.workers_here.all]
