@@ -110,7 +110,8 @@ class Topics:
         """Tell as much of what waits as this turn still has time for."""
         spoken = self._spoken
         # What was written to a link in this turn is in its `out` until the turn ends.
-        if (now != self._now) if spoken is None else not spoken.out:
+        is_over = now != self._now if spoken is None else spoken.closed or not spoken.out
+        if is_over:
             self._now = now
             self._spoken = None
             self._left = TURN_WORK
