@@ -159,10 +159,13 @@ class Puppet(AnyPuppet):
     def heard(self) -> list[list[bytes]]:
         """All messages that were not read yet."""
         self._frames.feed(self.bytes_heard())
-        messages = list(iter(self._frames.next_message, None))
-        self.commands += self._frames.commands
-        self._frames.commands.clear()
-        return messages
+        messages: list[list[bytes]] = []
+        while True:
+            messages += iter(self._frames.next_message, None)
+            self.commands += self._frames.commands
+            self._frames.commands.clear()
+            if not self._frames.is_behind:
+                return messages
 
     def words(self) -> list[tuple[str, ...]]:
         """What was heard, without ids of the server's own and without heartbeats."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from franca.protocols.eventmq import admin, zmtp
 from franca.protocols.eventmq.service import EventmqSettings
-from tests.protocols.eventmq.puppet import World
+from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 
 def test_status_counts_and_ages() -> None:
@@ -57,6 +60,104 @@ def test_hello_is_not_answered() -> None:
     assert admin.heard() == []
 
 
+# -- long answers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> World:
+    """A server with 40 queues that have a job each, of which a turn lists ten."""
+    monkeypatch.setattr(admin, "SLICE", 10)
+    world = World()
+    names = [f"q{number}" for number in range(40)]
+    world.worker(*((10, name) for name in names), identity=b"w")
+    client = world.peer()
+    for name in names:
+        client.request(name, name)
+    return world
+
+
+def begin(world: World, asker: Puppet, command: bytes = b"STATUS") -> None:
+    """Ask, and let one turn pass."""
+    message = zmtp.message([b"", VERSION, command, b"admin:1"])
+    world.engine.received(asker.link, message)
+    world.engine.turn(world.now)
+
+
+def test_a_long_answer_takes_several_turns_and_then_what_follows_is_heard(busy: World) -> None:
+    asker, other = busy.peer(), busy.peer()
+    busy.engine.received(asker.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]) * 2)
+    busy.engine.turn(busy.now)
+    assert not asker.link.out
+    other.say("INFORM", "", "worker")
+    assert len(other.heard()) == 2
+    busy.run()
+    assert [len(json.loads(m[4])["waiting_messages_by_queue"]) for m in asker.heard()] == [40, 40]
+    assert not busy.service.listings
+
+
+@pytest.mark.parametrize("command", [b"STATUS", b"ROUTER_SHOW_WORKERS"])
+def test_answers_are_made_one_after_the_other(busy: World, command: bytes) -> None:
+    for number in range(30):
+        busy.worker((10, f"q{number}"), identity=b"w%d" % number)
+    askers = [busy.peer() for _ in range(5)]
+    turns = 0
+    for asker in askers:
+        begin(busy, asker, command)
+        turns += 1
+    while busy.service.listings:
+        busy.engine.turn(busy.now)
+        turns += 1
+        assert turns < 100
+    assert turns > 5
+    busy.run()
+    (answer, *others) = [m[4] for asker in askers for m in asker.heard()]
+    assert others == [answer] * 4
+
+
+def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
+    gone, other = busy.peer(), busy.peer()
+    begin(busy, gone)
+    begin(busy, other)
+    gone.link.close()
+    busy.run()
+    assert len(other.heard()) == 1
+    assert not busy.service.listings
+
+
+def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
+    stuck, other = busy.peer(), busy.peer()
+    begin(busy, stuck)
+    busy.engine.hold_back(stuck.link)
+    begin(busy, other)
+    for _ in range(20):
+        busy.engine.turn(busy.now)
+    assert not other.link.out
+    busy.now += 1_000
+    for _ in range(20):
+        busy.engine.turn(busy.now)
+    assert other.link.out
+    busy.engine.go_on(stuck.link)
+    busy.run()
+    assert len(stuck.heard()) == 1
+
+
+def test_an_answer_ends_where_it_is_long_enough(
+    busy: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "LIST_BYTES_MAX", 300)
+    asker = busy.peer()
+    status = asker.ask("STATUS")
+    assert 1 < len(status["waiting_messages_by_queue"]) < 20
+    assert len(status) == 6
+    for number in range(40):
+        busy.worker((10, "q1"), identity=b"w%d" % number)
+    workers = asker.ask("ROUTER_SHOW_WORKERS")
+    assert 0 < len(workers["connected_workers"]) < 20
+    for number in range(40):
+        busy.worker(role="scheduler", identity=b"s%d" % number)
+    assert 1 < len(asker.ask("ROUTER_SHOW_SCHEDULERS")["connected_schedulers"]) < 20
+
+
 # -- stopping ----------------------------------------------------------------------------------------
 
 
@@ -96,4 +197,19 @@ def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
     client.say("DISCONNECT")
     worker.say("DISCONNECT")
     assert client.words() == [("KBYE",)]
+    assert world.stop_requests == 0
+
+
+def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
+    world = World()
+    client, worker, scheduler = world.peer(), world.worker(), world.worker(role="scheduler")
+    client.request()
+    client.say("KBYE")
+    world.pass_time(15_000)
+    assert not world.service.workers_here.all
+    for peer in (client, worker, scheduler):
+        peer.say("DISCONNECT")
+    refused = world.peer()
+    refused.say("INFORM", "", "dancer")
+    refused.say("DISCONNECT")
     assert world.stop_requests == 0

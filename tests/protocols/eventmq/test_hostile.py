@@ -122,6 +122,60 @@ def test_a_list_takes_a_turn_of_its_own() -> None:
     assert len(asker.heard()) == 20
 
 
+def acted_on_in_one_turn(world: World, message: bytes) -> int:
+    """How many of such messages in a row have their turn at once."""
+    peer = world.peer()
+    world.engine.received(peer.link, message * 20)
+    world.engine.turn(world.now)
+    left = peer.link.conversation.unread() / len(message)
+    world.run()
+    assert peer.link.conversation.unread() == 0
+    return 20 - round(left)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"INFORM", b"i", b"[" + b"a," * 32_600, b"worker"],
+        [b"INFORM", b"i", b"", b"dancer"],
+        [b"REQUEST", b"", b"default", (b"{" + b"a:a," * 1_100)[:4_096], b"x"],
+        [b"REQUEST", b"", b"default", b"a" * 257, b"x"],
+        [b"REQUEST", b"", b"default", b"h" * 4_097, b"x"],
+        [b"SCHEDULE", b"i", b"default", b"nohaste", b"-1", b"x", b"* * * * *"],
+        [b"SCHEDULE", b"i", b"default", b"nohaste", b"60", b"[" + b"1," * 30_000, b""],
+        [b"UNSCHEDULE", b"i", b"default", b"", b"60", b"[" + b"1," * 30_000, b""],
+    ],
+)
+def test_what_is_much_work_to_read_takes_a_turn_of_its_own(frames: list[bytes]) -> None:
+    assert acted_on_in_one_turn(World(), zmtp.message([b"", VERSION, *frames])) == 1
+
+
+def test_usual_requests_share_a_turn() -> None:
+    request = zmtp.message([b"", VERSION, b"REQUEST", b"", b"default", b"timeout:5", b"x"])
+    assert acted_on_in_one_turn(World(), request) == 20
+
+
+@pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
+def test_commands_have_their_share_of_a_turn_too(door: str) -> None:
+    world = World()
+    peer = world.peer(b"DEALER" if door == "eventmq" else b"SUB", door=door)
+    begun = zmtp.more(b"") + zmtp.more(VERSION) + zmtp.more(b"HEARTBEAT")
+    end = zmtp.last(b"i")
+    ping = zmtp.command(b"PING", b"\0\0x")
+    for data, pings in ((ping * 1_000, 1_000), ((begun + ping * 50 + end) * 20, 1_000)):
+        world.engine.received(peer.link, data)
+        turns = 0
+        while world.engine.has_input():
+            world.engine.turn(world.now)
+            assert len(peer.link.out) <= 64
+            world.listen()
+            turns += 1
+        assert turns >= 16
+        peer.heard()
+        assert len(peer.commands) == pings
+        peer.commands.clear()
+
+
 def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
     world = World()
     worker = world.worker(identity=b"w")

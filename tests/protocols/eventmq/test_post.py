@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq import conversation, zmtp
 from tests.protocols.eventmq.puppet import VERSION, World, call
 
 
@@ -158,3 +158,23 @@ def test_a_worker_is_heard_while_a_large_result_comes() -> None:
         worker.send(data[at : at + 100_000])
         world.pass_time(2_000, step=1_000)
     assert world.jobs() == []
+
+
+def test_requests_that_are_said_again_are_waited_for_up_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversation, "JOINED_BYTES_MAX", 3 * 400)
+    world = World()
+    first, *others = [world.peer() for _ in range(5)]
+    msgid = first.request(headers="reply-requested")
+    for other in (*others, others[0]):
+        other.request(headers="reply-requested", msgid=msgid)
+    assert world.service.joined_bytes == 3 * 400
+    others[0].hang_up()
+    assert world.service.joined_bytes == 2 * 400
+    worker = world.worker(slots=1)
+    worker.done(worker.take())
+    assert len(first.replies()) == 1  # the result, whoever heard of the beginning
+    for other in others:
+        other.hang_up()
+    assert world.service.joined_bytes == 0

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import publish, zmtp
-from tests.protocols.eventmq.puppet import World
+from tests.protocols.eventmq.puppet import VERSION, World
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_publish"])
@@ -105,7 +105,7 @@ def test_all_who_hear_a_large_message_share_it() -> None:
     world = World()
     subscribers = [world.subscriber(b"a", b"") for _ in range(3)]
     body = b"x" * 100_000
-    world.service.topics.publish(b"a", body)
+    world.service.topics.publish(b"a", body, world.now)
     assert [link.link.out[-1] is body for link in subscribers] == [True] * 3
     assert [len(link.link.out) for link in subscribers] == [2] * 3  # once, though asked for twice
 
@@ -119,3 +119,106 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
     assert not one.is_hung_up
     one.send(zmtp.message([b"\x00a"]))
     assert not world.subscriber(b"d").is_hung_up
+
+
+# -- many subscribers, many messages -------------------------------------------------------------------
+
+
+def published(*topics_and_bodies: tuple[bytes, bytes]) -> bytes:
+    return b"".join(
+        zmtp.message([b"", VERSION, b"PUBLISH", b"i", topic, body])
+        for topic, body in topics_and_bodies
+    )
+
+
+def unsent(world: World) -> int:
+    """Bytes that were written to all links in this turn."""
+    return sum(sum(map(len, link.out)) for link in world.engine.links)
+
+
+def test_all_who_hear_a_message_share_it_unless_it_is_very_short() -> None:
+    world = World()
+    one, two = world.subscriber(b""), world.subscriber(b"")
+    world.service.topics.publish(b"a", b"x" * 600, world.now)
+    world.service.topics.publish(b"a", b"y" * 600, world.now)
+    assert all(a is b for a, b in zip(one.link.out, two.link.out, strict=True))
+    assert one.link.bulky  # so that it is not joined to a copy of its own
+    world.run()
+    assert [m[1][:1] for m in two.heard()] == [b"x", b"y"]
+
+
+def test_a_turn_tells_so_much_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "TURN_WORK", 40_000)
+    world = World()
+    subscribers = [world.subscriber(b"") for _ in range(30)]
+    publishers = [world.peer() for _ in range(3)]
+    for number, publisher in enumerate(publishers):
+        data = published(*((b"%d" % number, b"%d" % message) for message in range(20)))
+        world.engine.received(publisher.link, data)
+    turns = 0
+    while world.engine.has_input():
+        world.engine.turn(world.now)
+        assert sum(bool(s.link.out) for s in subscribers) <= 10
+        assert world.engine.unhandled == 0
+        world.listen()
+        turns += 1
+    assert turns >= 3 * 20 * 30 // 10
+    for subscriber in subscribers:
+        heard = subscriber.heard()
+        assert len(heard) == 60
+        for number in range(3):
+            said = [m[1] for m in heard if m[0] == b"%d" % number]
+            assert said == [b"%d" % message for message in range(20)]
+    assert world.service.topics.dropped == 0
+
+
+def test_what_one_subscriber_is_told_in_one_turn_is_bounded_and_nothing_is_lost() -> None:
+    world = World(limits=Limits(output_soft_bytes=100_000))
+    subscriber = world.subscriber(b"")
+    publishers = [world.peer() for _ in range(20)]
+    for publisher in publishers:
+        world.engine.received(publisher.link, published(*[(b"t", b"x" * 20_000)] * 5))
+    while world.engine.has_input():
+        world.engine.turn(world.now)
+        assert unsent(world) <= 100_000
+        world.listen()
+    assert len(subscriber.heard()) == 100
+    assert world.service.topics.dropped == 0
+
+
+def test_one_publisher_with_much_to_say_lets_others_speak() -> None:
+    world = World()
+    for _ in range(70):
+        world.subscriber(b"")
+    publisher = world.peer()
+    world.engine.received(publisher.link, published(*[(b"t", b"x")] * 10))
+    world.engine.turn(world.now)
+    assert publisher.link.conversation.unread() > 0
+    world.run()
+    assert publisher.link.conversation.unread() == 0
+
+
+def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "TURN_WORK", 10_000)
+    world = World()
+    subscribers = [world.subscriber(b"") for _ in range(9)]
+    publisher = world.peer()
+    world.engine.received(publisher.link, published(*((b"t", b"%d" % n) for n in range(15))))
+    publisher.hang_up()
+    assert publisher.is_hung_up
+    assert [len(s.heard()) for s in subscribers] == [15] * 9
+
+
+def test_a_message_that_waits_counts_as_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "TURN_WORK", 1)
+    world = World()
+    for _ in range(2):
+        world.subscriber(b"")
+    publisher = world.peer()
+    world.engine.received(publisher.link, published((b"t", b"x" * 1_000)))
+    world.engine.turn(world.now)
+    assert publisher.link.conversation.unread() == 1_001
+    publisher.link.close()  # nothing more of it is acted on
+    world.run()
+    world.pass_time(200)
+    assert not world.service.topics._waiting

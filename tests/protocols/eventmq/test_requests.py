@@ -9,6 +9,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.core.names import text_of
+from franca.protocols.bodies import BYTES
+from franca.protocols.eventmq import job as intake
 from franca.protocols.eventmq import zmtp
 from tests.protocols.eventmq.puppet import VERSION, Given, World, call
 
@@ -132,6 +134,19 @@ def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
         begun, ended = client.heard()
         assert (begun[4], ended[5]) == (msgid, msgid)
     assert world.jobs() == []
+
+
+def test_further_frames_have_a_bound_of_their_own() -> None:
+    world = World()
+    client = world.peer()
+    frames = ("default", "reply-requested", "x")
+    client.say("REQUEST", *frames, b"m" * 32_768, b"m" * 32_768)
+    assert len(world.jobs()) == 1
+    client.say("REQUEST", *frames, b"m" * 32_768, b"m" * 32_769)
+    assert len(world.jobs()) == 1
+    assert "65537 bytes in further frames" in world.engine.notices[-1].reason
+    ((_, error, _),) = client.words()
+    assert "at most 65536" in json.loads(error)["error"]
 
 
 def test_further_frames_are_handed_on() -> None:
@@ -363,3 +378,18 @@ def test_a_request_for_an_unknown_queue_of_that_kind_is_shown_text() -> None:
     worker, client = world.worker(slots=1), world.peer()
     client.request(call(), queue=b"\xff\xfe")
     assert worker.take().queue == b"default"
+
+
+def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    client, worker = world.peer(), world.worker(slots=2)
+    client.request(call("a.b", "x" * 1_000_000))
+    assert worker.take().body[:20] == call("a.b")[:20]
+    assert world.job().kind == "a.b"
+    monkeypatch.setattr(intake, "_decode_call", None)
+    for name, body in (("a.c", call("a.c", "x" * 1_048_576)), ("", b'["run",' + b"x" * 1_048_576)):
+        client.request(body)
+        (found,) = [job for job in world.jobs() if job.body == body]
+        assert (found.kind, found.media, found.policy.losses) == (name, BYTES, 2)
+        assert worker.take().body == body
+        worker.say("READY")

@@ -11,6 +11,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import Demand, OnHangUp, State
 from franca.protocols.bodies import as_bytes, as_json_args
+from franca.protocols.eventmq import results
 from franca.protocols.eventmq.job import kind_of
 from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
 from tests.protocols.eventmq.puppet import World, call
@@ -200,3 +201,36 @@ def test_long_bytes_are_written_as_json_in_pieces(raw: bytes) -> None:
     (value,) = json.loads(as_json_args("bytes", raw))
     assert as_bytes("json-args", as_json_args("bytes", raw)) == raw
     assert isinstance(value, str) or value.keys() == {"base64"}
+
+
+# -- long results --------------------------------------------------------------------------------------
+
+LONG = 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (b'{"value": [' + b"1," * LONG + b"1]}", b"[" + b"1," * LONG + b"1]"),
+        (b'{"value":"' + b"x" * LONG + b'"}', b"x" * LONG),
+        (b'{"value": "' + b"\\n" * LONG + b'"}', None),
+        (b'{"value": "' + b"x" * LONG + b'", "a": "b"}', None),
+        (b'{"other": "' + b"x" * LONG + b'"}', None),
+        (b'{"value": ' + b"x" * LONG, None),
+        (b"x" * (LONG + 1), None),
+    ],
+)
+def test_a_long_result_is_cut_out_without_being_read(
+    result: bytes, shown: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "_decode", None)
+    assert as_stranger_knows_it(result) == (result if shown is None else shown)
+    assert failure_in(result, 10) is None
+
+
+def test_a_long_failure_is_known_by_how_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_decode", None)
+    failure = failure_in(b'{ "error" : "it broke, ' + b"x" * LONG + b'"}', 10)
+    assert failure is not None
+    assert failure.text == "it broke, "
+    assert failure_in(b'{"value": 1, "error": "' + b"x" * LONG + b'"}', 10) is None

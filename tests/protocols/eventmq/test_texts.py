@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from franca.core.model import Backoff
 from franca.core.names import text_of
+from franca.protocols.eventmq import literals
 from franca.protocols.eventmq.headers import TermsReader, read_headers
 from franca.protocols.eventmq.literals import Unreadable, read_literal
 from franca.protocols.eventmq.queues import BadQueues, read_queues
+
+TOKEN = literals._TOKEN
 
 # -- headers ---------------------------------------------------------------------------------------
 
@@ -126,7 +132,7 @@ def test_a_dictionary_is_read_whatever_else_is_in_it() -> None:
     ],
 )
 def test_literals_are_read_as_json_and_python_write_them(text: str, value: object) -> None:
-    assert read_literal(text) == value
+    assert read_literal(text, 99) == value
 
 
 @pytest.mark.parametrize(
@@ -134,7 +140,7 @@ def test_literals_are_read_as_json_and_python_write_them(text: str, value: objec
 )
 def test_what_is_no_literal_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
-        read_literal(text)
+        read_literal(text, 99)
 
 
 def test_terms_are_remembered_but_not_without_end() -> None:
@@ -200,3 +206,71 @@ def test_queues_are_read_however_they_are_written(
 def test_what_names_no_queues_is_refused(raw: bytes) -> None:
     with pytest.raises(BadQueues):
         read_queues(raw, 1_024)
+
+
+# -- long texts --------------------------------------------------------------------------------------
+
+
+class CountedTokens:
+    """A reader's pattern that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def match(self, text: str, at: int) -> re.Match[str] | None:
+        self.count += 1
+        return TOKEN.match(text, at)
+
+
+@pytest.mark.parametrize("raw", [b"[" + b"a," * 32_600, b"[[1,a]," * 9_000, b"a," * 32_600])
+def test_a_list_of_too_many_queues_is_not_read_to_its_end(
+    raw: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = CountedTokens()
+    monkeypatch.setattr(literals, "_TOKEN", counted)
+    with pytest.raises(BadQueues, match=r"more than 1024 queues|cannot be read"):
+        read_queues(raw[:65_536], 1_024)
+    assert counted.count <= 6 * 1_024 + 9
+
+
+def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
+    pairs = [(weight % 7, f"queue-{weight}") for weight in range(1_024)]
+    as_json = json.dumps(pairs).encode()
+    as_python = repr(pairs).encode()
+    bare = as_json[1:-1]
+    for raw in (as_json, as_python, bare):
+        assert list(read_queues(raw, 1_024)) == pairs
+    names = ",".join(name for _, name in pairs).encode()
+    assert [name for _, name in read_queues(names, 1_024)] == [name for _, name in pairs]
+
+
+def test_headers_are_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = CountedTokens()
+    monkeypatch.setattr(literals, "_TOKEN", counted)
+    many = {f"h{number}": number for number in range(400)}
+    assert TermsReader().of(json.dumps({"timeout": 5, **many}).encode()).timeout_ms == 0
+    assert counted.count <= 257
+    assert len(read_headers(b"a," * 2_000 + b"timeout:5")) == 1
+    few = {f"h{number}": number for number in range(60)}
+    assert TermsReader().of(json.dumps({"timeout": 5, **few}).encode()).timeout_ms == 5_000
+
+
+@pytest.mark.parametrize(
+    ("said", "forwarded"),
+    [
+        ("timeout:abc,timeout:5", b"timeout:5,reply-requested"),
+        ("timeout:5,timeout:abc", b"reply-requested"),
+        ("x-timeout:abc,y", b"y,reply-requested"),
+        ("a:timeout:5", b"reply-requested"),
+        ('{"a": "b,timeout:x", "timeout": 7}', b"timeout:7,reply-requested"),
+        ("a," * 100 + "timeout:abc", b"a,reply-requested"),
+        ("Timeout:5", b"timeout:5,reply-requested"),
+        ("no-timeout,timeout:5", b"no-timeout,timeout:5,reply-requested"),
+    ],
+)
+def test_a_job_manager_is_told_no_timeout_that_it_cannot_read(said: str, forwarded: bytes) -> None:
+    told = TermsReader().of(said.encode()).forwarded
+    assert told == forwarded
+    for word in told.decode().split(","):  # as a job manager reads them
+        if "timeout:" in word:
+            int(word.split(":")[1])

@@ -20,19 +20,23 @@ from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import (
+    Listing,
     on_disconnect,
     on_show_schedulers,
     on_show_workers,
     on_status,
 )
 from franca.protocols.eventmq.frames import Skipped
-from franca.protocols.eventmq.hands import Hands, settle_late
-from franca.protocols.eventmq.headers import wants_result
+from franca.protocols.eventmq.hands import Hands
+from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
 from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
+from franca.protocols.eventmq.publish import on_publish
 from franca.protocols.eventmq.results import HOLDERS, result_of
+from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
-from franca.protocols.eventmq.zmtp import message, more
+from franca.protocols.eventmq.working import on_inform, on_ready, on_reply
+from franca.protocols.eventmq.zmtp import more
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.service import EventmqService
@@ -41,8 +45,12 @@ LEASED = State.LEASED
 FRAMES_MIN: Final = 4
 ENVELOPE_BYTES_MAX: Final = 1_024
 """What sockets between a client and us may put around its messages, all of them together."""
-JOINED_MAX: Final = 10_000
+JOINED_MAX: Final = 1_000
 """Requests that were said again whose results one connection waits for."""
+JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What all connections together may take for them."""
+JOINED_COSTS_BYTES: Final = 400
+"""What each of them takes, besides the envelope of its answer."""
 COMMAND_BYTES: Final = 32
 """No command is longer."""
 
@@ -68,6 +76,8 @@ class EventmqConversation(ZmtpConversation):
         """Requests said again whose results come here too, with the envelope of each."""
         self._envelope = b""
         self.is_client = False
+        self.had_a_role = False
+        """It has said something that only a client, a worker or a scheduler says."""
         self._waits_for_room: list[bytes] | None = None
 
     # -- the contract -------------------------------------------------------------------------
@@ -134,7 +144,9 @@ class EventmqConversation(ZmtpConversation):
         self.service.post.join(self)
 
     def on_turn(self, now: Millis) -> None:
-        """Take the request that waits for room, if there is some."""
+        """Give the worker more jobs; take the request that waits for room, if there is some."""
+        if self.hands is not None:
+            self.hands.go_on(now)
         frames = self._waits_for_room
         if frames is not None and not self.broker.refusing_new:
             self._waits_for_room = None
@@ -156,12 +168,15 @@ class EventmqConversation(ZmtpConversation):
         elif isinstance(event, Begun):
             self._on_begun(event.job)
         elif isinstance(event, Finished) and event.job.id in self.joined:
-            envelope = self.joined.pop(event.job.id)
+            envelope = self.part(event.job.id)
             if self.takes_results:
                 self.say_result(result_of(event), msgid_of(event.job), envelope)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
+        if isinstance(self.task, Listing):
+            self.task.end()
+        self.task = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
         self.forget(now, unheard=unheard)
@@ -175,7 +190,8 @@ class EventmqConversation(ZmtpConversation):
         if self._session is not None:
             self.broker.close_session(self._session, now)
             self._session = None
-        self.joined.clear()
+        for job_id in list(self.joined):
+            self.part(job_id)
 
     def stop(self, now: Millis) -> None:
         """The server stops: no more jobs for this peer, and a goodbye.
@@ -199,7 +215,11 @@ class EventmqConversation(ZmtpConversation):
         return session
 
     def refuse(self, reason: str) -> None:
-        """A message was not taken: it is counted, and now and then the operator is told."""
+        """A message was not taken: it is counted, and now and then the operator is told.
+
+        To find out was work, and nobody needs to hear it often.
+        """
+        self.has_had_its_share = True
         self.service.refused += 1
         self.link.note(reason)
 
@@ -211,8 +231,9 @@ class EventmqConversation(ZmtpConversation):
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
         if not self.link.full:
-            self.link.write_after_commit(self._envelope + self.voice.report(text))
-        self.has_had_its_share = True
+            said = self.voice.report(text)
+            self._write([self._envelope, *said] if self._envelope else said)
+            self.link.after_commit = True
 
     @property
     def takes_results(self) -> bool:
@@ -235,15 +256,16 @@ class EventmqConversation(ZmtpConversation):
 
     # -- clients ----------------------------------------------------------------------------------
 
-    def _be_client(self) -> None:
+    def be_client(self) -> None:
         """The peer asks for something, again perhaps after a goodbye."""
-        self.is_client = True
-        self.service.post.join(self)
+        if not self.is_client:
+            self.is_client = self.had_a_role = True
+            self.service.post.join(self)
 
     def on_request(self, frames: list[bytes], now: Millis) -> None:
         """REQUEST: a job. The answer says that a worker has it, and comes when one does."""
         if not self.is_client:
-            self._be_client()
+            self.be_client()
         session = self._session or self.session
         client = self._address
         if self._envelope:
@@ -260,12 +282,28 @@ class EventmqConversation(ZmtpConversation):
         except Refused as refusal:
             self._refuse_request(frames, refusal)
             return
-        if job.id <= last_id and job.policy.tells_end and len(self.joined) < JOINED_MAX:
-            self.joined[job.id] = client.envelope  # asked for before, perhaps by somebody else
+        if len(frames[5]) > USUAL_BYTES:
+            self.has_had_its_share = True
+        if job.id <= last_id and job.policy.tells_end:
+            self._join(job.id, client.envelope)  # asked for before, perhaps by somebody else
         if job.state is LEASED:
             self._on_begun(job)
         elif not self.broker.await_begin(job, session) and job.id in self.joined:
             self.broker.watch(job.id, session)
+
+    def _join(self, job_id: JobId, envelope: bytes) -> None:
+        """Wait for the result of a job that is there already, if not too many are waited for."""
+        joined, service = self.joined, self.service
+        has_room = len(joined) < JOINED_MAX and service.joined_bytes < JOINED_BYTES_MAX
+        if has_room and job_id not in joined:
+            joined[job_id] = envelope
+            service.joined_bytes += JOINED_COSTS_BYTES + len(envelope)
+
+    def part(self, job_id: JobId) -> bytes:
+        """Wait for it no longer; returns the envelope of the answer."""
+        envelope = self.joined.pop(job_id)
+        self.service.joined_bytes -= JOINED_COSTS_BYTES + len(envelope)
+        return envelope
 
     def _on_begun(self, job: Job) -> None:
         """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
@@ -292,72 +330,6 @@ class EventmqConversation(ZmtpConversation):
             error = msgspec.json.encode({"error": refusal.text})
             self._write([self._envelope, *self.voice.result(error, frames[3])])
 
-    def on_schedule(self, frames: list[bytes], now: Millis) -> None:
-        """SCHEDULE: jobs by a rule. There is no answer."""
-        self._be_client()
-        try:
-            self.service.scheduling.schedule(frames, now)
-        except Refused as refusal:
-            self.refuse(refusal.text)
-
-    def on_unschedule(self, frames: list[bytes], now: Millis) -> None:
-        """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
-        self._be_client()
-        try:
-            self.service.scheduling.unschedule(frames)
-        except Refused as refusal:
-            self.refuse(refusal.text)
-            return
-        self.service.schedulers.tell(message(frames))
-
-    def on_publish(self, frames: list[bytes], now: Millis) -> None:
-        """PUBLISH: topic and message, with headers between them or without."""
-        self._be_client()
-        if len(frames) < 6:
-            self.refuse("a PUBLISH of too few frames")
-        else:
-            self.service.topics.publish(frames[4], frames[6] if len(frames) > 6 else frames[5])
-
-    # -- workers ----------------------------------------------------------------------------------
-
-    def on_inform(self, frames: list[bytes], now: Millis) -> None:
-        """INFORM: the peer is a worker of these queues, or a scheduler."""
-        queues = frames[4] if len(frames) > 4 else b""
-        role = frames[5].strip().lower() if len(frames) > 5 else b"worker"
-        try:
-            hands = Hands.of(self, role, queues, now)
-        except Refused as refusal:
-            self.refuse(refusal.text)
-            return
-        if self.hands is not None:
-            self.hands.replace()
-        self.hands = hands
-        self.drops = False
-        # At once: a job manager starts its processes on the first heartbeat it hears.
-        self.say(self.voice.ack(frames[3]) + self.service.heartbeat(now))
-        hands.join()
-        self.has_had_its_share = True
-        if self.service.stopping:
-            hands.stop()
-
-    def on_ready(self, frames: list[bytes], now: Millis) -> None:
-        """READY: the worker would take one more job."""
-        if self.hands is not None:
-            self.hands.ready(now)
-
-    def on_reply(self, frames: list[bytes], now: Millis) -> None:
-        """REPLY: a job is done. The document's form has one frame less and does not say which."""
-        hands = self.hands
-        if len(frames) > 5:
-            if hands is not None:
-                hands.reply(frames[4], frames[5], now)
-            else:
-                settle_late(self.broker, frames[4], frames[5], now)
-        elif len(frames) == 5 and hands is not None:
-            hands.reply_unnamed(frames[4], frames[3], now)
-        else:
-            self.refuse("a REPLY of too few frames")
-
     # -- anybody ----------------------------------------------------------------------------------
 
     def on_noted(self, frames: list[bytes], now: Millis) -> None:
@@ -377,13 +349,13 @@ Verb = Callable[[EventmqConversation, list[bytes], Millis], None]
 
 VERBS: Final[Mapping[bytes, Verb]] = {
     b"REQUEST": EventmqConversation.on_request,
-    b"READY": EventmqConversation.on_ready,
-    b"REPLY": EventmqConversation.on_reply,
+    b"READY": on_ready,
+    b"REPLY": on_reply,
     b"HEARTBEAT": EventmqConversation.on_noted,
-    b"INFORM": EventmqConversation.on_inform,
-    b"SCHEDULE": EventmqConversation.on_schedule,
-    b"UNSCHEDULE": EventmqConversation.on_unschedule,
-    b"PUBLISH": EventmqConversation.on_publish,
+    b"INFORM": on_inform,
+    b"SCHEDULE": on_schedule,
+    b"UNSCHEDULE": on_unschedule,
+    b"PUBLISH": on_publish,
     b"KBYE": EventmqConversation.on_goodbye,
     b"KBAI": EventmqConversation.on_goodbye,
     b"DISCONNECT": on_disconnect,

@@ -16,6 +16,8 @@ from franca.protocols.gathering import Gathering
 
 COMMAND_BYTES_MAX: Final = 4_096
 """A command: READY with an identity, a PING, a subscription."""
+COMMANDS_MAX: Final = 64
+"""Commands between two messages that are taken at once; `is_behind` if others follow."""
 FRAMES_MAX: Final = 64
 """Frames of one message."""
 SKIPPED_BYTES_MAX: Final = 1 << 30
@@ -123,7 +125,7 @@ class Frames:
         return self._part is None and self._at < len(self._data)
 
     def next_message(self) -> list[bytes] | None:
-        """The next whole message, or None until more bytes are fed."""
+        """The next whole message; None until more bytes are fed, or `commands` are taken."""
         if self.large is not None:
             if self.large.missing:
                 return None
@@ -157,14 +159,14 @@ class Frames:
                     break
             size = self._checked_size(flags, data, at)
             stop = start + size
-            if stop > end:
+            if stop > end or (size > self._size_max and not flags & COMMAND):
                 break
             if flags & COMMAND:
                 self.commands.append(data[start:stop])
-                at = stop
-                continue
-            if size > self._size_max:
-                break
+                self._at = at = stop
+                if len(self.commands) < COMMANDS_MAX:
+                    continue
+                return None
             append(data[start:stop])
             at = stop
             if not flags & MORE:

@@ -7,7 +7,8 @@ worker is always next, of those that the queue prefers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from franca.core.broker import Broker
@@ -23,8 +24,19 @@ if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
 
 SLOTS_MAX: Final = 10_000
+"""Jobs that one worker holds and would take, together."""
+ASKED_AT_ONCE: Final = 64
+"""Jobs that one worker is given in one go, before others are heard."""
+QUEUES_A_GRANT: Final = 64
+"""With so many queues more to look at, each of them takes as long as two."""
+SPARED_MAX: Final = 1_000
+"""Jobs of a worker that is gone which are looked at one by one."""
 MSGID_BYTES_MAX: Final = 4_096
 """No job goes by a longer name."""
+SCHEDULERS_MAX: Final = 256
+"""Each is told every UNSCHEDULE."""
+COPIED_BYTES: Final = 4_096
+"""A longer message to many is there once, however many of them do not read."""
 EARLY_MS: Final = 250
 """How much sooner than the server a worker's clock may find that a timeout has passed."""
 GHOST_MS: Final = BEAT_EVERY_MS + 1_000
@@ -43,9 +55,10 @@ class Hands:
         now: Millis,
     ) -> None:
         link = conversation.link
-        name = conversation.service.name_for(conversation.identity, link)
+        old = None if conversation.hands is None else conversation.hands.member
+        name = conversation.service.name_for(conversation.identity, link, old)
         self.session: Session = conversation.session
-        self.member = Member(name, self, queues, now, now, link.peer.address)
+        self.member: Member = Member(name, self, queues, now, now, link.peer.address)
         self._members = members
         self._conversation = conversation
         self._service = conversation.service
@@ -58,6 +71,8 @@ class Hands:
         ranks = {name: weight - USUAL_WEIGHT for weight, name in queues if weight != USUAL_WEIGHT}
         self._ranks = ranks or None
         self._slots = 0
+        self._at_once = max(ASKED_AT_ONCE // (1 + len(queues) // QUEUES_A_GRANT), 1)
+        self._asks_again = False
         self._demand: Demand | None = None
         self._last_grant: Job | None = None
         self._last_attempt = 0
@@ -69,25 +84,35 @@ class Hands:
         """A peer INFORMs that it is a `worker` of these queues, or a `scheduler`."""
         service = conversation.service
         if role == b"scheduler":
+            if len(service.schedulers.all) >= SCHEDULERS_MAX:
+                raise Unfit(f"an INFORM of more than {SCHEDULERS_MAX} schedulers")
             return cls(conversation, service.schedulers, (), now)
         if role != b"worker":
             raise Unfit("an INFORM of neither a worker nor a scheduler")
         weighted = read_queues(queues, service.limits.name_bytes_max)
         hands = cls(conversation, service.workers_here, weighted, now)
-        if service.workers_here.bytes + hands.member.size() > service.limits.offered_bytes:
+        size = service.workers_here.bytes + hands.member.size()
+        if conversation.hands is not None and conversation.hands.member in service.workers_here.all:
+            size -= conversation.hands.member.size()
+        if size > service.limits.offered_bytes:
             raise Unfit("an INFORM of more queues than all workers may name together")
         return hands
 
     # -- coming and going -----------------------------------------------------------------------
 
-    def join(self) -> None:
-        """Be known from now on, and so are its queues, for good: a restart must not forget them."""
-        self._members.join(self.member)
-        new = {name for name in self._queues if name not in self._broker.queues}
+    def claim(self) -> None:
+        """Make its queues known, for good: a restart must not forget them. May be `Refused`."""
+        broker = self._broker
+        new = [name for name in self._queues if name not in broker.queues]
+        for name in self._queues:
+            broker.queue(name)
         if new:
             self._service.scheduling.adopt(new)
+
+    def join(self) -> None:
+        """Be known from now on, as one who serves its queues."""
+        self._members.join(self.member)
         for name in self._queues:
-            self._broker.queue(name)
             self._broker.serve(self.session, name)
 
     def leave(self) -> None:
@@ -131,11 +156,11 @@ class Hands:
         A job manager drops its connection when it is given such a message. Without this a few of
         them, given again and again, would bring all jobs of their neighbourhood to the dead set.
         """
-        jobs = list(self.session.leases.values())
+        jobs = self.session.leases.values()
         if any(map(is_suspect, jobs)):
-            for job in jobs:
-                if not is_suspect(job):
-                    self._broker.release(job, self._holder, NEVER, now)
+            innocent = islice((job for job in jobs if not is_suspect(job)), SPARED_MAX)
+            for job in list(innocent):
+                self._broker.release(job, self._holder, NEVER, now)
 
     def stop(self) -> None:
         """The server stops: say goodbye, and give no more jobs."""
@@ -144,16 +169,22 @@ class Hands:
 
     # -- what the registry asks -------------------------------------------------------------------
 
-    def hear(self, message: bytes) -> None:
-        """Be told something, unless the peer does not even read."""
-        if not self._link.full:
-            self._link.write(message)
+    def hear(self, message: Sequence[bytes]) -> None:
+        """Be told something, unless the peer does not even read. What is long is not copied."""
+        link = self._link
+        if not link.full:
+            if len(message) > 1 or len(message[0]) > COPIED_BYTES:
+                link.write_bulk(*message)
+            else:
+                link.write(message[0])
 
-    def fell_silent(self, now: Millis) -> None:
+    def fell_silent(self, now: Millis) -> bool:
         """Take the peer for gone: its jobs go to others. It may INFORM again."""
-        if not self._conversation.holding:  # then it is we who do not listen
-            self._members.lost += 1
-            self._conversation.forget(now)
+        if self._conversation.holding:
+            return False  # it is we who do not listen
+        self._members.lost += 1
+        self._conversation.forget(now)
+        return True
 
     def slots(self) -> int:
         """How many more jobs the worker would take now."""
@@ -167,15 +198,36 @@ class Hands:
 
     def ready(self, now: Millis) -> None:
         """One more job would be taken."""
-        if self._slots < SLOTS_MAX and self._queues and not self.member.leaving:
-            self._slots += 1
+        slots = self._slots
+        if (
+            slots + len(self.session.leases) < SLOTS_MAX
+            and self._queues
+            and not self.member.leaving
+        ):
+            self._slots = slots + 1
+            if self._demand is None and not self._asks_again:
+                self._ask(now)
+
+    def go_on(self, now: Millis) -> None:
+        """Ask for the jobs for which a turn had no time."""
+        if self._asks_again:
+            self._asks_again = False
             if self._demand is None:
                 self._ask(now)
 
     def _ask(self, now: Millis) -> None:
-        """Stand in line, as long as there are jobs and slots for them."""
+        """Stand in line, as long as there are jobs and slots for them.
+
+        After some of them others are heard, before it goes on.
+        """
         broker = self._broker
+        left = self._at_once
         while self._slots:
+            if not left:
+                self._asks_again = True
+                self._link.again()
+                return
+            left -= 1
             demand = Demand(self.session, self._queues, ranks=self._ranks)
             answer = broker.demand(demand, now)
             if answer is None:
@@ -191,7 +243,7 @@ class Hands:
             return
         self._demand = None
         self._hand_over(event.job)
-        if self._slots:
+        if self._slots and not self._asks_again:
             self._ask(now)
 
     def _hand_over(self, job: Job) -> None:

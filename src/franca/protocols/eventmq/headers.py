@@ -17,6 +17,12 @@ from franca.core.model import Backoff, Policy
 from franca.protocols.eventmq.literals import Literal, Unreadable, number_of, read_literal
 
 HEADERS_BYTES_MAX: Final = 4_096
+USUAL_BYTES: Final = 256
+"""Longer headers are read anew each time, which is more work than a message usually is."""
+WORDS_MAX: Final = 64
+"""Headers of one message; those behind them are not read."""
+_TOKENS_MAX: Final = 4 * WORDS_MAX
+"""A name, what it says, and a mark behind each."""
 TIMEOUT_S_MAX: Final = 10 * 365 * 86_400
 _TIMEOUT_DIGITS: Final = 9
 RETRIES_MAX: Final = 1_000_000
@@ -43,9 +49,8 @@ _KNOWN: Final = frozenset(
 )
 _NO: Final = ("false", "0", "no", "off", "none", "null")
 _TERMS_MAX: Final = 1_000
-_TERMS_BYTES_MAX: Final = 256
-"""Longer headers are read anew each time."""
 _REPLY_REQUESTED: Final = "reply-requested"
+_TIMEOUT_SAID: Final = b"timeout:"
 
 
 class Terms(Struct, gc=False):
@@ -80,7 +85,7 @@ def read_headers(raw: bytes) -> dict[str, str]:
 
 def _as_mapping(text: str) -> dict[str, str] | None:
     try:
-        value = read_literal(text) if text != "set()" else []
+        value = read_literal(text, _TOKENS_MAX) if text != "set()" else []
     except Unreadable:
         return None
     if isinstance(value, dict):
@@ -98,7 +103,7 @@ def _shown(value: Literal) -> str:
 def _of_words(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     in_cron = False
-    for word in text.split(","):
+    for word in text.split(",", WORDS_MAX)[:WORDS_MAX]:
         name, _, value = word.partition(":")
         name = _name(name)
         if in_cron and name not in _KNOWN:
@@ -141,7 +146,7 @@ class TermsReader:
         terms = self._known.get(raw)
         if terms is None:
             terms = self._read(raw)
-            if len(raw) <= _TERMS_BYTES_MAX:
+            if len(raw) <= USUAL_BYTES:
                 if len(self._known) >= _TERMS_MAX:
                     self._known.clear()
                 self._known[raw] = terms
@@ -171,9 +176,15 @@ class TermsReader:
 def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
     """The headers for a worker. Job managers die of a timeout that is no whole number.
 
-    So does a job of theirs whose timeout is longer than a machine can wait.
+    So does a job of theirs whose timeout is longer than a machine can wait. They take any word
+    for one in which it says so, and read all that there are.
     """
-    if raw[:1] in (b"{", b"s") or not raw.isascii() or not _is_plain(headers.get("timeout", "0")):
+    if (
+        raw[:1] in (b"{", b"s")
+        or not raw.isascii()
+        or raw.count(_TIMEOUT_SAID) != ("timeout" in headers)
+        or not _is_plain(headers.get("timeout", "0"))
+    ):
         words = [_word(name, value) for name, value in headers.items() if value != "false"]
         raw = ",".join(word for word in words if word).encode()
     if is_set(headers, _REPLY_REQUESTED):
@@ -189,4 +200,5 @@ def _word(name: str, value: str) -> str:
     if name == "timeout":
         seconds = min(number_in({name: value}, name) or 0, TIMEOUT_S_MAX)
         return f"timeout:{seconds}" if seconds > 0 else ""
-    return name if value == "true" else f"{name}:{value}"
+    word = name if value == "true" else f"{name}:{value}"
+    return "" if "timeout:" in word else word

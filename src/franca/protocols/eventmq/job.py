@@ -8,6 +8,7 @@ and arguments stand for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 from zlib import crc32
@@ -33,6 +34,17 @@ CACHED_BYTES: Final = 1_024
 """What many requests of a client have in common is packed and unpacked once, if it is short."""
 _APART: Final = b"\0"
 """What `extra` begins with where it is more than the headers."""
+MORE_BYTES_MAX: Final = 64 * 1024
+"""What the frames behind a request's last usual one may have together: they stay in memory."""
+READ_BYTES_MAX: Final = 1024 * 1024
+"""A longer message is not read to its end, which would hold up everybody: it may be no call."""
+_HEAD: Final = re.compile(
+    rb"""\[\s?"run",\s?\{
+    \s?"(?P<first>path|callable)"\s?:\s?"(?P<one>[^"\\]{0,1024})"\s?,
+    \s?"(?P<second>path|callable)"\s?:\s?"(?P<other>[^"\\]{0,1024})"
+    """,
+    re.VERBOSE,
+)
 _ID_PREFIX: Final = "job:"
 _HEX_PREFIX: Final = "hex:"
 _OWN_PREFIXES: Final = (_ID_PREFIX, _HEX_PREFIX)
@@ -139,13 +151,28 @@ def known_as(broker: Broker, msgid: bytes, look: Callable[[str], Iterable[Job]])
 
 def kind_of(body: bytes, bytes_max: int) -> str:
     """What a message calls, as one dotted name; nothing if it is no call that can be read."""
+    if len(body) > READ_BYTES_MAX:
+        return _kind_at_head(body, bytes_max)
     if not body.isascii() and not is_utf8(body):
         return ""
     try:
         call = _decode_call(body)[1]
     except (msgspec.MsgspecError, RecursionError):
         return ""
-    path, name = call.path, call.callable
+    return _joined(call.path, call.callable, bytes_max)
+
+
+def _kind_at_head(body: bytes, bytes_max: int) -> str:
+    """What a long message calls, if that is said first, as the client library does."""
+    found = _HEAD.match(body)
+    if found is None or found["first"] == found["second"]:
+        return ""
+    said = {found["first"]: found["one"], found["second"]: found["other"]}
+    path, name = said[b"path"], said[b"callable"]
+    return _joined(path.decode("utf-8", "ignore"), name.decode("utf-8", "ignore"), bytes_max)
+
+
+def _joined(path: str, name: str, bytes_max: int) -> str:
     if len(path) + len(name) < bytes_max // 4:
         return f"{path}.{name}"
     kind = f"{path[:bytes_max]}.{name[:bytes_max]}"
@@ -191,13 +218,14 @@ class Intake:
             queue = queue if is_known else DEFAULT_QUEUE
             extra = self._set_apart(frames, queue, client)
         kind = kind_of(body, limits.name_bytes_max)
+        is_call = kind and len(body) <= READ_BYTES_MAX
         return NewJob(
             queue,
             kind,
             body,
-            terms.policy if kind else terms.wary,
+            terms.policy if is_call else terms.wary,
             name_of(msgid),
-            JSON_CALL if kind else BYTES,
+            JSON_CALL if is_call else BYTES,
             ORIGIN,
             extra=extra,
             digest=crc32(body),
@@ -207,8 +235,10 @@ class Intake:
     def _set_apart(self, frames: list[bytes], queue: str, client: Address | None) -> bytes:
         """What an unusual request has besides its body."""
         queue_frame, headers, more = frames[4], frames[5], frames[7:]
-        if len(frames[6]) + sum(map(len, more)) > self._limits.body_bytes_max:
-            raise Unfit(f"a request of more than {self._limits.body_bytes_max} bytes")
+        size = sum(map(len, more))
+        most = min(MORE_BYTES_MAX, self._limits.body_bytes_max - len(frames[6]))
+        if size > most:
+            raise Unfit(f"a request with {size} bytes in further frames, at most {most}")
         if queue_frame == self._names.raw(queue):
             if not more and client is None and headers[:1] != _APART:
                 return headers

@@ -41,12 +41,17 @@ class Unreadable(Exception):
     """The text is neither JSON nor written as Python does."""
 
 
-def read_literal(text: str) -> Literal:
+class TooLong(Unreadable):
+    """The text has more words and marks than are read."""
+
+
+def read_literal(text: str, tokens_max: int) -> Literal:
     """The value that all of the text stands for; `Unreadable` if it stands for none.
 
     Tuples and sets are lists, and names in a dictionary that are no text are what is written there.
+    A text of more than `tokens_max` words and marks is read no further: `TooLong`.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, tokens_max)
     value = reader.value(0)
     if reader.peek():
         raise Unreadable
@@ -62,8 +67,9 @@ def number_of(text: str) -> float | None:
 class _Reader:
     """The tokens of a text, one after the other."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens_max: int) -> None:
         self._text = text.rstrip()
+        self._left = tokens_max
         self._at = 0
         self._token: re.Match[str] | None = None
 
@@ -78,6 +84,9 @@ class _Reader:
             if self._token is None:
                 raise Unreadable
             self._at = self._token.end()
+            self._left -= 1
+            if self._left < 0:
+                raise TooLong
         return self._token
 
     def _take(self) -> re.Match[str]:

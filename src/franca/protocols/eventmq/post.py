@@ -107,8 +107,8 @@ class Post(Conversation):
         if client is None:
             return
         found = self._find(client)
-        if found is not None and found.joined:
-            found.joined.pop(job.id, None)
+        if found is not None and job.id in found.joined:
+            found.part(job.id)
         if found is not None and found.takes_results and not self._has_box(client):
             found.say_result(result_of(event), msgid_of(job), client.envelope)
         elif client.identity or found is not None:

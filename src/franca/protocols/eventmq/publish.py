@@ -5,50 +5,169 @@ Nothing is kept: who is not there does not hear it, and who does not read loses 
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from franca.core.events import Event
 from franca.core.limits import Limits
-from franca.core.model import Millis, Session
+from franca.core.model import NEVER, Millis, Session
 from franca.protocols.conversation import Link, Service
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.zmtp import more, pieces
+from franca.protocols.eventmq.zmtp import LARGE_BYTES, more, pieces
+
+if TYPE_CHECKING:
+    from franca.protocols.eventmq.conversation import EventmqConversation
 
 TOPICS_MAX: Final = 10_000
 """Subscriptions of one subscriber."""
 SUBSCRIPTION_COSTS_BYTES: Final = 256
 """What a subscription takes besides its topic, roughly."""
+COPIED_BYTES: Final = 512
+"""A longer message is there once, however many subscribers do not take it."""
+TURN_WORK: Final = 4 * 1024 * 1024
+"""What all messages together may take of one turn: bytes written, and what goes with them."""
+SHARE_WORK: Final = 256 * 1024
+"""What one publisher's messages may take before others are heard."""
+WRITE_WORK: Final = 4_096
+"""To write to one subscriber more takes as long as so many bytes."""
+LOOK_WORK: Final = 256
+"""And to find one."""
+
+
+def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """PUBLISH: topic and message, with headers between them or without."""
+    conversation.be_client()
+    if len(frames) < 6:
+        conversation.refuse("a PUBLISH of too few frames")
+    else:
+        body = frames[6] if len(frames) > 6 else frames[5]
+        publication = conversation.service.topics.publish(frames[4], body, now)
+        if not publication.is_done:
+            conversation.task = publication
+        if publication.work > SHARE_WORK:
+            conversation.has_had_its_share = True
+
+
+class Publication:
+    """A message on its way to its subscribers. `work` is what it took so far.
+
+    `rest` are those who asked for it, from the moment when its turn has come; `at` is the next.
+    """
+
+    __slots__ = ("_hub", "at", "body", "is_done", "rest", "said", "topic", "work")
+
+    def __init__(self, hub: Topics, topic: bytes, body: bytes) -> None:
+        self._hub = hub
+        self.topic = topic
+        self.body = body
+        self.said: list[bytes] = []
+        self.rest: list[SubscriberConversation] | None = None
+        self.at = 0
+        self.work = 0
+        self.is_done = False
+
+    def step(self, now: Millis) -> bool:
+        """Reach some more of those who asked for it, and for those before it."""
+        self._hub.go_on(now)
+        return self.is_done
+
+    def __len__(self) -> int:
+        return len(self.topic) + len(self.body)
 
 
 class Topics:
     """Who subscribed to what. `published` counts messages, `dropped` those somebody lost.
 
-    `bytes` is what all subscriptions take; more than `bytes_max` are refused.
+    `bytes` is what all subscriptions take; more than `bytes_max` are refused. Messages are told
+    one after the other, and no more of them in one turn than a turn has time for: the rest waits,
+    and so do those who said them.
     """
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.published = 0
         self.dropped = 0
         self.bytes = 0
-        self._bytes_max = bytes_max
+        self._bytes_max = limits.subscribed_bytes
+        self._at_once = limits.output_soft_bytes // 2
         self._subscribers: dict[bytes, dict[SubscriberConversation, None]] = {}
         self._lengths: dict[int, int] = {}
+        self._waiting: deque[Publication] = deque()
+        self._left = 0
+        self._spoken: Link | None = None
+        self._now: Millis = NEVER
 
-    def publish(self, topic: bytes, body: bytes) -> None:
+    # -- messages ---------------------------------------------------------------------------------
+
+    def publish(self, topic: bytes, body: bytes, now: Millis) -> Publication:
         """Tell everybody who asked for this topic, or for something that it begins with."""
         self.published += 1
+        publication = Publication(self, topic, body)
+        self._waiting.append(publication)
+        self.go_on(now)
+        return publication
+
+    def go_on(self, now: Millis) -> None:
+        """Tell as much of what waits as this turn still has time for."""
+        spoken = self._spoken
+        # What was written to a link in this turn is in its `out` until the turn ends.
+        is_over = now != self._now if spoken is None else spoken.closed or not spoken.out
+        if is_over:
+            self._now = now
+            self._spoken = None
+            self._left = TURN_WORK
+        waiting = self._waiting
+        while waiting and self._left > 0:
+            publication = waiting[0]
+            before = self._left
+            publication.is_done = self._tell(publication)
+            publication.work += before - self._left
+            if not publication.is_done:
+                return
+            waiting.popleft()
+
+    def _find(self, publication: Publication) -> list[SubscriberConversation]:
+        """Everybody who asked for this message, each once."""
+        topic = publication.topic
         wanted = [self._subscribers.get(topic[:length]) for length in self._lengths]
-        said: list[bytes] = []
-        for subscriber in {s: None for found in wanted if found for s in found}:
+        found = {s: None for some in wanted if some for s in some}
+        self._left -= LOOK_WORK * (1 + len(wanted) + len(found))
+        if found:
+            publication.said = pieces(more(topic), [publication.body])
+        return list(found)
+
+    def _tell(self, publication: Publication) -> bool:
+        """Go on with one message; False if the turn is over before everybody was told."""
+        rest = publication.rest
+        if rest is None:
+            rest = publication.rest = self._find(publication)
+        said = publication.said
+        size = sum(map(len, said))
+        work = WRITE_WORK + min(size, LARGE_BYTES)
+        for at in range(publication.at, len(rest)):
+            if self._left <= 0:
+                publication.at = at
+                return False
+            subscriber = rest[at]
             link = subscriber.link
-            if link.full or (link.bulky and link.out):
-                self.dropped += 1
+            if not link.out:
+                subscriber.unsent = 0
+            elif subscriber.unsent > self._at_once:
+                publication.at = at
+                self._left, self._spoken = 0, link
+                return False
+            if link.full or link.closing or link.closed:
+                self.dropped += link.full
                 continue
-            said = said or pieces(more(topic), [body])
-            if len(said) == 1:
+            subscriber.unsent += size
+            self._left -= work
+            self._spoken = self._spoken or link
+            if size <= COPIED_BYTES:
                 link.write(said[0])
             else:
                 link.write_bulk(*said)
+        return True
+
+    # -- subscriptions ----------------------------------------------------------------------------
 
     def add(self, subscriber: SubscriberConversation, topic: bytes) -> bool:
         """Somebody asks for a topic; False if there is no room for it."""
@@ -86,6 +205,8 @@ class SubscriberConversation(ZmtpConversation):
         self._hub = topics
         self._counts: dict[bytes, int] = {}
         self._topic_max = limits.name_bytes_max
+        self.unsent = 0
+        """Bytes of messages that it was told in this turn, if it was told anything."""
 
     def act(self, frames: list[bytes], now: Millis) -> None:
         """A subscription, or its end: a message of one frame. Others are nobody's business."""

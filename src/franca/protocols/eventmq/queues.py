@@ -13,6 +13,7 @@ from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq.literals import (
     Bare,
     Literal,
+    TooLong,
     Unreadable,
     number_of,
     read_literal,
@@ -22,6 +23,10 @@ DEFAULT_QUEUE: Final = "default"
 USUAL_WEIGHT: Final = 10
 QUEUES_BYTES_MAX: Final = 64 * 1024
 QUEUES_MAX: Final = 1_024
+_TOKENS_MAX: Final = 6 * QUEUES_MAX + 8
+"""A weight, a name, and the marks around and between them."""
+_WORDS_MAX: Final = 2 * QUEUES_MAX
+_TOO_MANY: Final = f"a list of more than {QUEUES_MAX} queues"
 _WEIGHT_MAX: Final = 1_000_000
 
 Weighted = tuple[int, str]
@@ -38,35 +43,37 @@ def read_queues(raw: bytes, name_bytes_max: int) -> tuple[Weighted, ...]:
     if len(raw) > QUEUES_BYTES_MAX:
         raise BadQueues(f"the list of queues has {len(raw)} bytes, at most {QUEUES_BYTES_MAX}")
     text = text_of(raw).strip() if raw else ""
-    pairs = [_pair(item) for item in _items(text)] if text else []
+    items = _items(text) if text else []
+    if len(items) > QUEUES_MAX:
+        raise BadQueues(_TOO_MANY)
+    pairs = [_pair(item) for item in items]
     found: dict[str, int] = {}
     for weight, name in pairs or [(USUAL_WEIGHT, DEFAULT_QUEUE)]:
         if not name or len(raw_of(name)) > name_bytes_max:
             raise BadQueues(f"queue names have 1 to {name_bytes_max} bytes")
         found.setdefault(str(name), weight)
-    if len(found) > QUEUES_MAX:
-        raise BadQueues(f"at most {QUEUES_MAX} queues")
     return tuple((weight, name) for name, weight in found.items())
 
 
 def _items(text: str) -> list[Literal]:
-    value = _read(text)
-    if value is None and text[0] in "[(":
-        value = _read(f"[{text}]")
-    if value is None and text[0] in "[({":
-        raise BadQueues("a list of queues that cannot be read")
-    if value is None:
-        return [word.strip() for word in text.split(",") if word.strip()]
+    is_bracketed = text[0] in "[("
+    try:
+        # The document's form is a list without its brackets. Read as one, each form is read once.
+        value = read_literal(f"[{text}]" if is_bracketed else text, _TOKENS_MAX)
+    except TooLong:
+        raise BadQueues(_TOO_MANY) from None
+    except Unreadable:
+        if is_bracketed or text[0] == "{":
+            raise BadQueues("a list of queues that cannot be read") from None
+        words = text.split(",", _WORDS_MAX)
+        if len(words) > _WORDS_MAX:
+            raise BadQueues(_TOO_MANY) from None
+        return [word.strip() for word in words if word.strip()]
+    if is_bracketed and isinstance(value, list) and len(value) == 1:
+        (value,) = value
     if not isinstance(value, list):
         return [value]
     return [value] if _as_pair(value) else value
-
-
-def _read(text: str) -> Literal | None:
-    try:
-        return read_literal(text)
-    except Unreadable:
-        return None
 
 
 def _pair(item: Literal) -> Weighted:

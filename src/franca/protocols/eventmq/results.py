@@ -6,6 +6,7 @@ as it always was. `{"error": ...}` is our own form of saying that a job failed.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -22,6 +23,10 @@ NOTHING: Final = b"true"
 """What a client hears of a job without a result."""
 TIMED_OUT: Final = (b'{"value": "TimeoutError"}', b'{"value":"TimeoutError"}')
 _EMPTY: Final = (b"", b"null", b'{"value": null}', b'{"value":null}')
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+"""To read a longer result would hold up everybody."""
+_FAILURE: Final = re.compile(rb'\{[ \t\r\n]{0,64}"error"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}"?')
+_VALUE: Final = re.compile(rb'\{[ \t\r\n]{0,64}"value"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}')
 _BRACE: Final = ord("{")
 
 
@@ -35,7 +40,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 def failure_in(body: bytes, text_max: int) -> Failure | None:
-    """The failure that a REPLY reports, or None if it is a result."""
+    """The failure that a REPLY reports, or None if it is a result.
+
+    A very long one is not read to its end: it is a failure if it begins like one.
+    """
+    if len(body) > READ_BYTES_MAX:
+        begun = _FAILURE.match(body)
+        if begun is None:
+            return None
+        start = begun.end()
+        said = body[start : start + 4 * text_max].decode("utf-8", "replace")
+        return Failure("Error", said[:text_max])
     if not body or body[0] != _BRACE or b'"error"' not in body:
         return None
     try:
@@ -71,6 +86,8 @@ def result_of(event: Finished) -> bytes:
 
 def as_stranger_knows_it(result: bytes) -> bytes:
     """A worker's result as a client of another protocol is given it: the bare value."""
+    if len(result) > READ_BYTES_MAX:
+        return _cut_out(result)
     try:
         value = _decode(result).value
         if not isinstance(value, Raw):
@@ -82,3 +99,20 @@ def as_stranger_knows_it(result: bytes) -> bytes:
         return text.encode("utf-8", "replace")
     bare = bytes(value)
     return b"" if bare == b"null" else bare
+
+
+def _cut_out(result: bytes) -> bytes:
+    """The bare value of a long result, without a look at what is in it.
+
+    A text with escapes in it is given as the worker wrote it.
+    """
+    begun = _VALUE.match(result)
+    if begun is None or not result.endswith(b"}"):
+        return result
+    start, end = begun.end(), len(result) - 1
+    if result[start : start + 1] != b'"':
+        return result[start:end]
+    closes = result.find(b'"', start + 1)
+    if closes != end - 1 or result.find(b"\\", start) >= 0:
+        return result
+    return result[start + 1 : closes]

@@ -8,9 +8,9 @@ that no worker has spoken of makes its jobs in `default` until one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping
 from hashlib import sha1
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused, TooMuch
@@ -19,9 +19,20 @@ from franca.core.schedules import size_of
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
 from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
 from franca.protocols.eventmq.literals import number_of
+from franca.protocols.eventmq.zmtp import pieces
+
+if TYPE_CHECKING:
+    from franca.protocols.eventmq.conversation import EventmqConversation
 
 FRAMES_OF_DOCUMENT: Final = 7
 FRAMES_WITH_INTERVAL: Final = 8
+USUAL_BYTES: Final = 1_024
+EVERY_MS_MIN: Final = 1_000
+"""Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
+ADOPTED_AT_ONCE: Final = 500
+"""Rules that change their queue in one tick."""
+STALE_MAX: Final = 1_000
+"""Notes of rules that have gone which are kept besides the others."""
 _PREFIX: Final = f"{ORIGIN}:"
 _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
@@ -43,12 +54,19 @@ class Scheduling:
         self._broker = broker
         self._intake = intake
         self._timezone = timezone
+        self._wishes: dict[str, dict[str, None]] | None = None
+        """Rules by the queue that they wish for, some of them gone; noted once that matters."""
+        self._wished = 0
+        self._fulfilled: list[tuple[str, str]] = []
 
     def schedule(self, frames: list[bytes], now: Millis) -> None:
         """SCHEDULE in the code's form or the document's. `Refused` if it names no time."""
         if len(frames) < FRAMES_OF_DOCUMENT:
             raise Unfit("a SCHEDULE of too few frames")
         interval, cron, headers, body = _parts(frames)
+        most = self._broker.limits.rules_bytes
+        if len(body) > most:
+            raise TooMuch(f"a SCHEDULE of {len(body)} bytes, and all rules have at most {most}")
         queue_frame = frames[4]
         new = self._intake.plain_job(queue_frame, body)
         schedule = Schedule(schedule_id(body), new)
@@ -56,7 +74,7 @@ class Scheduling:
             schedule.cron = _as_cronsim(cron)
             schedule.timezone = headers.get("timezone", self._timezone)
         else:
-            schedule.every_ms = max(int(interval * 1000), 1)
+            schedule.every_ms = max(int(interval * 1000), EVERY_MS_MIN)
         self._check_room(schedule)
         runs = number_in(headers, "run_count")
         if runs is None:
@@ -89,6 +107,7 @@ class Scheduling:
         hasty_later = hasty and broker.refusing_new
         try:
             broker.put_schedule(schedule, now, fire_now=hasty_later)
+            self._note_wish(schedule)
         except Refused:
             # Its own text repeats the line, and a log is no place for what strangers write.
             raise Unfit("a cron line that names no moment, or no such time zone") from None
@@ -104,16 +123,82 @@ class Scheduling:
         if len(frames) < FRAMES_OF_DOCUMENT:
             raise Unfit("an UNSCHEDULE of too few frames")
         body = frames[6] if len(frames) == FRAMES_OF_DOCUMENT else frames[7]
-        self._broker.drop_schedule(schedule_id(body))
+        if len(body) <= self._broker.limits.rules_bytes:
+            self._broker.drop_schedule(schedule_id(body))
 
-    def adopt(self, queues: Set[str]) -> None:
+    def adopt(self, queues: Iterable[str]) -> None:
         """A worker speaks of these queues for the first time: rules that wished for one have it."""
-        for schedule in self._broker.schedules.by_id.values():
-            wished = wished_queue(schedule.job) if schedule.id.startswith(_PREFIX) else ""
-            if wished in queues:
-                schedule.job.queue = wished
+        wishes = self._wishes
+        if wishes is None or self._wished > 2 * len(self._broker.schedules.by_id) + STALE_MAX:
+            wishes = self._collect()
+        for queue in queues:
+            self._fulfil(wishes, queue)
+        self.go_on()
+
+    def _fulfil(self, wishes: dict[str, dict[str, None]], queue: str) -> None:
+        rule_ids = wishes.pop(queue, {})
+        self._wished -= len(rule_ids)
+        self._fulfilled += [(queue, rule_id) for rule_id in rule_ids]
+
+    def go_on(self) -> None:
+        """Give some of the rules whose wish has come true their queue."""
+        some = self._fulfilled[-ADOPTED_AT_ONCE:]
+        del self._fulfilled[-ADOPTED_AT_ONCE:]
+        for queue, rule_id in some:
+            schedule = self._broker.schedules.by_id.get(rule_id)
+            if schedule is not None and wished_queue(schedule.job) == queue:
+                schedule.job.queue = queue
                 schedule.job.extra = b""
                 self._broker.amend_schedule(schedule)
+
+    def _collect(self) -> dict[str, dict[str, None]]:
+        """Note of each rule which queue it wishes for; those that have gone are forgotten."""
+        wishes = self._wishes = {}
+        self._wished = 0
+        for schedule in self._broker.schedules.by_id.values():
+            if schedule.id.startswith(_PREFIX):
+                self._note_wish(schedule)
+        for queue in [queue for queue in wishes if queue in self._broker.queues]:
+            self._fulfil(wishes, queue)  # a worker had named it before a restart, or just now
+        return wishes
+
+    def _note_wish(self, schedule: Schedule) -> None:
+        wished = wished_queue(schedule.job)
+        if wished and self._wishes is not None:
+            known = self._wishes.setdefault(wished, {})
+            self._wished += schedule.id not in known
+            known[schedule.id] = None
+            if self._wished > 2 * self._broker.limits.rules_max + STALE_MAX:
+                self._wishes = None  # of rules that are long gone, mostly
+
+
+def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """SCHEDULE: jobs by a rule. There is no answer."""
+    conversation.be_client()
+    conversation.has_had_its_share |= _is_work(frames)
+    try:
+        conversation.service.scheduling.schedule(frames, now)
+    except Refused as refusal:
+        conversation.refuse(refusal.text)
+
+
+def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+    """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
+    conversation.be_client()
+    schedulers = conversation.service.schedulers
+    conversation.has_had_its_share |= _is_work(frames) or bool(schedulers.all)
+    try:
+        conversation.service.scheduling.unschedule(frames)
+    except Refused as refusal:
+        conversation.refuse(refusal.text)
+        return
+    if schedulers.all:
+        schedulers.tell(pieces(b"", frames))
+
+
+def _is_work(frames: list[bytes]) -> bool:
+    """Whether to read such a message is more work than usual: long texts, or a cron line."""
+    return sum(map(len, frames)) > USUAL_BYTES or (len(frames) > 8 and frames[8] != b"")
 
 
 def schedule_id(body: bytes) -> str:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.eventmq.admin import Listing
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.job import Intake, Renderer
@@ -18,9 +19,11 @@ from franca.protocols.eventmq.post import Post
 from franca.protocols.eventmq.publish import SubscribeDoor, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
 from franca.protocols.eventmq.wire import Voice
-from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Members
+from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
 LOOK_EVERY_MS: Final = 1_000
+TOLD_AT_ONCE: Final = 500
+"""Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 TALLIED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
 
@@ -68,15 +71,18 @@ class EventmqService(Service):
         self.intake = Intake(broker, self.terms)
         self.renderer = Renderer(self.terms)
         self.scheduling = Scheduling(broker, self.intake, settings.timezone)
-        self.topics = Topics(self.limits.subscribed_bytes)
+        self.topics = Topics(self.limits)
         self.post = Post(broker)
         self.workers_here = Members()
         self.schedulers = Members()
         self.handed = Tally()
         self.refused = 0
+        self.joined_bytes = 0
+        self.listings: dict[Listing, None] = {}
         self.stopping = False
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
+        self._to_tell: list[Member] = []
         self._wait_for_room: dict[EventmqConversation, None] = {}
 
     def open(self, link: Link, now: Millis) -> EventmqConversation:
@@ -91,19 +97,28 @@ class EventmqService(Service):
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
         self.post.look(now)
+        self.topics.go_on(now)
+        self.scheduling.go_on()
         if now >= self._beat_at:
             self._beat_at = now + BEAT_EVERY_MS
-            beat = self.heartbeat(now)
-            self.workers_here.tell(beat)
-            self.schedulers.tell(beat)
+            self._to_tell = [*self.schedulers.all, *self.workers_here.all]
+        if self._to_tell:
+            self._tell_some(now)
         if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY_MS
-            self.workers_here.lose_silent(now)
-            self.schedulers.lose_silent(now)
+            is_enough = self.workers_here.lose_silent(now) | self.schedulers.lose_silent(now)
+            self._look_at = now + (0 if is_enough else LOOK_EVERY_MS)
         if self._wait_for_room and not self.broker.refusing_new:
             waiting, self._wait_for_room = self._wait_for_room, {}
             for conversation in waiting:
                 conversation.link.again()
+
+    def _tell_some(self, now: Millis) -> None:
+        """Send heartbeats to some of those who wait for theirs."""
+        beat = [self.heartbeat(now)]
+        for member in self._to_tell[-TOLD_AT_ONCE:]:
+            if not member.gone:
+                member.party.hear(beat)
+        del self._to_tell[-TOLD_AT_ONCE:]
 
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""
@@ -123,8 +138,11 @@ class EventmqService(Service):
         allowed = self.settings.remote_shutdown
         return allowed == "all" or (allowed == "loopback" and peer.local)
 
-    def name_for(self, identity: bytes, link: Link) -> str:
-        """What a worker is called: its own name where that is text and nobody else's."""
+    def name_for(self, identity: bytes, link: Link, old: Member | None) -> str:
+        """What a worker is called: its own name where that is text and nobody else's.
+
+        `old` is what it was until now.
+        """
         try:
             name = identity.decode()
         except UnicodeDecodeError:
@@ -132,7 +150,7 @@ class EventmqService(Service):
         if not name or not name.isprintable():
             name = f"{identity.hex()}@{link.id}" if identity else link.id
         taken = self.workers_here.by_name(name) or self.schedulers.by_name(name)
-        return f"{name}@{link.id}" if taken is not None else name
+        return f"{name}@{link.id}" if taken is not None and taken is not old else name
 
     # -- what operators ask -----------------------------------------------------------------------
 

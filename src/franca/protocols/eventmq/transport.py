@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
@@ -19,6 +19,18 @@ from franca.protocols.eventmq.frames import FRAMES_MAX, Frames, Skipped
 from franca.protocols.eventmq.zmtp import Greeted
 
 IDENTITY_BYTES_MAX: Final = 255
+USUAL_COMMANDS: Final = 4
+"""With more of them before a message, the two are more work than a message usually is."""
+
+
+class Task(Protocol):
+    """Something that a peer has asked for and that takes more than one turn."""
+
+    def step(self, now: Millis) -> bool:
+        """Do some more of it; True once it is done."""
+
+    def __len__(self) -> int:
+        """How many bytes of the peer's it keeps until then."""
 
 
 class ZmtpConversation(Conversation):
@@ -41,6 +53,8 @@ class ZmtpConversation(Conversation):
         self._frames = Frames(self._size_max, usual)
         self.has_had_its_share = False
         """What was just done was more work than a message usually is."""
+        self.task: Task | None = None
+        """What is under way: nothing more is acted on before it is done."""
 
     @abstractmethod
     def act(self, frames: list[bytes], now: Millis) -> None:
@@ -82,6 +96,10 @@ class ZmtpConversation(Conversation):
         frames = self._frames
         if data:
             frames.feed(data)
+        if self.task is not None:
+            if not self.task.step(now):
+                return True
+            self.task = None
         link = self.link
         act = self.act
         for _ in range(self._share):
@@ -91,7 +109,7 @@ class ZmtpConversation(Conversation):
             if message is None:
                 if frames.large is not None:
                     self.on_progress(now)
-                return False
+                return frames.is_behind  # behind many commands
             if not link.known:
                 raise WireError("no-ready", "a message before READY")
             if len(message) > FRAMES_MAX:
@@ -109,11 +127,11 @@ class ZmtpConversation(Conversation):
                 return False
             if not is_behind and frames.large is None:
                 self.has_had_its_share = False
-                return False
+                return self.task is not None
             if self.has_had_its_share:
                 self.has_had_its_share = False
                 break
-        return frames.is_behind
+        return frames.is_behind or self.task is not None
 
     def _act_on_rest(self, message: list[bytes], now: Millis) -> None:
         skipped = self._frames.skipped[:]
@@ -124,7 +142,9 @@ class ZmtpConversation(Conversation):
 
     def unread(self) -> int:
         """How many bytes wait, parts of the greeting too."""
-        return len(self._greeted) if self._greeted is not None else len(self._frames)
+        if self._greeted is not None:
+            return len(self._greeted)
+        return len(self._frames) + (len(self.task) if self.task is not None else 0)
 
     def forget_unread(self) -> None:
         """Let go of what waits."""
@@ -150,6 +170,8 @@ class ZmtpConversation(Conversation):
     def _take_commands(self) -> None:
         commands = self._frames.commands[:]
         self._frames.commands.clear()
+        if len(commands) > USUAL_COMMANDS:
+            self.has_had_its_share = True
         for body in commands:
             name, data = zmtp.split_command(body)
             if name == b"PING":

@@ -67,9 +67,9 @@ class Voice:
             return [b"".join((_REPLY, self._id(), heads[0], result, heads[1], msgid))]
         return pieces(_REPLY + self._id(), [result, msgid])
 
-    def report(self, text: bytes) -> bytes:
-        """REPLY to an administrator."""
-        return b"".join((_REPLY, self._id(), last(text)))
+    def report(self, text: bytes) -> list[bytes]:
+        """REPLY to an administrator, in pieces."""
+        return pieces(_REPLY + self._id(), [text])
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""

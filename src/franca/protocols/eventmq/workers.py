@@ -7,7 +7,7 @@ jobs in silence, so from then on only its connection tells whether it lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ SILENCE_MS: Final = 10_000
 """A worker that said nothing for so long is taken for gone. (The original: 5 to 15 s.)"""
 
 
+LOST_AT_ONCE: Final = 100
+"""Of those, how many are let go of in one tick."""
 QUEUE_COSTS_BYTES: Final = 256
 """What it costs to know that a worker serves a queue, besides the name."""
 
@@ -30,11 +32,11 @@ class Party(Protocol):
 
     session: Session
 
-    def hear(self, message: bytes) -> None:
+    def hear(self, message: Sequence[bytes]) -> None:
         """Be told something, unless one does not even read."""
 
-    def fell_silent(self, now: Millis) -> None:
-        """Take the peer for gone."""
+    def fell_silent(self, now: Millis) -> bool:
+        """Take the peer for gone; False if it may have been we who did not listen."""
 
     def slots(self) -> int:
         """How many more jobs it would take now."""
@@ -59,6 +61,7 @@ class Member(Struct, eq=False):
     heard_at: Millis
     host: str = ""
     leaving: bool = False
+    gone: bool = False
     handed: int = 0
     done: int = 0
 
@@ -74,28 +77,39 @@ class Members:
         self.all: dict[Member, None] = {}
         self.bytes = 0
         self.lost = 0
+        self._by_name: dict[str, Member] = {}
+        self._by_holder: dict[str, Member] = {}
 
     def join(self, member: Member) -> None:
         """A peer has INFORMed."""
         self.all[member] = None
         self.bytes += member.size()
+        self._by_name[member.name] = member
+        self._by_holder[member.party.session.holder] = member
 
     def leave(self, member: Member) -> None:
         """It is gone."""
         if member in self.all:
             del self.all[member]
+            member.gone = True
             self.bytes -= member.size()
+            self._by_name.pop(member.name, None)
+            self._by_holder.pop(member.party.session.holder, None)
 
-    def tell(self, message: bytes) -> None:
-        """Tell everybody the same."""
+    def tell(self, message: Sequence[bytes]) -> None:
+        """Tell everybody the same, in pieces that are there once."""
         for member in self.all:
             member.party.hear(message)
 
-    def lose_silent(self, now: Millis) -> None:
-        """Let go of those who were not heard for too long."""
+    def lose_silent(self, now: Millis) -> bool:
+        """Let go of those who were not heard for too long; True if there may be more of them."""
         silent = [m for m in self.all if now - m.heard_at > SILENCE_MS and not m.leaving]
+        lost = 0
         for member in silent:
-            member.party.fell_silent(now)
+            lost += member.party.fell_silent(now)
+            if lost == LOST_AT_ONCE:
+                return True
+        return False
 
     def busy(self) -> int:
         """How many of them still run jobs."""
@@ -103,11 +117,11 @@ class Members:
 
     def by_holder(self, holder: str) -> Member | None:
         """The member whose session goes by this name."""
-        return next((m for m in self.all if m.party.session.holder == holder), None)
+        return self._by_holder.get(holder)
 
     def by_name(self, name: str) -> Member | None:
         """The member that goes by this name."""
-        return next((m for m in self.all if m.name == name), None)
+        return self._by_name.get(name)
 
     def views(self, protocol: str) -> list[WorkerView]:
         """The workers as operators see them."""
