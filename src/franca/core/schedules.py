@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 
 from franca.core.cron import next_moment
 from franca.core.errors import Refused
-from franca.core.model import Millis, Schedule
+from franca.core.model import Millis, Schedule, bare_weight
 
 AGAIN_MS = 3_600_000
 """A rule whose time zone the machine does not know any more is tried again after this."""
@@ -17,7 +17,7 @@ STALE_MAX = 1_000
 class Schedules:
     """All schedules by id, and a heap of their next moments; stale entries are skipped.
 
-    `bytes` is what the jobs that they make have in bodies.
+    `bytes` is what the jobs that they make take in memory.
     """
 
     __slots__ = ("_heap", "by_id", "bytes")
@@ -83,8 +83,8 @@ class Schedules:
 
 
 def size_of(schedule: Schedule) -> int:
-    """How many bytes of a body a rule keeps."""
-    return len(schedule.job.body)
+    """What the job of a rule takes in memory, roughly."""
+    return bare_weight(schedule.job)
 
 
 def _next(schedule: Schedule, last: Millis, now: Millis) -> Millis:
