@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.engine.engine import SLICE
+from franca.engine.engine import PARTINGS, SLICE
 from franca.protocols.conversation import FEW_PIECES, Link
 from tests.engine.stage import Stage, T, echo
 
@@ -94,6 +94,46 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     assert link.closed
     assert (echo(link).heard, echo(link).hung_up) == (["push"], [True])
     assert not stage.engine.has_input()
+
+
+def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
+    stage = Stage()
+    links = [stage.open() for _ in range(3 * PARTINGS)]
+    for link in links:
+        stage.engine.close_link(link, T, unheard=False)
+    for turns in (1, 2, 3):
+        assert sum(link.closed for link in links) == turns * PARTINGS
+        assert stage.engine.has_input() is (turns < 3)
+        stage.engine.turn(T)
+    assert all(echo(link).hung_up == [False] for link in links)
+    assert not stage.engine.links
+
+
+def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
+    stage = Stage()
+    worker, producer = stage.open(), stage.open()
+    stage.say(worker, "take\n")
+    stage.engine.turn(T)
+    for link in [stage.open() for _ in range(PARTINGS)]:
+        stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(worker, T, unheard=False)
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    assert worker.closed
+    assert echo(worker).hung_up == [True]
+
+
+def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off() -> None:
+    stage = Stage(turn_messages=1)
+    link = stage.open()
+    stage.say(link, "x\n" * 20)
+    stage.engine.close_link(link, T, unheard=False)
+    assert not link.closed
+    stage.engine.put_off(link)
+    for _ in range(20):
+        stage.engine.turn(T)
+    assert link.closed
+    assert len(echo(link).heard) == 20
 
 
 # -- links that are held back ---------------------------------------------------------------------

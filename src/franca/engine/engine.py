@@ -23,6 +23,7 @@ from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
+from franca.engine.blame import is_of_the_core
 from franca.engine.roster import Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
@@ -30,6 +31,8 @@ TICK_MS = 50
 SWEEP_MS = 1_000
 LAST_SHARES = 8
 """Turns' shares of a peer that is gone that are acted on at once."""
+PARTINGS = 256
+"""How many may go in one turn; of more at once, the others are there a little longer."""
 SLICE = 32
 """How many pieces of input are acted on before it is asked whether the turn should end."""
 
@@ -54,7 +57,8 @@ class Engine(Roster):
         self.unhandled = 0
         self._wanting: list[Link] = []
         self._unfinished: dict[Link, None] = {}
-        self._leaving: dict[Link, int] = {}
+        self._leaving: dict[Link, tuple[int, bool]] = {}
+        self._parted = 0
         self._taken = 0
         self._tick_at: Millis = 0
 
@@ -87,14 +91,12 @@ class Engine(Roster):
     def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
 
-        The few that most have at once, a flood turn by turn; but nothing of a peer that did not
-        take the answers to the rest.
+        The few that most have at once, a flood turn by turn; nothing of one that took no answers.
         """
         is_deaf = link.full and not link.conversation.drops
-        if len(self.inputs) > SLICE and not (link.closing or is_deaf):
-            # What it said last may be behind what many others said: its end comes after that.
-            self.go_on(link)
-            self._leaving[link] = self._taken + len(self.inputs)
+        self._parted += 1
+        if self._parted > PARTINGS or len(self.inputs) > SLICE:
+            self._leave(link, unheard, is_done=link.closing or is_deaf)
             return
         self._take_inputs(now)
         if link.closing or is_deaf:
@@ -110,16 +112,32 @@ class Engine(Roster):
                 self._receive(link, b"", now)
                 unheard = True
         if link in self._unfinished:
-            self._leaving[link] = 0
+            self._leaving[link] = 0, True
         else:
             self._part(link, now, unheard=unheard)
 
+    def _leave(self, link: Link, unheard: bool, *, is_done: bool) -> None:
+        """Have a link end after everything that came so far was acted on, if not `is_done`."""
+        unheard = unheard or bool(link.out)
+        link.speaking = []  # what is said from now on stays, and nobody hears it
+        if is_done:
+            self.held_back.pop(link, None)
+            self._unfinished.pop(link, None)
+            self._leaving[link] = 0, unheard
+        else:
+            self.go_on(link)
+            has_more = link in self._unfinished or bool(self.inputs)
+            self._leaving[link] = self._taken + len(self.inputs), unheard or has_more
+
     def _see_off(self, now: Millis) -> None:
         """Let go of those who are gone and have nothing left to be acted on."""
-        for link, last in list(self._leaving.items()):
+        left = PARTINGS
+        for link, (last, unheard) in list(self._leaving.items()):
             if self._taken >= last and link not in self._unfinished:
-                del self._leaving[link]
-                self._part(link, now, unheard=True)
+                self._part(link, now, unheard=unheard)
+                left -= 1
+                if not left:
+                    return
 
     def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
         if link.closed:
@@ -140,7 +158,7 @@ class Engine(Roster):
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.inputs or self._unfinished or self._wanting)
+        return bool(self.inputs or self._unfinished or self._wanting or self._leaving)
 
     def unfinished(self) -> list[Link]:
         """Links that have sent more than their share of a turn."""
@@ -153,14 +171,16 @@ class Engine(Roster):
     def hold_back(self, link: Link) -> None:
         """Act on nothing more of what a peer sends until it takes the answers to the rest."""
         self.put_off(link)
-        self.held_back[link].is_deaf = link.full = True
+        link.full = True
+        if link in self.held_back:
+            self.held_back[link].is_deaf = True
 
     def put_off(self, link: Link) -> None:
         """Act on nothing more of what a peer sends until it may go on; its bytes are kept.
 
         It takes what is said to it, and may be told more.
         """
-        if link not in self.held_back:
+        if link not in self.held_back and link not in self._leaving:
             self.held_back[link] = Held()
 
     def go_on(self, link: Link) -> None:
@@ -189,6 +209,7 @@ class Engine(Roster):
 
     def turn(self, now: Millis) -> None:
         """Act on what came in, and on everything whose time has come."""
+        self._parted = 0
         if now >= self._tick_at:
             self.tick(now)
         if self._wanting:
@@ -367,15 +388,3 @@ class Engine(Roster):
     def consumers(self) -> int:
         """How many links of workers are still there after `stop`."""
         return sum(service.consumers() for service in self.services.values())
-
-
-def is_of_the_core(error: BaseException, broker: Broker) -> bool:
-    """Whether an exception came out of a verb of the broker, and is not a refusal."""
-    if isinstance(error, Refused):
-        return False
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_locals.get("self") is broker:
-            return True
-        trace = trace.tb_next
-    return False

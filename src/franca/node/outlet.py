@@ -202,9 +202,12 @@ class Outlet:
         late = [one for one, (since, _) in slow.items() if now - since >= PACE_MS]
         for connection in sorted(late, key=lambda one: -one.unsent):
             since, before = slow.pop(connection)
-            took, rest = connection.taken - before, connection.unsent
+            rest = connection.unsent
+            if rest <= share or not self.is_over:
+                continue
+            took = connection.taken - before
             least = max(self._limits.frame_bytes_per_s, rest * 1_000 // DRAIN_MS)
-            if rest > share and took * 1_000 < least * (now - since) and self.is_over:
+            if took * 1_000 < least * (now - since):
                 connection.cut_off(f"it took {took} bytes in {now - since} ms, and too much waits")
 
 
