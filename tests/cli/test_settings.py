@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from franca.cli import checks, exits
+from franca.cli import exits
 from franca.cli.banner import banner
 from franca.node import run as node_run
 from franca.node.config import load
@@ -215,17 +215,6 @@ def test_a_taken_port_is_found(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert "in use" in findings(shell, "--faktory", address, code=1)["port"][1]
-
-
-def test_a_default_port_that_is_taken_is_a_warning_as_long_as_another_is_free(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checks, "_why_taken", lambda address: "in use" if address.port else "")
-    *_, port = shell.json("doctor", code=1)["findings"]
-    assert (port["verdict"], port["text"]) == ("fail", "faktory 127.0.0.1:7419: in use")
-    *_, port = shell.json("doctor", "--gearman", "127.0.0.1:0")["findings"]
-    assert port["verdict"] == "warn"
-    assert "would go without faktory" in port["text"]
 
 
 def test_a_lock_held_by_a_silent_server_is_found(shell: Shell) -> None:

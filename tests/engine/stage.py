@@ -118,6 +118,8 @@ class Stage:
         """What a link has to say; it is sent by this."""
         text = b"".join(link.out).decode()
         link.out.clear()
+        link.weighed = 0
+        link.bulky = False
         link.after_commit = False
         self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
         return text

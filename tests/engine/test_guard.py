@@ -104,6 +104,30 @@ def test_an_exception_about_recalled_jobs_ends_the_link_that_asked() -> None:
     assert not other.closing
 
 
+def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes_back() -> None:
+    stage = Stage()
+    worker, other = stage.open(), stage.open()
+    stage.say(worker, "push\ntake\n")
+    stage.engine.turn(T)
+    echo(worker).hang_up = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    stage.say(other, "take\n")
+    stage.engine.turn(T)
+    stage.engine.close_link(worker, T, unheard=False)
+    assert (worker.closed, stage.engine.unhandled) == (True, 1)
+    assert isinstance(stage.engine.notices[0].error, ZeroDivisionError)
+    assert stage.said(other) == "given\n"
+
+
+def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised() -> None:
+    stage = Stage()
+    link = stage.open()
+    stage.say(link, "push\ntake\n")
+    stage.engine.turn(T)
+    stage.broker.queues.clear()
+    with pytest.raises(KeyError):
+        stage.engine.close_link(link, T, unheard=False)
+
+
 def test_an_error_of_the_broker_is_not_the_peers() -> None:
     stage = Stage()
     link = stage.open()

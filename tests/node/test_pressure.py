@@ -42,6 +42,11 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         for _ in range(5):
             await s.turns()
         assert acted == 4
+        assert not guest.connection.link.full, "it takes what is said to it"
+        guest.says("more")
+        await s.turns()
+        assert acted == 4
+        assert not guest.wire.reading
         await s.ends()
         await s.reaches("commit")
         await s.ends()

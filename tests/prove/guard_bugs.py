@@ -29,7 +29,7 @@ def drop_inputs() -> None:
     """One reader raises for what a peer sent, and what others sent in the same turn is dropped."""
 
     def careless(take_inputs: Function) -> Function:
-        def take(self: Any, now: int) -> None:
+        def take(self: Any, now: int, between: object = None) -> None:
             inputs, self.inputs[:] = self.inputs[:], []
             try:
                 for link, data in inputs:

@@ -271,25 +271,18 @@ def _quoted(path: str) -> str:
 
 
 def _ports(settings: Settings) -> Iterator[Finding]:
-    """A taken port ends a start only if it was asked for, or if no other is left."""
+    """A server does without a port of the defaults that is taken, unless it would have none."""
     by_default = {row.key for row in settings.shown if row.source == "default"}
-    taken: list[tuple[str, str]] = []
-    free = 0
-    for protocol, addresses in settings.listeners.items():
-        for address in addresses:
-            reason = _why_taken(address)
-            if not reason:
-                free += not address.path
-                yield ok("port", f"{protocol} {address} is free")
-            elif f"{protocol}.listen" in by_default:
-                taken.append((protocol, f"{protocol} {address}: {reason}"))
-            else:
-                yield fail("port", f"{protocol} {address}: {reason}")
-    for protocol, text in taken:
-        if free:
-            yield warn("port", f"{text}; the server would go without {protocol}")
+    every = [(name, one) for name, ones in settings.listeners.items() for one in ones]
+    reasons = [_why_taken(address) for _, address in every]
+    has_one = any(not why and not one.path for (_, one), why in zip(every, reasons, strict=True))
+    for (protocol, address), reason in zip(every, reasons, strict=True):
+        if not reason:
+            yield ok("port", f"{protocol} {address} is free")
+        elif has_one and f"{protocol}.listen" in by_default:
+            yield warn("port", f"{protocol} {address}: {reason}; it will not be listened on")
         else:
-            yield fail("port", text)
+            yield fail("port", f"{protocol} {address}: {reason}")
 
 
 def _why_taken(address: Address) -> str:

@@ -8,11 +8,14 @@ operators should know of peers (`notices`).
 Whatever a peer sends, at worst its own link ends. An exception that a conversation raises while it
 reads, handles a message or is told an event is charged to its link (`_blame`). One that comes
 out of the broker is not the peer's: a half-changed broker must not go on, so it is raised.
+
+A turn need not end with everything acted on. Whoever drives the engine is asked `between` the
+shares of links whether it should, so that no pass takes long; who was not heard comes first then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
@@ -20,36 +23,44 @@ from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
+from franca.engine.blame import is_of_the_core
+from franca.engine.roster import Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
 LAST_SHARES = 8
 """Turns' shares of a peer that is gone that are acted on at once."""
+PARTINGS = 256
+"""How many may go in one turn; of more at once, the others are there a little longer."""
+SLICE = 32
+"""How many pieces of input are acted on before it is asked whether the turn should end."""
 
 
-class Engine:
+class Engine(Roster):
     """Links, services and one broker. Every method is a step; none waits.
 
     `unhandled` counts the exceptions for which a link had to end.
+    `between` is asked now and then, with the link that was heard last, whether the turn should end;
+    if `careful`, after every piece of input.
     """
 
     def __init__(self, broker: Broker, services: Mapping[str, Service], limits: Limits) -> None:
+        super().__init__(limits)
         self.broker = broker
         self.services = services
-        self.limits = limits
-        self.links: dict[Link, None] = {}
-        self.unknown: dict[Link, None] = {}
+        self.between: Callable[[Link], bool] | None = None
+        self.careful = False
         self.speaking: list[Link] = []
         self.inputs: list[tuple[Link, bytes]] = []
         self.notices: list[Notice] = []
         self.unhandled = 0
         self._wanting: list[Link] = []
         self._unfinished: dict[Link, None] = {}
-        self._held_back: dict[Link, bool] = {}
-        self._leaving: dict[Link, None] = {}
+        self._leaving: dict[Link, tuple[int, bool]] = {}
+        self._parted = 0
+        self._taken = 0
         self._tick_at: Millis = 0
-        self._swept_at: Millis = 0
 
     # -- links ------------------------------------------------------------------------------
 
@@ -64,11 +75,12 @@ class Engine:
             self.deliver,
             now,
             service_name,
+            self.limits.output_soft_bytes,
         )
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
-            self._drop_one_of_many(now)
+            self.drop_one_of_many(now)
         link.conversation = self.services[service_name].open(link, now)
         return link
 
@@ -79,30 +91,53 @@ class Engine:
     def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
 
-        The few that most have at once, a flood turn by turn; but nothing of a peer that did not
-        take the answers to the rest.
+        The few that most have at once, a flood turn by turn; nothing of one that took no answers.
         """
+        is_deaf = link.full and not link.conversation.drops
+        self._parted += 1
+        if self._parted > PARTINGS or len(self.inputs) > SLICE:
+            self._leave(link, unheard, is_done=link.closing or is_deaf)
+            return
         self._take_inputs(now)
-        if link in self._held_back:
-            del self._held_back[link]
-            self._unfinished.pop(link, None)
-        if link.closing:
+        if link.closing or is_deaf:
+            self.held_back.pop(link, None)
             self._unfinished.pop(link, None)  # nothing more of it is acted on
+        was_held = link in self.held_back
+        if was_held:
+            self.go_on(link)
+            self._take_inputs(now)
         for _ in range(LAST_SHARES):
-            if link in self._unfinished:
+            if link in self._unfinished and not was_held:
                 del self._unfinished[link]
                 self._receive(link, b"", now)
                 unheard = True
         if link in self._unfinished:
-            self._leaving[link] = None
+            self._leaving[link] = 0, True
         else:
             self._part(link, now, unheard=unheard)
 
+    def _leave(self, link: Link, unheard: bool, *, is_done: bool) -> None:
+        """Have a link end after everything that came so far was acted on, if not `is_done`."""
+        unheard = unheard or bool(link.out)
+        link.speaking = []  # what is said from now on stays, and nobody hears it
+        if is_done:
+            self.held_back.pop(link, None)
+            self._unfinished.pop(link, None)
+            self._leaving[link] = 0, unheard
+        else:
+            self.go_on(link)
+            has_more = link in self._unfinished or bool(self.inputs)
+            self._leaving[link] = self._taken + len(self.inputs), unheard or has_more
+
     def _see_off(self, now: Millis) -> None:
         """Let go of those who are gone and have nothing left to be acted on."""
-        for link in [link for link in self._leaving if link not in self._unfinished]:
-            del self._leaving[link]
-            self._part(link, now, unheard=True)
+        left = PARTINGS
+        for link, (last, unheard) in list(self._leaving.items()):
+            if self._taken >= last and link not in self._unfinished:
+                self._part(link, now, unheard=unheard)
+                left -= 1
+                if not left:
+                    return
 
     def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
         if link.closed:
@@ -111,14 +146,19 @@ class Engine:
         self.links.pop(link, None)
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
-        self._held_back.pop(link, None)
-        link.conversation.hang_up(now, unheard=unheard or bool(link.out))
+        self.held_back.pop(link, None)
+        self._leaving.pop(link, None)
+        try:
+            link.conversation.hang_up(now, unheard=unheard or bool(link.out))
+        except Exception as error:
+            self._charge(link, error)
+            self._close_sessions(link.conversation, now)
         link.conversation.forget_unread()
         self.deliver(now)
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.inputs or self._unfinished or self._wanting)
+        return bool(self.inputs or self._unfinished or self._wanting or self._leaving)
 
     def unfinished(self) -> list[Link]:
         """Links that have sent more than their share of a turn."""
@@ -126,69 +166,107 @@ class Engine:
 
     def waits_to_act(self, link: Link) -> bool:
         """Whether a link's unread bytes may be whole messages; if not, only more bytes can help."""
-        held_back = link in self._held_back
-        return held_back or link in self._unfinished or link.conversation.holding
+        return link in self.held_back or link in self._unfinished or link.conversation.holding
 
     def hold_back(self, link: Link) -> None:
-        """Act on nothing more of what a peer sent until it takes the answers to the rest."""
-        self._held_back.setdefault(link, False)
+        """Act on nothing more of what a peer sends until it takes the answers to the rest."""
+        self.put_off(link)
         link.full = True
+        if link in self.held_back:
+            self.held_back[link].is_deaf = True
+
+    def put_off(self, link: Link) -> None:
+        """Act on nothing more of what a peer sends until it may go on; its bytes are kept.
+
+        It takes what is said to it, and may be told more.
+        """
+        if link not in self.held_back and link not in self._leaving:
+            self.held_back[link] = Held()
 
     def go_on(self, link: Link) -> None:
-        """A peer takes its answers again: act on what it sent meanwhile."""
-        unfinished = self._held_back.pop(link, False)
-        link.full = False
+        """A peer is held back no more: act on what it sent meanwhile."""
+        held = self.held_back.pop(link, None)
+        if held is None:
+            return
+        if held.is_deaf:
+            link.full = False
         conversation = link.conversation
-        if unfinished or (conversation.unread() and not conversation.holding):
+        if held.unfinished or (conversation.unread() and not conversation.holding):
             self._unfinished[link] = None
+        if held.kept:
+            self.inputs[:0] = [(link, data) for data in held.kept]
+            self._taken -= len(held.kept)
+
+    def unheard_bytes(self) -> int:
+        """What has come and waits for its turn."""
+        return sum(len(data) for _, data in self.inputs)
+
+    def kept_bytes(self) -> int:
+        """What has come from those who are held back, since they are."""
+        return sum(len(data) for held in self.held_back.values() for data in held.kept)
 
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
-        """Act on everything that came in, and on everything whose time has come."""
+        """Act on what came in, and on everything whose time has come."""
+        self._parted = 0
         if now >= self._tick_at:
             self.tick(now)
         if self._wanting:
             self._unfinished.update(dict.fromkeys(self._wanting))
             self._wanting.clear()
         if self._unfinished:
-            unfinished, self._unfinished = self._unfinished, {}
-            gone: Link | None = None
-            for link in unfinished:
-                if link in self._held_back:
-                    self._held_back[link] = True
-                elif link in self._leaving and gone is not None:
-                    self._unfinished[link] = None  # those who are gone have one share together
-                else:
-                    gone = link if link in self._leaving else gone
-                    self._receive(link, b"", now)
-            if self._leaving:
-                self._see_off(now)
-        self._take_inputs(now)
+            self._take_unfinished(now)
+        if self.inputs:
+            self._take_inputs(now, self.between)
+        if self._leaving:
+            self._see_off(now)
 
-    def _take_inputs(self, now: Millis) -> None:
-        if not self.inputs:
-            return
-        inputs = self.inputs[:]
-        self.inputs.clear()
-        events = self.broker.events
-        unfinished = self._unfinished
-        for link, data in inputs:
-            if link.closing or link.closed:
-                continue
-            if link.partial_since:
-                self._receive(link, data, now)
-                continue
-            try:
-                if link.conversation.receive(data, now):
-                    unfinished[link] = None
-            except Exception as error:
-                self._blame(link, error, now)
-            if events:
-                self.deliver(now)
+    def _take_unfinished(self, now: Millis) -> None:
+        """Let those go on who had more than their share, each with one share more."""
+        unfinished, self._unfinished = list(self._unfinished), {}
+        gone: Link | None = None
+        for at, link in enumerate(unfinished, 1):
+            if link in self.held_back:
+                self.held_back[link].unfinished = True
+            elif link in self._leaving and gone is not None:
+                self._unfinished[link] = None  # those who are gone have one share together
+            else:
+                gone = link if link in self._leaving else gone
+                self._receive(link, b"", now)
+                if self.between is not None and self.between(link):
+                    rest = {other: None for other in unfinished[at:] if not other.closed}
+                    self._unfinished = rest | self._unfinished
+                    return
+
+    def _take_inputs(self, now: Millis, between: Callable[[Link], bool] | None = None) -> None:
+        inputs, events = self.inputs, self.broker.events
+        unfinished, held_back = self._unfinished, self.held_back
+        while inputs:
+            some = inputs[: 1 if self.careful else SLICE]
+            del inputs[: len(some)]
+            self._taken += len(some)
+            for link, data in some:
+                if link.closing or link.closed:
+                    continue
+                if link.partial_since or held_back:
+                    self._receive(link, data, now)
+                    continue
+                try:
+                    if link.conversation.receive(data, now):
+                        unfinished[link] = None
+                except Exception as error:
+                    self._blame(link, error, now)
+                if events:
+                    self.deliver(now)
+            if (inputs or self.careful) and between is not None and between(link):
+                return
 
     def _receive(self, link: Link, data: bytes, now: Millis) -> None:
         if link.closing or link.closed:
+            return
+        if link in self.held_back:
+            self.held_back[link].kept.append(data)
             return
         conversation = link.conversation
         try:
@@ -233,10 +311,9 @@ class Engine:
 
         A job that it was granted by the `event` that it was just told of goes back.
         """
-        if link is None or is_of_the_core(error, self.broker):
+        if link is None:
             raise error
-        self.unhandled += 1
-        self.notices.append(Notice(link, f"{type(error).__name__} in its conversation", error))
+        self._charge(link, error)
         if session is not None and isinstance(event, Granted):
             try:
                 self.broker.give_back(event.job, session.holder, now)
@@ -244,9 +321,24 @@ class Engine:
                 pass  # the conversation has settled it, or given it back
         link.out.clear()
         link.after_commit = False
+        link.weighed = 0
         link.broken = link.closing = True
         self.speaking.append(link)
         self._part(link, now, unheard=True)
+
+    def _charge(self, link: Link, error: Exception) -> None:
+        """Note that a conversation raised; an error of the broker is not the link's, and raised."""
+        if is_of_the_core(error, self.broker):
+            raise error
+        self.unhandled += 1
+        self.notices.append(Notice(link, f"{type(error).__name__} in its conversation", error))
+
+    def _close_sessions(self, conversation: Conversation, now: Millis) -> None:
+        """What a conversation should have done at its end, and did not: what it ran goes back."""
+        known = [getattr(conversation, "_session", None), *self.broker._holders.values()]
+        for session in known:
+            if isinstance(session, Session) and session.owner is conversation:
+                self.broker.close_session(session, now)
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come, in the broker, the services and on the links."""
@@ -256,65 +348,8 @@ class Engine:
         for service in self.services.values():
             service.tick(now)
         if now - self._swept_at >= SWEEP_MS:
-            self._sweep(now)
-            self._swept_at = now
+            self.sweep(now)
         self.deliver(now)
-
-    # -- links that are given up --------------------------------------------------------------
-
-    def _sweep(self, now: Millis) -> None:
-        """Hang up on those who never said who they are, or never finish a message."""
-        self._forget_known()
-        surplus = len(self.unknown) - self.limits.unknown_max
-        for link in self.unknown:
-            late = now - link.opened_at > self.limits.handshake_ms
-            if late and (surplus > 0 or not link.conversation.silent_ok):
-                link.close(f"it did not say who it is within {self.limits.handshake_ms} ms")
-                surplus -= 1
-        for link in self.links:
-            unread = link.conversation.unread()
-            if not unread or link.conversation.holding or link in self._held_back:
-                link.partial_since = 0
-            elif not link.partial_since:
-                link.partial_since, link.partial_bytes = now, unread
-            elif link.paused:
-                # It is we who do not read: that time is not the peer's.
-                link.partial_since += now - self._swept_at
-            elif now - link.partial_since > self.limits.frame_ms:
-                self._judge_pace(link, unread, now)
-
-    def _judge_pace(self, link: Link, unread: int, now: Millis) -> None:
-        """A message takes long: that is in order as long as it comes at a fair pace."""
-        limits = self.limits
-        came = unread - link.partial_bytes
-        if came * 1_000 >= limits.frame_bytes_per_s * limits.frame_ms:
-            link.partial_since, link.partial_bytes = now, unread
-        else:
-            link.close(f"{came} bytes of a message in {limits.frame_ms} ms are too few")
-
-    def _forget_known(self) -> None:
-        for link in [link for link in self.unknown if link.known or link.closing]:
-            del self.unknown[link]
-
-    def oldest_stranger(self) -> Link | None:
-        """Whoever is there longest without having said who it is."""
-        unknown = self.unknown
-        while unknown:
-            oldest = next(iter(unknown))
-            if not (oldest.known or oldest.closing):
-                return oldest
-            del unknown[oldest]
-        return None
-
-    def _drop_one_of_many(self, now: Millis) -> None:
-        """Drop the oldest of too many strangers, unless it came just now with a herd."""
-        oldest = self.oldest_stranger()
-        if oldest is None or now - oldest.opened_at <= self.limits.stranger_ms:
-            return
-        self._forget_known()
-        if len(self.unknown) > self.limits.unknown_max:
-            oldest.close("too many connections have not said who they are")
-            del self.unknown[oldest]
 
     def next_wake(self) -> Millis:
         """The moment by which `turn` should be called again even if nothing comes in.
@@ -353,15 +388,3 @@ class Engine:
     def consumers(self) -> int:
         """How many links of workers are still there after `stop`."""
         return sum(service.consumers() for service in self.services.values())
-
-
-def is_of_the_core(error: BaseException, broker: Broker) -> bool:
-    """Whether an exception came out of a verb of the broker, and is not a refusal."""
-    if isinstance(error, Refused):
-        return False
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_locals.get("self") is broker:
-            return True
-        trace = trace.tb_next
-    return False

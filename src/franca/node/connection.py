@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, cast
 
-from franca.node.outlet import Backlog
+from franca.node.outlet import Backlog, size_of
 from franca.protocols.conversation import Link, Peer
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ FLOOD = 1
 GULP = 2
 ROOM = 4
 ALL = 8
+CROWD = 16
 
 
 class Connection(asyncio.Protocol):
@@ -202,6 +203,8 @@ class Connection(asyncio.Protocol):
                 self._node.outlet.feed(self)
             else:
                 self._behind = False
+                if self._full:
+                    self._be_full_no_more()
 
     @property
     def full(self) -> bool:
@@ -235,12 +238,14 @@ class Connection(asyncio.Protocol):
             return
         if not backlog:
             # A long message that is under way does not count against the peer.
-            self._longest = len(data) if isinstance(data, bytes) else sum(map(len, data))
+            self._longest = size_of(data)
             if not self._stuffed:
                 node.outlet.feed(self)
         backlog.put((data,) if isinstance(data, bytes) else data)
         self._behind = True
-        if backlog.size > limits.output_soft_bytes and not self._full:
+        # While there is too much of all together, nobody adds to it who does not take its own.
+        most = UNCOUNTED_BYTES if node.engine.careful else limits.output_soft_bytes
+        if backlog.size > most and not self._full:
             self._full = self.link.full = True
             if self.full:
                 node.engine.hold_back(self.link)
@@ -283,6 +288,16 @@ class Connection(asyncio.Protocol):
         """Whether the socket could take more of what waits for it."""
         return bool(self._backlog) and not self._stuffed
 
+    @property
+    def unsent(self) -> int:
+        """How much waits that the socket was not given yet."""
+        return self._backlog.size if self._backlog is not None else 0
+
+    @property
+    def taken(self) -> int:
+        """How much the socket has taken, all in all, of what had to wait."""
+        return self._backlog.given - self._written() if self._backlog is not None else 0
+
     def take_some(self) -> int:
         """Give the socket the next chunk of what waits for it; returns how many bytes."""
         backlog = self._backlog
@@ -298,15 +313,25 @@ class Connection(asyncio.Protocol):
             self._lending = False
         if not self._stuffed or self._is_secure:
             backlog.forget_lent()
-        if self._full and backlog.size <= self._node.engine.limits.output_soft_bytes // 4:
-            self._full = self.link.full = False
-            self._node.pressure.go_on(self)
-            self._read_or_not()
+        if self._full and self._takes_its_own(backlog):
+            self._be_full_no_more()
         if not backlog:
             self._behind = self._stuffed
             if self._leaving:
                 self.transport.close()
         return sum(map(len, pieces))
+
+    def _takes_its_own(self, backlog: Backlog) -> bool:
+        """Whether so little is left of what waits that the peer may be acted on again."""
+        engine = self._node.engine
+        if engine.careful:
+            return not (backlog or self._stuffed)
+        return backlog.size <= engine.limits.output_soft_bytes // 4
+
+    def _be_full_no_more(self) -> None:
+        self._full = self.link.full = False
+        self._node.pressure.go_on(self)
+        self._read_or_not()
 
     def _written(self) -> int:
         """What was given to the transport and has not left."""

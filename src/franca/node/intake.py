@@ -103,7 +103,11 @@ class Intake:
         if not self.is_pressed:
             self.room = max(self._calm_bytes - total, STEP_BYTES)
         self._seen_room = self.room
-        if self._is_stopped:
+        if self._engine.unheard_bytes() > -self.least_room:
+            # Turns end before all of it was heard: nothing more is of use until it is.
+            self.stop()
+            self.room = self._seen_room = -1
+        elif self._is_stopped:
             self._is_stopped = False
             for link in self._engine.links:
                 cast(Connection, link.carrier).release(ALL)

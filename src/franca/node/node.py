@@ -1,8 +1,7 @@
 """The node's turn: gather what came in, let the engine act, commit, then speak.
 
 Nothing that depends on a commit leaves before it. While one group is on its way to the disk the
-next one forms: turns go on, and replies that need no disk leave at once. A commit that fails
-ends the process; what was not committed was never said.
+next one forms, and replies that need no disk leave at once. A commit that fails ends the process.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 from franca.core.model import Millis
-from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
+from franca.node.failing import tell_failing
 from franca.node.gauges import Gauges
 from franca.node.group import Group, Waiter
 from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
-from franca.node.outlet import Outlet
+from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
 from franca.node.pressure import Pressure
 from franca.node.writer import Writer
 from franca.store.port import Store
@@ -41,14 +40,6 @@ SMALL_GROUP = 8
 groups are few and large: each takes time that others then do not have to wait for."""
 INSTANT_EVERY_MS = 20
 """A store that makes nothing durable is told what changed now and then; nobody waits for it."""
-
-
-@runtime_checkable
-class Failing(Protocol):
-    """Whoever asked for jobs and wants to hear that they will not come."""
-
-    def fail(self, error: BaseException) -> None:
-        """The node has failed."""
 
 
 class Node:
@@ -81,8 +72,9 @@ class Node:
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
-        self.pressure = Pressure(engine, self.soon)
         self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
+        self.pressure = Pressure(engine, self.outlet, self.soon, self._speak)
+        engine.between = self.pressure.between
         self.intake = Intake(engine, self.outlet, self._gathered_bytes)
         self.notices = NoticeLog()
         self._hand_over_until: Millis = 0
@@ -160,7 +152,8 @@ class Node:
         self._gathered.append((connection, data))
 
     def _gathered_bytes(self) -> int:
-        return sum(len(data) for _, data in self._gathered)
+        kept = self.engine.kept_bytes() + self.engine.unheard_bytes()
+        return kept + sum(len(data) for _, data in self._gathered)
 
     def take_gathered(self) -> None:
         """Act in the next turn on what patient peers have said."""
@@ -178,7 +171,7 @@ class Node:
     def _tick(self) -> None:
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
-        self.outlet.look(self.intake.is_waited_for)
+        self.outlet.look(self.intake.is_waited_for or self.pressure.is_waited_for)
         self.intake.tick()
         if self._writer is not None and not self.busy:
             try:
@@ -199,6 +192,7 @@ class Node:
         """Send what needs no disk, and keep the rest for the commit that it needs."""
         speaking = self.engine.speaking
         needed = self._needed_group()
+        waits = 0
         for link in speaking:
             out = link.out
             connection: Connection = link.carrier  # type: ignore[assignment]
@@ -206,24 +200,29 @@ class Node:
                 data: bytes | tuple[bytes, ...]
                 if len(out) == 1:
                     data = out[0]
-                elif link.bulky:
-                    data = tuple(out)
-                    connection.piled_bytes += sum(map(len, out))
-                    link.bulky = False
+                elif link.bulky or len(out[-1]) >= SHARED_BYTES:
+                    data = said(out, is_bulky=link.bulky)
                 else:
                     data = b"".join(out)
-                    connection.piled_bytes += len(data)
+                    if len(data) > JOINED_BYTES:
+                        data = tuple(out)
                 out.clear()
+                link.bulky = False
+                link.weighed = 0
                 if link.after_commit:
                     link.after_commit = False
                     if needed is not None:
                         needed.said.append((connection, data))
+                        size = len(data) if data.__class__ is bytes else size_of(data)
+                        waits += size
+                        connection.piled_bytes += size
                         connection.waits_for = needed.number
                         connection.patient = True
                         continue
                 connection.patient = False
                 if connection.waits_for:
-                    self._waiting_group(connection).said.append((connection, data))
+                    self._waiting_group(connection).put(connection, data)
+                    self.outlet.total += size_of(data)
                 else:
                     connection.send(data)
             if link.closing:
@@ -232,6 +231,9 @@ class Node:
                 else:
                     connection.hang_up()
         speaking.clear()
+        if waits and needed is not None:
+            needed.size += waits
+            self.outlet.total += waits
 
     def _needed_group(self) -> Group | None:
         """The group that makes everything done so far durable; None if all of it is."""
@@ -250,6 +252,7 @@ class Node:
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
         group.released = True
+        self.outlet.total -= group.size
         number = group.number
         for connection, data in group.said:
             if connection.waits_for == number:
@@ -372,9 +375,7 @@ class Node:
             for group in (self._in_flight, self._forming):
                 for waiter in group.waiters:
                     waiter(error)
-            for want in self.engine.broker.wants:
-                if isinstance(want, Recall) and isinstance(want.by, Failing):
-                    want.by.fail(error)
+            tell_failing(self.engine.broker.wants, error)
             self._on_failure(error)
 
     def when_durable(self, waiter: Waiter) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from franca.core.model import Job, JobQuery, Millis
-from franca.engine.engine import Engine, is_of_the_core
+from franca.engine.blame import is_of_the_core
+from franca.engine.engine import Engine
 from franca.node.node import Node
 
 T = TypeVar("T")

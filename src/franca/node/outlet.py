@@ -9,7 +9,7 @@ in clear or encrypted, and so that many who wait for large ones do not stop the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from franca.core.limits import Limits
@@ -20,24 +20,48 @@ if TYPE_CHECKING:
 
 PASS_BYTES = 4 * 1024 * 1024
 """What all sockets together are given of large messages in one pass of the event loop."""
-SHARED_BYTES = 16 * 1024
+SHARED_BYTES = 1024
 """Smaller pieces are not looked for among those that others wait for too."""
+JOINED_BYTES = 32 * 1024
+"""More than this is never joined to be said in one piece: many may be told the same."""
 PATIENCE_MS = 10_000
 """How long a peer may take nothing while there is too much and somebody waits for room."""
 LAST_PATIENCE_MS = 250
 """And when there is three times as much: who reads at all takes something in that time."""
 LOOK_MS = 1_000
+PACE_MS = 5_000
+"""For so long whoever has more than its share may be slow, while there is too much."""
+DRAIN_MS = 60_000
+"""Slow is who would not have taken the rest after this time."""
+
+
+def said(out: Sequence[bytes], *, is_bulky: bool) -> bytes | tuple[bytes, ...]:
+    """What is said in these pieces: as they are if they are long, else in one."""
+    if is_bulky or sum(map(len, out)) > JOINED_BYTES:
+        return tuple(out)
+    return b"".join(out)
+
+
+def size_of(data: bytes | tuple[bytes, ...]) -> int:
+    """How many bytes are said."""
+    return len(data) if isinstance(data, bytes) else sum(map(len, data))
 
 
 class Outlet:
-    """Everything unsent. `soon` calls a function in the next pass of the event loop."""
+    """Everything unsent: `total` is what waits for sockets, and what waits for the disk.
+
+    `soon` calls a function in the next pass of the event loop.
+    """
 
     __slots__ = (
         "_feeding",
+        "_giants",
         "_hungry",
         "_limit",
+        "_limits",
         "_look_at",
         "_pieces",
+        "_slow",
         "_soon",
         "_stuffed",
         "now",
@@ -52,12 +76,15 @@ class Outlet:
     ) -> None:
         self.now = now
         self.total = 0
+        self._limits = limits
         self._limit = limits.output_bytes
         self._look_at: Millis = 0
         self._soon = soon
         self._feeding = False
         self._hungry: deque[Connection] = deque()
-        self._pieces: dict[int, list[int]] = {}
+        self._pieces: dict[int, int] = {}
+        self._giants: dict[int, int] = {}
+        self._slow: dict[Connection, tuple[Millis, int]] = {}
         self._stuffed: dict[Connection, Millis] = {}
 
     # -- what waits -----------------------------------------------------------------------------
@@ -67,22 +94,24 @@ class Outlet:
         size = len(piece)
         if size >= SHARED_BYTES:
             # Its identity is its name for as long as somebody keeps it.
-            known = self._pieces.get(id(piece))
-            if known is not None:
-                known[0] += 1
+            known = self._pieces.get(id(piece), 0)
+            self._pieces[id(piece)] = known + 1
+            if known:
                 return
-            self._pieces[id(piece)] = [1, size]
+            if size > self._limit // 2:
+                self._giants[id(piece)] = size
         self.total += size
 
     def remove(self, piece: bytes) -> None:
         """A connection no longer keeps this piece."""
         size = len(piece)
         if size >= SHARED_BYTES:
-            known = self._pieces[id(piece)]
-            known[0] -= 1
-            if known[0]:
+            left = self._pieces[id(piece)] - 1
+            if left:
+                self._pieces[id(piece)] = left
                 return
             del self._pieces[id(piece)]
+            self._giants.pop(id(piece), None)
         self.total -= size
 
     def stuff(self, connection: Connection, own_bytes: int) -> None:
@@ -135,15 +164,20 @@ class Outlet:
         return self.total > self._limit and self.total > 2 * self._most()
 
     def _most(self) -> int:
-        largest = max((size for _, size in self._pieces.values()), default=0)
+        largest = max(self._giants.values(), default=0)
         return max(self._limit, largest + self._limit // 4)
 
     def look(self, is_waited_for: bool) -> None:
         """Cut off those who take nothing, while there is too much and somebody waits for room.
 
-        And those who are only there until they have taken the rest, and do not.
+        And those who take too little of more than their share, and those who are only there until
+        they have taken the rest, and do not.
         """
         now = self.now()
+        if is_waited_for and self.is_over:
+            self._judge_pace(now)
+        elif self._slow:
+            self._slow.clear()
         if now < self._look_at and self.total <= self._limit:
             return
         self._look_at = now + LOOK_MS
@@ -158,17 +192,36 @@ class Outlet:
             elif self.total > 3 * most or (self.total > most and is_late and is_waited_for):
                 connection.cut_off(f"it has taken nothing for {waited} ms, and too much waits")
 
+    def _judge_pace(self, now: Millis) -> None:
+        """Cut off those with more than their share who take it slowly, the largest first."""
+        share = min(self._limits.output_soft_bytes, self._limit // (2 * len(self._stuffed) or 1))
+        slow = self._slow
+        for connection in self._stuffed:
+            if connection not in slow and connection.unsent > share:
+                slow[connection] = now, connection.taken
+        late = [one for one, (since, _) in slow.items() if now - since >= PACE_MS]
+        for connection in sorted(late, key=lambda one: -one.unsent):
+            since, before = slow.pop(connection)
+            rest = connection.unsent
+            if rest <= share or not self.is_over:
+                continue
+            took = connection.taken - before
+            least = max(self._limits.frame_bytes_per_s, rest * 1_000 // DRAIN_MS)
+            if took * 1_000 < least * (now - since):
+                connection.cut_off(f"it took {took} bytes in {now - since} ms, and too much waits")
+
 
 class Backlog:
     """What waits for one socket, in the order in which it was said, and what was lent to it.
 
-    `size` is how much of it the socket was not given yet.
+    `size` is how much of it the socket was not given yet, `given` how much it was ever given.
     """
 
-    __slots__ = ("_at", "_lent", "_outlet", "_pieces", "size")
+    __slots__ = ("_at", "_lent", "_outlet", "_pieces", "given", "size")
 
     def __init__(self, outlet: Outlet) -> None:
         self.size = 0
+        self.given = 0
         self._outlet = outlet
         self._at = 0
         self._pieces: deque[bytes] = deque()
@@ -194,6 +247,7 @@ class Backlog:
             taken.append(memoryview(piece)[self._at : end])
             most -= end - self._at
             self.size -= end - self._at
+            self.given += end - self._at
             self._at = end
             if end == len(piece):
                 self._at = 0

@@ -1,27 +1,58 @@
 """Back-pressure: who is read from and acted on, and who must wait.
 
 Nobody sends more than its share of turns, lets more answers pile up than may wait for the disk, or
-keeps others from being heard; and what waits for the disk stays bounded.
+keeps others from being heard; and what waits for the disk stays bounded. While more is unsent than
+may be, nothing is acted on of those whose messages add to what others have not taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import cast
 
 from franca.engine.engine import Engine
-from franca.node.connection import FLOOD, GULP, Connection
+from franca.node.connection import CROWD, FLOOD, GULP, Connection
+from franca.node.outlet import Outlet
 from franca.protocols.conversation import Link
+
+PASS_S = 0.02
+"""After so long a turn ends, with those who went on and with new input each: then others are heard,
+what is said is sent, and what has changed goes to the disk."""
+GROWTH_BYTES = 4 * 1024
+"""What a share of a turn may add to what others have not taken, while there is too much."""
 
 
 class Pressure:
-    """Those that are held back, and why. `soon` asks for a turn."""
+    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said."""
 
-    __slots__ = ("_engine", "_gulped", "_paused", "_soon", "_stuck")
+    __slots__ = (
+        "_crowding",
+        "_engine",
+        "_gulped",
+        "_most_unsent",
+        "_outlet",
+        "_paused",
+        "_soon",
+        "_speak",
+        "_stuck",
+        "_until",
+    )
 
-    def __init__(self, engine: Engine, soon: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        outlet: Outlet,
+        soon: Callable[[], None],
+        speak: Callable[[], None],
+    ) -> None:
         self._engine = engine
+        self._outlet = outlet
         self._soon = soon
+        self._speak = speak
+        self._until = 0.0
+        self._most_unsent = engine.limits.output_bytes
+        self._crowding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
         self._gulped: list[Connection] = []
@@ -38,6 +69,33 @@ class Pressure:
             self._resume_quiet()
         if self._gulped:
             self._read_on()
+        if engine.careful or self._outlet.total > self._most_unsent:
+            self._look_at_output()
+        self._until = 0.0
+
+    def between(self, link: Link) -> bool:
+        """Send what a link's share gave rise to; True if the turn has taken long enough."""
+        engine, outlet = self._engine, self._outlet
+        speaking = engine.speaking
+        before = outlet.total
+        if speaking:
+            is_for_others = engine.careful and (len(speaking) > 1 or speaking[0] is not link)
+            self._speak()
+            if is_for_others and outlet.total - before > (0 if outlet.is_full else GROWTH_BYTES):
+                self._hold_crowder(link)
+            engine.careful = outlet.is_over
+        now = monotonic()
+        if not self._until:
+            self._until = now + PASS_S
+        elif now >= self._until:
+            self._until = 0.0
+            return True
+        return False
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody is held back until less is unsent."""
+        return bool(self._crowding)
 
     def after_commit(self) -> None:
         """Act again on what those sent whose answers have left."""
@@ -48,8 +106,9 @@ class Pressure:
                     self.go_on(connection)
 
     def go_on(self, connection: Connection) -> None:
-        """A peer may be acted on again, unless it is held back for the other reason too."""
-        if not connection.full and connection not in self._stuck:
+        """A peer may be acted on again, unless it is held back for another reason too."""
+        is_held = connection in self._stuck or connection in self._crowding
+        if not connection.full and not is_held:
             self._engine.go_on(connection.link)
             self._soon()
 
@@ -90,7 +149,7 @@ class Pressure:
             if is_enough or (connection.piled_bytes > most and connection.waits_for):
                 self._stuck[connection] = None
                 self._pause(connection)
-                self._engine.hold_back(link)
+                self._engine.put_off(link)
 
     def _pause_producers(self) -> None:
         """Too much waits for the disk: read nothing more from those whose words do.
@@ -101,6 +160,22 @@ class Pressure:
             connection = cast(Connection, link.carrier)
             if connection.waits_for and connection not in self._paused:
                 self._pause(connection)
+
+    def _hold_crowder(self, link: Link) -> None:
+        connection = cast(Connection, link.carrier)
+        self._crowding[connection] = None
+        connection.hold(CROWD)
+        self._engine.put_off(link)
+
+    def _look_at_output(self) -> None:
+        """Be careful while more is unsent than may be; after that, let everybody go on."""
+        self._engine.careful = self._outlet.is_over
+        if self._crowding and not self._engine.careful:
+            crowding = list(self._crowding)
+            self._crowding.clear()
+            for connection in crowding:
+                connection.release(CROWD)
+                self.go_on(connection)
 
     # -- letting go on --------------------------------------------------------------------------
 
@@ -117,6 +192,7 @@ class Pressure:
             link = connection.link
             quiet = link.conversation.unread() <= engine.limits.link_input_bytes // 2
             # The rest of a message that has only begun must be read, however long it is.
-            if link.closed or quiet or not engine.waits_to_act(link):
+            is_stuck = connection in self._stuck
+            if link.closed or not (is_stuck or (not quiet and engine.waits_to_act(link))):
                 del self._paused[connection]
                 connection.release(FLOOD)

@@ -20,6 +20,9 @@ from franca.core.model import Millis, Session
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
 
+FEW_PIECES = 8
+"""So few pieces of a turn are not counted, unless they were said to be long."""
+
 
 class Peer(Struct, frozen=True):
     """Who is at the other end, as far as the socket tells."""
@@ -50,10 +53,13 @@ class Link:
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
     for the disk. While the peer does not take what was said to it the link is `full`: what can
-    wait should. `deliver` lets everybody hear what has happened so far, as the end of a turn's
-    share does: between two messages, where it would matter otherwise how they were cut; never from
-    `tell`, or what came first would be heard last.
+    wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
+    counts what this turn wrote, and ends its share of the turn when one is.
+    `deliver` lets everybody hear what has happened so far, as the end of a turn's share does:
+    between two messages, where it would matter otherwise how they were cut; never from `tell`, or
+    what came first would be heard last.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
+    `weighed` is how many pieces of `out` were counted so far: 0 whenever it was emptied.
     `paused` while nothing is read from the peer, for whatever reason of ours.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
@@ -61,7 +67,9 @@ class Link:
     conversation: Conversation
 
     __slots__ = (
+        "_soft_bytes",
         "_wanting",
+        "_weight",
         "after_commit",
         "broken",
         "bulky",
@@ -82,6 +90,7 @@ class Link:
         "peer",
         "protocol",
         "speaking",
+        "weighed",
     )
 
     def __init__(
@@ -94,8 +103,12 @@ class Link:
         deliver: Callable[[Millis], None],
         now: Millis,
         protocol: str = "",
+        soft_bytes: int = 1024 * 1024,
     ) -> None:
         self.id = link_id
+        self._soft_bytes = soft_bytes
+        self._weight = 0
+        self.weighed = 0
         self.protocol = protocol
         self.notices = notices
         self.deliver = deliver
@@ -137,6 +150,20 @@ class Link:
             self.speaking.append(self)
         out.append(data)
         self.after_commit = True
+
+    def is_full(self) -> bool:
+        """Whether as much as may waits for this peer, or will after this turn."""
+        if self.full:
+            return True
+        out = self.out
+        weighed = self.weighed
+        if len(out) < FEW_PIECES and not self.bulky:
+            return False
+        if not weighed or weighed > len(out):
+            weighed = self._weight = 0
+        self._weight += sum(map(len, out[weighed:]))
+        self.weighed = len(out)
+        return self._weight > self._soft_bytes
 
     def again(self) -> None:
         """Have the conversation called next turn, though nothing came; once it is not full."""

@@ -1,0 +1,202 @@
+"""Turns that end before everything was heard, and links that are held back: nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.engine.engine import PARTINGS, SLICE
+from franca.protocols.conversation import FEW_PIECES, Link
+from tests.engine.stage import Stage, T, echo
+
+# -- turns that end early -----------------------------------------------------------------------
+
+
+def end_after(stage: Stage, count: int) -> list[Link]:
+    """Have each part of a turn end when it was asked so many times; returns who was heard last."""
+    asked: list[Link] = []
+
+    def between(link: Link) -> bool:
+        asked.append(link)
+        return len(asked) % count == 0
+
+    stage.engine.between = between
+    return asked
+
+
+def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
+    stage = Stage()
+    links = [stage.open() for _ in range(3 * SLICE)]
+    end_after(stage, 1)
+    for link in links:
+        stage.say(link, "x\n")
+    for turn in (1, 2, 3):
+        stage.engine.turn(T)
+        assert [len(echo(link).heard) for link in links] == (
+            [1] * turn * SLICE + [0] * (3 - turn) * SLICE
+        )
+        stage.say(links[0], "half")
+    assert stage.engine.unheard_bytes() == 3 * len("half")
+    stage.engine.turn(T)
+    assert not stage.engine.has_input()
+
+
+def test_few_who_say_little_are_all_heard_and_nobody_is_asked() -> None:
+    stage = Stage()
+    links = [stage.open() for _ in range(SLICE)]
+    asked = end_after(stage, 1)
+    for link in links:
+        stage.say(link, "x\n")
+    stage.engine.turn(T)
+    assert [stage.said(link) for link in links] == ["x\n"] * SLICE
+    assert not asked
+
+
+def test_floods_take_turns_and_new_input_is_heard_beside_them() -> None:
+    stage = Stage(turn_messages=2)
+    floods, other = [stage.open() for _ in range(5)], stage.open()
+    for link in floods:
+        stage.say(link, "x\n" * 20)
+    stage.engine.turn(T)
+    asked = end_after(stage, 2)
+    for turn in range(10):
+        stage.say(other, "y\n")
+        stage.engine.turn(T)
+        assert stage.said(other) == "y\n"
+        assert len(asked) == 2 * (turn + 1)
+        heard = [len(echo(link).heard) for link in floods]
+        assert max(heard) - min(heard) <= 2
+    assert sum(heard) == 5 * 2 + 10 * 2 * 2
+
+
+def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about() -> None:
+    stage = Stage()
+    links = [stage.open() for _ in range(3)]
+    asked = end_after(stage, 100)
+    stage.engine.careful = True
+    for link in links:
+        stage.say(link, "x\n")
+    stage.engine.turn(T)
+    assert asked == links
+
+
+def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> None:
+    stage = Stage()
+    others = [stage.open() for _ in range(SLICE)]
+    link = stage.open()
+    end_after(stage, 1)
+    for speaker in (*others, link):
+        stage.say(speaker, "push\n")
+    stage.engine.close_link(link, T, unheard=False)
+    assert not link.closed
+    stage.engine.turn(T)
+    assert not link.closed
+    stage.engine.turn(T)
+    assert link.closed
+    assert (echo(link).heard, echo(link).hung_up) == (["push"], [True])
+    assert not stage.engine.has_input()
+
+
+def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
+    stage = Stage()
+    links = [stage.open() for _ in range(3 * PARTINGS)]
+    for link in links:
+        stage.engine.close_link(link, T, unheard=False)
+    for turns in (1, 2, 3):
+        assert sum(link.closed for link in links) == turns * PARTINGS
+        assert stage.engine.has_input() is (turns < 3)
+        stage.engine.turn(T)
+    assert all(echo(link).hung_up == [False] for link in links)
+    assert not stage.engine.links
+
+
+def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
+    stage = Stage()
+    worker, producer = stage.open(), stage.open()
+    stage.say(worker, "take\n")
+    stage.engine.turn(T)
+    for link in [stage.open() for _ in range(PARTINGS)]:
+        stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(worker, T, unheard=False)
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    assert worker.closed
+    assert echo(worker).hung_up == [True]
+
+
+def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off() -> None:
+    stage = Stage(turn_messages=1)
+    link = stage.open()
+    stage.say(link, "x\n" * 20)
+    stage.engine.close_link(link, T, unheard=False)
+    assert not link.closed
+    stage.engine.put_off(link)
+    for _ in range(20):
+        stage.engine.turn(T)
+    assert link.closed
+    assert len(echo(link).heard) == 20
+
+
+# -- links that are held back ---------------------------------------------------------------------
+
+
+def test_what_comes_from_a_link_that_is_held_back_is_kept_and_acted_on_after_that() -> None:
+    stage = Stage(turn_messages=2)
+    link, other = stage.open(), stage.open()
+    stage.say(link, "one\ntwo\nthree\n")
+    stage.engine.turn(T)
+    stage.engine.put_off(link)
+    for word in ("four\nfi", "ve\n"):
+        stage.say(link, word)
+        stage.say(other, "x\n")
+        stage.engine.turn(T)
+    assert (stage.said(link), stage.said(other)) == ("one\ntwo\n", "x\nx\n")
+    assert not link.full, "it takes what is said to it"
+    assert stage.engine.kept_bytes() == len("four\nfive\n")
+    assert not stage.engine.has_input()
+    stage.engine.go_on(link)
+    for _ in range(3):
+        stage.engine.turn(T)
+    assert stage.said(link) == "three\nfour\nfive\n"
+    assert stage.engine.kept_bytes() == 0
+
+
+@pytest.mark.parametrize(("deaf", "drops"), [(False, False), (True, False), (True, True)])
+def test_who_was_held_back_and_goes_is_acted_on_unless_it_did_not_read(
+    deaf: bool, drops: bool
+) -> None:
+    stage = Stage(turn_messages=2)
+    link = stage.open()
+    stage.say(link, "x\n" * 3)
+    stage.engine.turn(T)
+    link.full, link.conversation.drops = deaf, drops
+    stage.engine.put_off(link)
+    stage.say(link, "y\n")
+    stage.engine.turn(T)
+    stage.engine.close_link(link, T, unheard=False)
+    for _ in range(3):
+        stage.engine.turn(T)
+    assert link.closed
+    assert echo(link).heard == ["x"] * 2 if deaf and not drops else ["x"] * 3 + ["y"]
+    assert not stage.engine.held_back
+
+
+# -- links that were told enough in one turn --------------------------------------------------------
+
+
+def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
+    stage = Stage(output_soft_bytes=1_000)
+    link = stage.open()
+    for count in range(2 * FEW_PIECES):
+        assert link.is_full() is (count * 100 > 1_000)
+        link.write(b"x" * 100)
+    assert link.is_full()
+    stage.said(link)
+    assert not link.is_full()
+    link.write_bulk(b"x" * 500, b"y" * 500)
+    assert not link.is_full()
+    link.write(b"z")
+    assert link.is_full()
+    assert not link.full
+    stage.said(link)
+    link.full = True
+    assert link.is_full()
