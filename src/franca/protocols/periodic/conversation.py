@@ -28,9 +28,9 @@ class PeriodicConversation(Working):
         elif self.link.closing:
             return
         elif isinstance(event, Finished):
-            self.say_finished(event)
+            self.say_finished(event, now)
         elif isinstance(event, Progressed):
-            self.say_progressed(event)
+            self.say_progressed(event, now)
         elif isinstance(event, Woken):
             self.say_woken(event)
 

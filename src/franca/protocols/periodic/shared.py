@@ -11,6 +11,8 @@ from zlib import crc32
 
 BULK_BYTES: Final = 64 * 1024
 """Data from this size on is not copied into a frame of its own."""
+SHARED_BYTES: Final = 512
+"""Nor is smaller data from this size on, if it goes to more than one."""
 _POLYNOMIAL: Final = 0xEDB8_8320
 _ONE: Final = 1 << 31
 
@@ -57,12 +59,21 @@ def joined(first: int, second: int, factor: int) -> int:
 class Shared:
     """Data that goes out behind different beginnings."""
 
-    __slots__ = ("_crc", "_factor", "data")
+    __slots__ = ("_crc", "_factor", "_is_said", "data")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self._is_said = len(data) >= BULK_BYTES
         self._crc = -1
         self._factor = 0
+
+    def is_for_many(self) -> bool:
+        """Whether it should not be copied: it is large, or this is not the first time it is said.
+
+        For one alone a copy of what is not large costs less than the CRC of two parts.
+        """
+        is_said, self._is_said = self._is_said, True
+        return is_said
 
     def crc_behind(self, front: bytes) -> int:
         """The CRC of the data with this in front of it."""

@@ -23,6 +23,7 @@ from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
 from franca.protocols.periodic.shared import BULK_BYTES
+from franca.protocols.periodic.talk import NotNow
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS
 
 GRABS_MAX: Final = 4_096
@@ -294,7 +295,11 @@ class Working(Asking):
         handle, data = self.speech.read_handle(args)
         run = self._held.get(handle)
         if run is not None and _goes_on(run):
-            self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
+            name = (run.job.queue, run.job.key)
+            if self.service.may_tell(name):
+                self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
+            elif not self._is_gone:
+                raise NotNow(name)
         self.confirm(msgid)
 
     def _is_own(self, run: Run) -> bool:
@@ -343,16 +348,20 @@ class Working(Asking):
         self._held = {handle: run for handle, run in self._held.items() if _goes_on(run)}
         self._held_max = max(GRABS_MAX, 2 * len(self._held))
 
-    def ring(self, now: Millis) -> None:
+    def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
-        super().ring(now)
+        done = super().ring(now, most)
         if self.link.closing:
-            return
-        for msgid in [msgid for msgid, at in self._owed.items() if at <= now]:
+            return done
+        # Each is owed as long after it was asked for as the others: the first come first.
+        while self._owed:
+            msgid = next(iter(self._owed))
+            if self._owed[msgid] > now or done >= most:
+                self.arm(self._owed[msgid])
+                break
             del self._owed[msgid]
             self.say(self.speech.word(msgid, SUCCESS))
-        if self._owed:
-            self.arm(min(self._owed.values()))
+            done += 1
         if self._rests_until:
             if now < self._rests_until:
                 self.arm(self._rests_until)
@@ -360,6 +369,7 @@ class Working(Asking):
                 self._rests_until = NEVER
                 if self._demand is None:
                     self._ask(now)
+        return done
 
     def _part(self, now: Millis) -> None:
         self._demand = None
