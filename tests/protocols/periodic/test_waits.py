@@ -10,7 +10,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.periodic import service, waits
-from franca.protocols.periodic.room import Budget
+from franca.protocols.periodic.room import Budget, Share
 from franca.protocols.periodic.waits import NAMESAKES_MAX, Wait, Waits
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
@@ -235,7 +235,13 @@ def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
 # -- room ------------------------------------------------------------------------------------------
 
 
-def test_all_waits_together_take_a_bounded_amount_of_room(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.periodic.asking.WAITS_BYTES_FREE", 0)
+
+
+@pytest.mark.usefixtures("no_room_of_ones_own")
+def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
     world = World()
     world.worker("f")
     world.service.waits.most = 20 * waits.WAIT_BYTES
@@ -257,16 +263,29 @@ def test_all_waits_together_take_a_bounded_amount_of_room(monkeypatch: pytest.Mo
 
 
 def test_waits_that_are_answered_leave_nothing_behind() -> None:
-    waiting = Waits(Budget(10_000_000, "waits"))
+    budget = Budget(10_000_000, "waits")
+    waiting = Waits(Share(budget, 0))
     for number in range(5_000):
         waiting.add(("f", f"n{number}"), Wait(b"abcd", 10_000_000 + number))
         assert len(waiting.take(("f", f"n{number}"))) == 1
     assert len(waiting._heap) <= 1_001
     assert not waiting
     assert waiting.next_at() == 0
-    assert waiting._budget.taken == 0
+    assert budget.taken == 0
 
 
+def test_the_first_waits_of_a_connection_always_have_room() -> None:
+    world = World()
+    world.worker("f")
+    world.service.waits.most = 0
+    client = world.client()
+    say_many(client, p.RUN_JOB, *[packed("f", f"n{n}") for n in range(9)])
+    assert len(client.words()) == 5
+    client.hang_up()
+    assert not world.service.waits.taken
+
+
+@pytest.mark.usefixtures("no_room_of_ones_own")
 def test_a_job_whose_wait_was_refused_is_not_taken_in() -> None:
     world = World()
     world.worker("f")

@@ -16,10 +16,11 @@ from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.speech import Task, Unreadable
 from franca.protocols.periodic.talk import Talk
-from franca.protocols.periodic.waits import Name, Wait, Waits
+from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 from franca.protocols.periodic.words import (
     EOF,
     EXPIRED,
@@ -44,7 +45,7 @@ class Asking(Talk):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._waits = Waits(self.service.waits)
+        self._waits = Waits(Share(self.service.waits, WAITS_BYTES_FREE))
         self.was_waited_for = False
         """Whether workers were held back for it once, and it did not read all the same."""
         self._chore: Chore | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from franca.core.events import Event, Finished, Granted, Progressed, Woken
+from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
 from franca.core.model import Millis, Session
 from franca.protocols.periodic import words
 from franca.protocols.periodic.binary import CrcSpeech
@@ -33,6 +33,8 @@ class PeriodicConversation(Working):
             self.say_progressed(event, now)
         elif isinstance(event, Woken):
             self.say_woken(event)
+        elif isinstance(event, LeaseLost):
+            self._has_room(now)
 
 
 _C = PeriodicConversation

@@ -25,10 +25,14 @@ from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
-from franca.protocols.periodic.working import Working
+from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
 
 ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
+GRABS_OF_ALL: Final = 65_536
+"""Ids of GRAB_JOBs that wait on all connections, but for the first few of each."""
+OVERHEARD_OF_ALL: Final = 65_536
+"""Jobs that workers have beside whoever holds them, but for the first few of each."""
 RUNG_A_TICK: Final = 1_000
 """Answers given in one tick because their time has come; the rest are given in the next."""
 TOLD_A_TICK: Final = 8_000
@@ -80,6 +84,9 @@ class PeriodicService(Service):
         self.rules: Rules | None = {} if settings.auth_file else None
         self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
         self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
+        self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
+        self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
+        self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
         self.told = 0
         """How many were told what a worker said, since the last tick."""
         self.slow: dict[Name, tuple[Asking, Millis]] = {}
@@ -197,8 +204,11 @@ class PeriodicService(Service):
             casts.pop(worker, None)
             if not casts:
                 del self.casts[func]
-        if func not in self.funcs and len(self.funcs) < FUNCS_MAX:
+        if func not in self.funcs:
             self.funcs[func] = None
+            if len(self.funcs) > FUNCS_MAX:
+                # One that has a worker is listed all the same, and noted again when that leaves.
+                del self.funcs[next(iter(self.funcs))]
 
     def cast(self, job: Job, holder: Working) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""

@@ -33,7 +33,7 @@ class Survey:
     def is_listed(self, name: str) -> bool:
         """Whether it is a function: a queue with no job yet is one if a worker has named it."""
         queue = self._broker.queues.get(name)
-        return name in self._funcs or (queue is not None and queue.listed)
+        return name in self._funcs or (queue is not None and (queue.listed or queue.servers > 0))
 
     def look_at_waiting(self) -> None:
         """Find out what waits for a lock or for its time, in each function."""

@@ -16,13 +16,15 @@ from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.dialect import Spoken
 from franca.protocols.periodic.waits import Name
 from franca.protocols.periodic.wire import Opening, read_opening, sole_payload
-from franca.protocols.periodic.words import NO_WORKER, STATUS, UNKNOWN
+from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, STATUS, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
 
 TOLD_AT_ONCE: Final = 16
 """How many are told something in about the time that any other message takes."""
+LEARNING: Final = frozenset({CAN_DO, CANT_DO, BROADCAST})
+"""What changes a worker's functions: its demand is made anew once behind all of these."""
 LAST_SHARES: Final = 8
 """Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
 
@@ -49,7 +51,9 @@ class Talk(Spoken):
         self.spent = 0
         """What the message that is acted on costs beside what any message does, in messages."""
         self.unasked = False
-        """Whether something is left to be done at the end of this share, or in the next turn."""
+        """Whether it should ask for other jobs than before, or for more."""
+        self.asks_later = False
+        """And whether that has to wait for the next turn."""
         self._identity: tuple[bytes, bytes] | None = None
 
     # -- reading ----------------------------------------------------------------------------------
@@ -59,6 +63,7 @@ class Talk(Spoken):
         self.heard_at = now
         pending = self._pending
         if self.unasked and not self.holding:
+            self.asks_later = False
             self._catch_up(now)
         if self._is_quick and not pending and not self.holding:
             payload = sole_payload(data)
@@ -67,7 +72,7 @@ class Talk(Spoken):
                 self.service.commands += 1
                 self._act(payload[:4], payload[4], payload[5:], now)
                 self.spent = 0
-                if self.unasked:
+                if self.unasked and not self.asks_later:
                     self._catch_up(now)
                 return self.holding and self._is_working()
         if pending or self.holding:
@@ -109,6 +114,8 @@ class Talk(Spoken):
                 if self.is_undecided:
                     self._decide(msgid, command, args, now)
                 told = service.told
+                if self.unasked and not self.asks_later and command not in LEARNING:
+                    self._catch_up(now)
                 self._act(msgid, command, args, now)
                 if events and start < size:
                     # One that is given a job asks for more: told only behind what follows, a
@@ -125,7 +132,7 @@ class Talk(Spoken):
             service.unreadable += 1
             self.drop(now, str(error))
         service.commands += acted
-        if self.unasked and not link.closing:
+        if self.unasked and not (self.asks_later or link.closing):
             self._catch_up(now)
         return has_more or (self.holding and self._is_working())
 
@@ -170,7 +177,7 @@ class Talk(Spoken):
             self.go_on(now)
 
     def _catch_up(self, now: Millis) -> None:
-        """Do once what several messages of this share gave rise to."""
+        """Do once what several messages gave rise to."""
         self.unasked = False
 
     def _work_on(self, now: Millis) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from franca.core.errors import TooMuch
 from franca.core.model import NEVER, Millis
-from franca.protocols.periodic.room import Budget
+from franca.protocols.periodic.room import Share
 
 WAITS_MAX: Final = 10_000
 """Answers that one connection may wait for."""
@@ -23,6 +23,8 @@ WAIT_BYTES: Final = 1_000
 """What one takes beside its name, here and in the broker, roughly."""
 WAITS_BYTES_MAX: Final = 16 * 1024 * 1024
 """What the waits of all connections take together."""
+WAITS_BYTES_FREE: Final = 4 * 1024
+"""But for the first few of each connection."""
 _SPARE_ENTRIES: Final = 1_000
 
 Name = tuple[str, str]
@@ -45,13 +47,13 @@ class Wait(Struct, gc=False):
 class Waits:
     """Waits by name, and a heap of their ends; entries of those that are over are skipped."""
 
-    __slots__ = ("_added", "_budget", "_by_name", "_count", "_heap", "_taken")
+    __slots__ = ("_added", "_by_name", "_count", "_heap", "_share")
 
-    def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+    def __init__(self, share: Share) -> None:
+        self._share = share
         self._by_name: dict[Name, list[Wait]] = {}
         self._heap: list[tuple[Millis, int, Name, Wait]] = []
-        self._added = self._count = self._taken = 0
+        self._added = self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -73,9 +75,7 @@ class Waits:
         if self._count >= WAITS_MAX or (waits is not None and len(waits) >= NAMESAKES_MAX):
             most = WAITS_MAX if self._count >= WAITS_MAX else NAMESAKES_MAX
             raise TooMuch(f"no more than {most} answers can be waited for")
-        size = _size_of(name)
-        self._budget.take(size)
-        self._taken += size
+        self._share.take(_size_of(name))
         self._count += 1
         if waits is None:
             self._by_name[name] = [wait]
@@ -119,15 +119,12 @@ class Waits:
         self._by_name.clear()
         self._heap.clear()
         self._count = 0
-        self._budget.give_back(self._taken)
-        self._taken = 0
+        self._share.clear()
 
     def _leave(self, name: Name, waits: Sequence[Wait]) -> None:
         for wait in waits:
             wait.is_over = True
-        size = len(waits) * _size_of(name)
-        self._budget.give_back(size)
-        self._taken -= size
+        self._share.give_back(len(waits) * _size_of(name))
         self._count -= len(waits)
         # Whoever is always answered long before the end leaves nothing but entries behind.
         if len(self._heap) > 2 * self._count + _SPARE_ENTRIES:
