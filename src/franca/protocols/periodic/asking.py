@@ -18,7 +18,7 @@ from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES
-from franca.protocols.periodic.speech import Task, Unreadable
+from franca.protocols.periodic.speech import Task
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 from franca.protocols.periodic.words import (
@@ -223,12 +223,12 @@ class Asking(Talk):
         """LOAD: many jobs at once."""
         self.check_admin()
         try:
-            tasks = self.speech.read_tasks(args)
-        except Unreadable:
+            load = Load(self, msgid, self.speech.read_tasks(args), len(args))
+        except Refused:
             if self.speech.confirms_loads:
                 raise
             return
-        self._begin(Load(self, msgid, tasks), now)
+        self._begin(load, now)
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""
@@ -271,10 +271,14 @@ class Asking(Talk):
         self._chore = None
         self.go_on(now)
 
-    def _part(self, now: Millis) -> None:
+    def forget_unread(self) -> None:
+        """Let go of these bytes."""
+        super().forget_unread()
         if self._chore is not None:
             self._chore.give_up()
             self._chore = None
+
+    def _part(self, now: Millis) -> None:
         if self._waits:
             for name in self._waits.names():
                 self.service.unfollow(name, self)

@@ -16,13 +16,14 @@ from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.asking import Asking
 from franca.protocols.periodic.auth import Rules, read_rules
+from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Listening, Spoken
 from franca.protocols.periodic.jobs import Intake
 from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.shared import Shared
-from franca.protocols.periodic.status import Survey
+from franca.protocols.periodic.status import Survey, WaitingJobs
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
 from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
@@ -97,8 +98,14 @@ class PeriodicService(Service):
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
         self.funcs: dict[str, None] = {}
-        self.listings: dict[str, tuple[Millis, bytes]] = {}
-        """By dialect, a long listing of all functions, which is good for a moment."""
+        self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
+        """Listings of all functions, and whether they are long. They are good for a moment."""
+        self.making: dict[ListingKey, Listing] = {}
+        self.listed = 0
+        """Functions that were listed since the last tick."""
+        self._waiting_jobs: WaitingJobs | None = None
+        self.loads: dict[Load, None] = {}
+        self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self.dump_bytes = 0
         """Gathered for dumps that are not answered yet."""
         self._shared: Shared | None = None
@@ -139,9 +146,13 @@ class PeriodicService(Service):
         """Ring whoever is armed, and hang up on those who fell silent."""
         self._now = now
         self._shared = None
+        self.listed = 0
+        waiting = self._waiting_jobs
+        if waiting is not None and now - waiting.seen_at >= KEPT_MS:
+            self._waiting_jobs = None
         if self.listings:
             self.listings = {
-                name: kept for name, kept in self.listings.items() if now - kept[0] < KEPT_MS
+                key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
         self.told = 0
         if self.slow or self.put_off:
@@ -217,8 +228,11 @@ class PeriodicService(Service):
                 worker.overhear(job)
 
     def survey(self, now: Millis) -> Survey:
-        """Every function, by name."""
-        return Survey(self.broker, self.funcs, now)
+        """Every function, by name. What many jobs wait for may be a second old."""
+        waiting = self._waiting_jobs
+        if waiting is None or not waiting.are_many or now - waiting.seen_at >= KEPT_MS:
+            waiting = self._waiting_jobs = WaitingJobs(self.broker, now)
+        return Survey(self.broker, self.funcs, waiting, now)
 
     # -- large answers ----------------------------------------------------------------------------
 
