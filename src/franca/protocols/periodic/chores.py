@@ -247,7 +247,7 @@ class Load(Chore):
                     break
                 self._talk.check_may(CLIENT, task.func)
                 self._talk.take_in(task, now)
-                room -= len(task.workload)
+                room -= max(len(task.workload), task.size)
                 if room < 0:
                     return
             else:

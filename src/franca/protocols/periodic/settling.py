@@ -13,8 +13,9 @@ from msgspec import Struct
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, Millis
 from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
-from franca.protocols.periodic.jobs import AT_MAX_S, later
+from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
 from franca.protocols.periodic.room import Share
+from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
 from franca.protocols.periodic.talk import NotNow
 
 RUNS_MAX: Final = 4_096
@@ -54,6 +55,28 @@ class Settling(Asking):
         """Handles by the id of the GRAB_JOB, from when one is first asked for."""
 
     # -- runs -------------------------------------------------------------------------------------
+
+    def _hand(self, job: Job, msgid: bytes, *, for_all: bool, is_overheard: bool = False) -> bool:
+        """Give the worker a job, unless it is too large for its dialect."""
+        if self.is_undecided:
+            self.decide_by_job(is_in_json(job))
+        shown = assignment(job, self.speech, self.broker)
+        size = len(shown.workload)
+        if size > self.speech.workload_max:
+            return False
+        other = self._held.get(shown.handle)
+        if other is not None and other.job.id != job.id and other.job.state is LEASED:
+            shown = assignment(job, self.speech, self.broker, apart=True)
+        self._hold(shown.handle, Run(job, job.attempts, job.holder, msgid, is_overheard))
+        if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
+            self.link.write_after_commit(self.speech.assign(msgid, shown))
+        else:
+            shared = self.service.share(shown.workload)
+            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
+            self.link.write_after_commit(front)
+            if rest:
+                self.link.write_bulk(*rest)
+        return True
 
     def _hold(self, handle: bytes, run: Run) -> None:
         """The worker has a job."""

@@ -15,13 +15,10 @@ from typing import Final
 
 from franca.core.errors import NotHeld, Refused, TooMuch
 from franca.core.events import Granted, Woken
-from franca.core.model import NEVER, Choice, Demand, Job, Millis
-from franca.protocols.periodic.asking import LEASED
+from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
 from franca.protocols.periodic.auth import WORKER
-from franca.protocols.periodic.jobs import assignment, is_in_json
 from franca.protocols.periodic.room import Share
-from franca.protocols.periodic.settling import RUNS_MAX, Run, Settling
-from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
+from franca.protocols.periodic.settling import RUNS_MAX, Settling
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS, UNKNOWN
 
 GRABS_MAX: Final = 4_096
@@ -44,6 +41,7 @@ CASTS_MAX: Final = 2_000
 """Workers that may want every job of one function: all of them are told of it in one turn."""
 GRAB_AGAIN_MS: Final = 5_000
 """When a GRAB_JOB is answered whose id waits already: one client gives up after ten seconds."""
+TOO_LARGE_TO_GIVE: Final = Failure("TooLarge", "its worker could not be given so much")
 REST_MS: Final = 1_000
 """How long a worker that sent a job back as too much is given no other."""
 
@@ -174,6 +172,7 @@ class Working(Settling):
 
     def on_sleep(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SLEEP: NOOP at once, as every server did; by the document, when there is work."""
+        self._rule()
         if not self.follows_document:
             self.say(self.speech.word(msgid, NOOP))
             return
@@ -277,27 +276,20 @@ class Working(Settling):
             self.say(self.speech.word(event.demand.tag, NOOP))
 
     def _assign(self, job: Job, msgid: bytes, now: Millis) -> None:
-        self._hand(job, msgid)
-        if self.funcs.get(job.queue):
+        for_all = self.funcs.get(job.queue, False)
+        if not self._hand(job, msgid, for_all=for_all):
+            self._refuse(job, msgid, now)
+        elif for_all:
             self.service.cast(job, self)
 
-    def _hand(self, job: Job, msgid: bytes, is_overheard: bool = False) -> None:
-        if self.is_undecided:
-            self.decide_by_job(is_in_json(job))
-        shown = assignment(job, self.speech, self.broker)
-        other = self._held.get(shown.handle)
-        if other is not None and other.job.id != job.id and other.job.state is LEASED:
-            shown = assignment(job, self.speech, self.broker, apart=True)
-        self._hold(shown.handle, Run(job, job.attempts, job.holder, msgid, is_overheard))
-        size = len(shown.workload)
-        if size < SHARED_BYTES or (size < BULK_BYTES and not self.funcs.get(job.queue)):
-            self.link.write_after_commit(self.speech.assign(msgid, shown))
-        else:
-            shared = self.service.share(shown.workload)
-            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
-            self.link.write_after_commit(front)
-            if rest:
-                self.link.write_bulk(*rest)
+    def _refuse(self, job: Job, msgid: bytes, now: Millis) -> None:
+        """A job that cannot be written to this worker is for another one, a little later."""
+        self.link.note(f"it cannot be given a job of more than {self.speech.workload_max} bytes")
+        self.broker.fail(job, self.session.holder, TOO_LARGE_TO_GIVE, now)
+        if self.follows_document:
+            self.say(self.speech.word(msgid, NO_JOB))
+        elif self._may_wait(self._grabs):
+            self._grabs[msgid] = None
 
     def overhear(self, job: Job) -> None:
         """A job that is for every worker was given to another one: have it too, if asked for."""
@@ -308,7 +300,8 @@ class Working(Settling):
         except TooMuch:
             return
         self.service.told += 1
-        self._hand(job, self._next_grab(), is_overheard=True)
+        if not self._hand(job, self._next_grab(), for_all=True, is_overheard=True):
+            self._overheard.give_back(1)
         if not self._grabs:
             self._withdraw()
 
@@ -339,6 +332,14 @@ class Working(Settling):
                 self._ask(now)
 
     # -- the rest ---------------------------------------------------------------------------------
+
+    def follow_rules(self, now: Millis) -> None:
+        """Give no more jobs of functions that the peer may not use any more; it keeps its runs."""
+        super().follow_rules(now)
+        for func in [func for func in self.funcs if not self.may(WORKER, func)]:
+            self._cant_do(func)
+        if self.unasked:
+            self.link.again()
 
     def hush(self) -> None:
         """Give this worker nothing more."""
