@@ -18,7 +18,7 @@ from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES
-from franca.protocols.periodic.speech import Task
+from franca.protocols.periodic.speech import Task, Unreadable
 from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 from franca.protocols.periodic.words import (
@@ -193,6 +193,16 @@ class Asking(Talk):
         if taken is not None:
             self.broker.unwatch(taken.id, self.session, now)
 
+    def follow_rules(self, now: Millis) -> None:
+        """Wait no more for jobs of functions that the peer may not use any more."""
+        super().follow_rules(now)
+        for name in self._waits.names():
+            if not self.may(CLIENT, name[0]):
+                for wait in self._waits.take(name):
+                    self.say(self.speech.word(wait.msgid, NO_WORKER))
+                self.service.unfollow(name, self)
+                self._look_away(name, now)
+
     # -- listings and steering --------------------------------------------------------------------
 
     def on_ping(self, msgid: bytes, args: bytes, now: Millis) -> None:
@@ -232,6 +242,7 @@ class Asking(Talk):
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""
+        self._rule()
         self.say(
             self.binary.number(msgid, self.service.config.get(self.binary.read_setting(args)[0]))
         )
@@ -243,7 +254,12 @@ class Asking(Talk):
         self.say(self.speech.word(msgid, SUCCESS))
 
     def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so."""
+        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so.
+
+        Without a CRC almost any bytes could be one.
+        """
+        if not self.is_checked:
+            raise Unreadable("only a frame with a CRC stops the server")
         self.check_admin()
         if not self.service.shut_down(self.link.peer):
             self.say(self.speech.word(msgid, NO_WORKER))

@@ -130,6 +130,8 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
+        for talk in list(self._talks):
+            talk.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------

@@ -238,6 +238,17 @@ class Talk(Spoken):
             if rule.role not in (role, ADMIN) or not rule.allows(func):
                 raise Forbidden("not among its functions")
 
+    def may(self, role: str, func: str) -> bool:
+        """Whether the peer may act in this role, on this function."""
+        try:
+            self.check_may(role, func)
+        except Forbidden:
+            return False
+        return True
+
+    def follow_rules(self, now: Millis) -> None:
+        """Rights have changed: let go of what the peer may not have any more."""
+
     def check_admin(self) -> None:
         """`Forbidden` unless the peer may steer the whole server."""
         if self.service.rules is not None:
