@@ -15,12 +15,14 @@ from franca.protocols.conversation import Link
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.dialect import Spoken
 from franca.protocols.periodic.waits import Name
-from franca.protocols.periodic.wire import Opening, read_opening, sole_payload
+from franca.protocols.periodic.wire import Frames, Opening, read_opening, sole_payload
 from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, STATUS, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
 
+LARGE_BYTES: Final = 1024 * 1024
+"""A message so large that it is copied as little as can be."""
 TOLD_AT_ONCE: Final = 16
 """How many are told something in about the time that any other message takes."""
 LEARNING: Final = frozenset({CAN_DO, CANT_DO, BROADCAST})
@@ -83,9 +85,35 @@ class Talk(Spoken):
                     return self._is_working()
             if len(pending) < self._need:
                 return False
+            if self._need >= LARGE_BYTES and self._frames is not None:
+                return self._take_large(self._frames, now)
             data = bytes(pending)
             pending.clear()
         return self._take(data, now)
+
+    def _take_large(self, frames: Frames, now: Millis) -> bool:
+        """Act on the large message that lies in front: that is all that one gets of this turn."""
+        pending = self._pending
+        self._need = 1
+        try:
+            message = frames.cut_first(pending)
+        except WireError as error:
+            self.service.unreadable += 1
+            self.drop(now, str(error))
+            return False
+        if message is None:
+            self._need = frames.need
+            return False
+        msgid, command, args, end = message
+        del pending[:end]
+        self.service.commands += 1
+        if self.is_undecided:
+            self._decide(msgid, command, args, now)
+        self._act(msgid, command, args, now)
+        self.spent = 0
+        if self.holding:
+            return self._is_working()
+        return bool(pending) and not self.link.closing
 
     def _take(self, data: bytes, now: Millis) -> bool:
         start = acted = 0
