@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.protocols.periodic.shared import BULK_BYTES, Shared, factor_of, joined
+from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
@@ -24,6 +24,13 @@ FUNCS = 5_000
 def test_a_crc_of_two_parts_follows_from_theirs(front: bytes, data: bytes) -> None:
     assert joined(crc32(front), crc32(data), factor_of(len(data))) == crc32(front + data)
     assert Shared(data).crc_behind(front) == crc32(front + data)
+
+
+def test_a_crc_for_very_many_is_the_same() -> None:
+    shared = Shared(os.urandom(1_000))
+    for number in range(3 * MANY):
+        front = number.to_bytes(4) + os.urandom(number % 9)
+        assert shared.crc_behind(front) == crc32(front + shared.data)
 
 
 # -- results -------------------------------------------------------------------------------------
