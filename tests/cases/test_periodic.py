@@ -44,16 +44,16 @@ def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_work
             return stack.enter_context(Periodic(port, role=role, dialect=dialect, timeout=WAIT_S))
 
         client, old_client = connect(p.CRC, p.CLIENT), connect(DOC, p.CLIENT)
-        client.call(p.CONFIG_SET, p.str8("timeout") + b"\0\0\0\1")
+        client.call(p.CONFIG_SET, p.str8("timeout") + b"\0\0\0\x3c")
         old_client.submit("old", "n")
-        client.submit("new", "n")
+        client.submit("new", "n", timeout=1)
         first, second = connect(DOC, p.WORKER), connect(DOC, p.WORKER)
         for worker in (first, second):
             worker.can_do("old")
-        heard("the first worker is given nothing", first.grab)
+        job = heard("the first worker is given nothing", first.grab)
+        assert not job.timeout, "the server's own timeout is not for jobs of an old dialect"
         second.send(p.GRAB_JOB)
-        # A job of today's dialect is given again after the server's timeout: by then an old one
-        # that is, too, has come.
+        # A job with a timeout is given again after it: by then an old one that is, too, has come.
         begun, again = connect(p.CRC, p.WORKER), connect(p.CRC, p.WORKER)
         for worker in (begun, again):
             worker.can_do("new")

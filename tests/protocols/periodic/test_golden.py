@@ -103,8 +103,8 @@ MODERN: list[tuple[str, bytes, bytes]] = [
     ("config of nothing", req(b"cccc\x16\x05never"), res(b"cccc\x18\0\0\0\0")),
     (
         "config set",
-        req(b"cccc\x17\x07timeout\0\0\0\x1e") + req(b"dddd\x16\x07timeout"),
-        success(b"cccc") + res(b"dddd\x18\0\0\0\x1e"),
+        req(b"cccc\x17\x07timeout\0\0\0\x5a") + req(b"dddd\x16\x07timeout"),
+        success(b"cccc") + res(b"dddd\x18\0\0\0\x5a"),
     ),
     ("run without a worker", req(b"rrrr\x19" + JOB), res(b"rrrr\x1d")),
     (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.protocols.periodic.shared import BULK_BYTES, Shared, factor_of, joined
+from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
@@ -24,6 +24,13 @@ FUNCS = 5_000
 def test_a_crc_of_two_parts_follows_from_theirs(front: bytes, data: bytes) -> None:
     assert joined(crc32(front), crc32(data), factor_of(len(data))) == crc32(front + data)
     assert Shared(data).crc_behind(front) == crc32(front + data)
+
+
+def test_a_crc_for_very_many_is_the_same() -> None:
+    shared = Shared(os.urandom(1_000))
+    for number in range(3 * MANY):
+        front = number.to_bytes(4) + os.urandom(number % 9)
+        assert shared.crc_behind(front) == crc32(front + shared.data)
 
 
 # -- results -------------------------------------------------------------------------------------
@@ -109,6 +116,43 @@ def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
     world.engine.turn(world.now)
     large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
+
+
+# -- large messages ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", [CRC, DOC])
+def test_a_large_message_is_all_that_one_gets_of_a_turn(dialect: str) -> None:
+    world = World()
+    client = world.client(dialect)
+    body = b"w" * (2 << 20)
+    job = packed("f", "n", body)
+    if dialect == DOC:
+        job = b'{"func":"f","name":"n","workload":"%b"}' % body
+    large = client.message(p.SUBMIT_JOB, job, b"7777")
+    said = client.message(p.PING, b"", b"8888") + large + client.message(p.PING, b"", b"9999") * 3
+    cut = len(said) - 100
+    world.engine.received(client.link, said[:cut])
+    world.engine.turn(world.now)
+    before = world.service.commands
+    world.engine.received(client.link, said[cut:])
+    world.engine.turn(world.now)
+    assert world.service.commands - before == 1
+    world.run()
+    assert client.words() == [p.PONG, p.SUCCESS, p.PONG, p.PONG, p.PONG]
+    assert world.worker("f").grab().workload == body
+
+
+@pytest.mark.parametrize("at", [0, 9, 1 << 20])
+def test_a_large_message_whose_crc_is_wrong_ends_the_connection(at: int) -> None:
+    world = World()
+    client = world.client()
+    frame = bytearray(client.message(p.SUBMIT_JOB, packed("f", "n", bytes(2 << 20)), b"7777"))
+    frame[at] ^= 1
+    for start in range(0, len(frame), 1 << 20):
+        client.send(bytes(frame[start : start + (1 << 20)]))
+    assert client.is_hung_up
+    assert world.jobs() == []
 
 
 # -- listings ------------------------------------------------------------------------------------

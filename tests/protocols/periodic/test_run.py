@@ -181,8 +181,8 @@ def test_so_many_answers_may_be_waited_for_and_no_more() -> None:
     world = World()
     client = world.client()
     world.worker("f")
-    job = packed("f", "n")
-    client.send(b"".join(client.message(p.RUN_JOB, job, b"%04d" % n) for n in range(10_001)))
+    jobs = [packed("f", f"n{n}") for n in range(10_001)]
+    client.send(b"".join(client.message(p.RUN_JOB, job, b"jobs") for job in jobs))
     assert client.words() == [p.UNKNOWN]
 
 

@@ -12,7 +12,7 @@ from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import BadRules, read_rules
 from franca.protocols.periodic.dialect import Listening
 from franca.protocols.periodic.service import PeriodicSettings
-from tests.protocols.periodic.puppet import NOW_S, Puppet, World
+from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
 
@@ -78,9 +78,9 @@ def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) ->
 def test_the_timeout_of_jobs_without_one_can_be_changed() -> None:
     world = World()
     client, worker = world.client(), world.worker("f")
-    assert client.word(p.CONFIG_SET, setting("timeout", 30)) == p.SUCCESS
+    assert client.word(p.CONFIG_SET, setting("timeout", 90)) == p.SUCCESS
     client.submit("f", "n")
-    assert worker.grab().timeout == 30
+    assert worker.grab().timeout == 90
 
 
 def test_no_setting_can_be_made_harmful_or_new() -> None:
@@ -90,8 +90,10 @@ def test_no_setting_can_be_made_harmful_or_new() -> None:
         assert client.word(p.CONFIG_SET, setting(key, value)) == p.SUCCESS
     assert [
         int.from_bytes(client.ask(p.CONFIG_GET, setting(k)).data) for k in ("keepalive", "new")
-    ] == [10, 0]
-    world.pass_time(5_000)
+    ] == [120, 0]
+    assert client.word(p.CONFIG_SET, setting("timeout", 1)) == p.SUCCESS
+    assert int.from_bytes(client.ask(p.CONFIG_GET, setting("timeout")).data) == 60
+    world.pass_time(60_000, step=1_000)
     assert client.submit("f", "n") == p.SUCCESS
 
 
@@ -142,6 +144,16 @@ def test_shutdown_stops_the_server_for_those_who_may_ask(
     client.say(p.SHUTDOWN)
     assert world.stops == stops
     assert client.words() == ([] if stops else [p.NO_WORKER])
+
+
+@pytest.mark.parametrize("dialect", ["auto", "bin"])
+def test_a_frame_without_a_crc_stops_nothing(dialect: str) -> None:
+    world = World(dialect=dialect)
+    peer = world.connect(BIN)
+    peer.send(peer.framed(b"\1") + peer.framed(b"junk\x14"))
+    peer.send(peer.framed(b"junk\x14") + peer.framed(b"junk\x09"))
+    assert world.stops == 0
+    assert not peer.is_hung_up
 
 
 def test_operators_see_workers_and_may_have_them_rest() -> None:
@@ -246,6 +258,8 @@ def test_a_wrong_name_or_token_may_do_nothing(name: str, token: str) -> None:
     assert stranger.submit("f", "n") == p.NO_WORKER
     assert stranger.word(p.STATUS) == p.NO_WORKER
     assert stranger.word(p.GRAB_JOB) == p.NO_WORKER
+    assert stranger.word(p.CONFIG_GET, setting("timeout")) == p.NO_WORKER
+    assert stranger.word(p.SLEEP) == p.NO_WORKER
     assert stranger.word(p.PING) == p.PONG
 
 
@@ -277,6 +291,40 @@ def test_rights_follow_the_file_for_those_who_are_connected_too() -> None:
     assert anna.submit("g", "n") == p.SUCCESS, "what was read last goes on to hold"
     world.service.take_file(b"")
     assert anna.submit("g", "n") == p.NO_WORKER
+
+
+def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_them() -> None:
+    rules = b"client anna a f,g\nworker bert b f,g\nadmin carla c\n"
+    world = guarded(rules)
+    anna, bert = named(world, "anna", "a"), named(world, "bert", "b", 4)
+    carla = named(world, "carla", "c")
+    for func in ("f", "g"):
+        assert bert.word(p.CAN_DO, str8(func)) == p.SUCCESS
+        assert anna.word(p.RECV_DATA, packed(func, "n")) == p.SUCCESS
+    carla.submit("f", "n")
+    running = bert.grab()
+    bert.say(p.GRAB_JOB)
+    bert.heard()
+    run = anna.run_job("f", "n")
+    world.service.take_file(rules.replace(b"f,g", b"g"))
+    world.run()
+    told = anna.heard()
+    assert [message.command for message in told] == [p.NO_WORKER] * 2
+    assert run in [message.msgid for message in told]
+    carla.submit("f", "m")
+    assert bert.heard() == []
+    bert.say(p.WORK_DATA, running.handle + b"piece")
+    bert.done(running, b"r")
+    assert anna.heard() == []
+    assert [job.name for job in world.jobs()] == ["m"], "what it ran it could finish"
+    bert.heard()
+    carla.submit("g", "n")
+    assert [job.func for job in bert.assigned()] == ["g"]
+    world.service.take_file(b"")
+    world.run()
+    assert not bert.conversation.funcs
+    assert not world.service.waits.taken
+    assert not world.service.streams
 
 
 def test_nobody_may_do_anything_until_the_file_was_read() -> None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
-
-from franca.core.errors import Refused, TooMuch
+from franca.core.errors import Refused
 from franca.core.events import Finished, Progressed
 from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.room import Share
+from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.speech import Task, Unreadable
 from franca.protocols.periodic.talk import Talk
+from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 from franca.protocols.periodic.words import (
     EOF,
     EXPIRED,
@@ -33,27 +34,10 @@ from franca.protocols.periodic.words import (
 
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
-WAITS_MAX: Final = 10_000
-"""Answers that one connection may wait for."""
 LEASED: Final = State.LEASED
 DONE: Final = State.DONE
 DATA_KIND: Final = "data"
 """What a piece of a stream is called among the reports of workers."""
-
-Name = tuple[str, str]
-"""A function, and the key of a job in it."""
-
-
-class Wait(Struct, gc=False):
-    """An answer that is owed: the result of a job, or its stream (then it has no end)."""
-
-    msgid: bytes
-    until: Millis
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether pieces are wanted, and not the result."""
-        return not self.until
 
 
 class Asking(Talk):
@@ -61,8 +45,9 @@ class Asking(Talk):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._waits: dict[Name, list[Wait]] = {}
-        self._waits_count = 0
+        self._waits = Waits(Share(self.service.waits, WAITS_BYTES_FREE))
+        self.was_waited_for = False
+        """Whether workers were held back for it once, and it did not read all the same."""
         self._chore: Chore | None = None
 
     # -- jobs in ----------------------------------------------------------------------------------
@@ -96,13 +81,15 @@ class Asking(Talk):
         limits_runs = self.speech.limits_runs
         new = self.service.intake.new_job(task, now, limits_runs=limits_runs, waited_for=True)
         seconds = task.timeout if task.timeout > 0 else WAIT_S
-        self._wait_for((new.queue, new.key), Wait(msgid, now + 1000 * seconds))
+        name = (new.queue, new.key)
+        wait = Wait(msgid, now + 1000 * seconds)
+        self._waits.add(name, wait)
         try:
             self._run(new, now)
         except Refused:
-            self._wait_no_more((new.queue, new.key), msgid)
+            self._waits.remove(name, wait)
             raise
-        self.arm(now + 1000 * seconds)
+        self.arm(wait.until)
 
     def _run(self, new: NewJob, now: Millis) -> None:
         """Have a job run, or wait for the run that goes on under its name."""
@@ -136,7 +123,7 @@ class Asking(Talk):
             self.say(self.speech.word(msgid, NO_WORKER))
             return
         name = (task.func, KEY + task.name)
-        self._wait_for(name, Wait(msgid, NEVER))
+        self._waits.add(name, Wait(msgid, NEVER))
         self.service.streams.setdefault(name, {})[self] = None
         taken = self.broker.keyed(*name)
         if taken is not None:
@@ -148,64 +135,73 @@ class Asking(Talk):
         if job.id not in self.session.watches:
             self.broker.watch(job.id, self.session)
 
-    def _wait_for(self, name: Name, wait: Wait) -> None:
-        if self._waits_count >= WAITS_MAX:
-            raise TooMuch(f"no more than {WAITS_MAX} answers can be waited for")
-        self._waits_count += 1
-        self._waits.setdefault(name, []).append(wait)
-
-    def _wait_no_more(self, name: Name, msgid: bytes) -> None:
-        waits = self._waits.get(name, [])
-        for wait in waits[::-1]:
-            if wait.msgid == msgid:
-                waits.remove(wait)
-                self._waits_count -= 1
-                break
-        if not waits:
-            self._waits.pop(name, None)
-
-    def say_progressed(self, event: Progressed) -> None:
+    def say_progressed(self, event: Progressed, now: Millis) -> None:
         """A worker sent a piece of a stream."""
-        if event.kind != DATA_KIND:
+        name = (event.job.queue, event.job.key)
+        waits = self._waits.of(name)
+        if event.kind != DATA_KIND or not waits:
             return
-        for wait in self._waits.get((event.job.queue, event.job.key), ()):
-            if wait.is_stream:
-                self.say_data(wait.msgid, event.data)
+        self._say_to([(wait, event.data) for wait in waits if wait.is_stream], now)
+        if self.link.full and not self.was_waited_for:
+            self.service.slow.setdefault(name, (self, now))
 
-    def say_finished(self, event: Finished) -> None:
+    def say_finished(self, event: Finished, now: Millis) -> None:
         """A job that is waited for has ended: everybody is answered."""
         name = (event.job.queue, event.job.key)
-        result = _result_of(event)
-        for wait in self._waits.pop(name, ()):
-            self._waits_count -= 1
-            said = EOF if wait.is_stream else result
-            self.say_data(wait.msgid, said, after_commit=True)
+        waits = self._waits.take(name)
+        if waits:
+            result = _result_of(event)
+            answers = [(wait, EOF if wait.is_stream else result) for wait in waits]
+            self._say_to(answers, now, after_commit=True)
         if self.service.streams:
             self.service.unfollow(name, self)
 
-    def _expire(self, now: Millis) -> None:
-        """Tell those whose time is over, and be rung for the next."""
-        next_at = NEVER
-        for name, waits in list(self._waits.items()):
-            for wait in [wait for wait in waits if wait.until and wait.until <= now]:
-                waits.remove(wait)
-                self._waits_count -= 1
-                self.say(self.speech.data(wait.msgid, EXPIRED))
-            for wait in waits:
-                if wait.until and (not next_at or wait.until < next_at):
-                    next_at = wait.until
-            if not waits:
-                del self._waits[name]
+    def _say_to(
+        self, answers: list[tuple[Wait, bytes]], now: Millis, *, after_commit: bool = False
+    ) -> None:
+        """Tell everybody here. More than may ever wait unsent is not said, but for one answer."""
+        self.service.told += len(answers)
+        most = room = self.service.limits.output_hard_bytes
+        if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
+            room -= sum(map(len, self.link.out))
+        said = 0
+        for wait, data in answers:
+            if said and said + len(data) > room:
+                self.drop(now, f"more than {most} bytes to be said to it at once")
+                return
+            said += len(data)
+            self.say_data(wait.msgid, data, after_commit=after_commit)
+
+    def _expire(self, now: Millis, most: int) -> int:
+        """Tell those whose time is over, some of them; returns how many. Rung for the next."""
+        waits = self._waits
+        told = 0
+        while told < most and (expired := waits.expired(now)) is not None:
+            told += 1
+            name, wait = expired
+            if waits.remove(name, wait):
                 self._look_away(name, now)
+            self.say(self.speech.data(wait.msgid, EXPIRED))
+        next_at = waits.next_at()
         if next_at:
             self.arm(next_at)
+        return told
 
     def _look_away(self, name: Name, now: Millis) -> None:
         """Nobody here waits for that name any more."""
-        for job_id in list(self.session.watches):
-            job = self.broker.jobs.get(job_id)
-            if job is not None and (job.queue, job.key) == name:
-                self.broker.unwatch(job_id, self.session, now)
+        taken = self.broker.keyed(*name)
+        if taken is not None:
+            self.broker.unwatch(taken.id, self.session, now)
+
+    def follow_rules(self, now: Millis) -> None:
+        """Wait no more for jobs of functions that the peer may not use any more."""
+        super().follow_rules(now)
+        for name in self._waits.names():
+            if not self.may(CLIENT, name[0]):
+                for wait in self._waits.take(name):
+                    self.say(self.speech.word(wait.msgid, NO_WORKER))
+                self.service.unfollow(name, self)
+                self._look_away(name, now)
 
     # -- listings and steering --------------------------------------------------------------------
 
@@ -237,15 +233,16 @@ class Asking(Talk):
         """LOAD: many jobs at once."""
         self.check_admin()
         try:
-            tasks = self.speech.read_tasks(args)
-        except Unreadable:
+            load = Load(self, msgid, self.speech.read_tasks(args), len(args))
+        except Refused:
             if self.speech.confirms_loads:
                 raise
             return
-        self._begin(Load(self, msgid, tasks), now)
+        self._begin(load, now)
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""
+        self._rule()
         self.say(
             self.binary.number(msgid, self.service.config.get(self.binary.read_setting(args)[0]))
         )
@@ -257,7 +254,12 @@ class Asking(Talk):
         self.say(self.speech.word(msgid, SUCCESS))
 
     def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so."""
+        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so.
+
+        Without a CRC almost any bytes could be one.
+        """
+        if not self.is_checked:
+            raise Unreadable("only a frame with a CRC stops the server")
         self.check_admin()
         if not self.service.shut_down(self.link.peer):
             self.say(self.speech.word(msgid, NO_WORKER))
@@ -285,22 +287,26 @@ class Asking(Talk):
         self._chore = None
         self.go_on(now)
 
-    def _part(self, now: Millis) -> None:
+    def forget_unread(self) -> None:
+        """Let go of these bytes."""
+        super().forget_unread()
         if self._chore is not None:
             self._chore.give_up()
             self._chore = None
+
+    def _part(self, now: Millis) -> None:
         if self._waits:
-            for name in self._waits:
+            for name in self._waits.names():
                 self.service.unfollow(name, self)
             self._waits.clear()
-            self._waits_count = 0
         super()._part(now)
 
-    def ring(self, now: Millis) -> None:
+    def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
-        super().ring(now)
+        done = super().ring(now, most)
         if self._waits and not self.link.closing:
-            self._expire(now)
+            done += self._expire(now, most)
+        return done
 
 
 def _result_of(event: Finished) -> bytes:

@@ -332,12 +332,21 @@ class BinarySpeech(CrcSpeech):
     def assign_in_pieces(
         self, msgid: bytes, assignment: Assignment, shared: Shared
     ) -> Sequence[bytes]:
-        """The same, in one piece: nobody of that time has large jobs for many."""
-        return (self.assign(msgid, assignment),)
+        """The same with a large workload, which is not copied."""
+        a = assignment
+        head = msgid + b"\x05" + a.handle + self._old_head(a)
+        tail = self._old_tail(a)
+        size = len(head) + len(a.workload) + len(tail)
+        return plain_head(size) + head, a.workload, tail
 
     def _old_task(self, a: Assignment) -> bytes:
-        head = str8(a.func) + str8(a.name) + len(a.workload).to_bytes(4)
-        return head + a.workload + _COUNT.pack(a.sched_at) + _NUMBER.pack(a.count)
+        return self._old_head(a) + a.workload + self._old_tail(a)
+
+    def _old_head(self, a: Assignment) -> bytes:
+        return str8(a.func) + str8(a.name) + len(a.workload).to_bytes(4)
+
+    def _old_tail(self, a: Assignment) -> bytes:
+        return _COUNT.pack(a.sched_at) + _NUMBER.pack(a.count)
 
     def status_line(self, status: FuncStatus) -> bytes:
         """Five columns; no line end behind the last."""

@@ -30,10 +30,22 @@ LOAD_JOBS: Final = 500
 """Jobs taken in during one turn: more would hold up everybody else's."""
 LOAD_BYTES: Final = 1 << 20
 """And the bytes of their workloads."""
+LOAD_JOBS_MIN: Final = 20
+"""But this many of each load, however many there are."""
+SMALL_LOAD_BYTES: Final = 8 * 1024
+"""A load that is always taken, as it is soon done."""
+LISTED_A_TICK: Final = 5_000
+"""Functions listed between two ticks; whoever asks then may be told what another was told."""
+LISTINGS_MAX: Final = 16
+"""Listings that are kept for a moment: one for each dialect, and for each name with rights."""
+IDLE_TURNS: Final = 3
+"""Turns without a step of whoever makes a listing before another begins anew."""
 LISTED_FUNCS: Final = 1_000
 """Functions listed during one turn."""
 JOB_ROOM: Final = 64
 """What a job in a dump is counted as beyond its bytes."""
+ListingKey = tuple[str, Rule | None]
+"""A dialect, and the rights of those who are shown a listing."""
 _LIVE: Final = (State.WAITING, State.READY, State.LEASED)
 _DROPPED: Final = (State.WAITING, State.READY, State.DEAD)
 
@@ -205,30 +217,37 @@ class Dump(_Walk):
 
 
 class Load(Chore):
-    """Many jobs, some of them in each turn. Those in front of a bad one are kept."""
+    """Many jobs, some of them in each turn. Those in front of a bad one are kept.
+
+    All that are under way hold together no more than one frame; beyond it one is `TooMuch`.
+    """
 
     needs_turns = True
 
-    def __init__(self, talk: Asking, msgid: bytes, tasks: Iterable[Task]) -> None:
+    def __init__(self, talk: Asking, msgid: bytes, tasks: Iterable[Task], size: int) -> None:
         super().__init__(talk, msgid)
         self._tasks = iter(tasks)
+        self._size = size if size > SMALL_LOAD_BYTES else 0
+        talk.service.load_bytes.take(self._size)
 
     def begin(self, now: Millis) -> None:
         """Take in the first of them."""
+        self._talk.service.loads[self] = None
         self.work_on(now)
 
     def work_on(self, now: Millis) -> None:
-        """Take in the next of them."""
+        """Take in the next of them, fewer if there are other loads."""
         word = SUCCESS
-        room = LOAD_BYTES
+        loads = len(self._talk.service.loads)
+        room = LOAD_BYTES // loads
         try:
-            for _ in range(LOAD_JOBS):
+            for _ in range(max(LOAD_JOBS // loads, LOAD_JOBS_MIN)):
                 task = next(self._tasks, None)
                 if task is None:
                     break
                 self._talk.check_may(CLIENT, task.func)
                 self._talk.take_in(task, now)
-                room -= len(task.workload)
+                room -= max(len(task.workload), task.size)
                 if room < 0:
                     return
             else:
@@ -236,12 +255,22 @@ class Load(Chore):
         except Refused:
             word = UNKNOWN
         confirms = self._talk.speech.confirms_loads
+        self.give_up()
         self._done(self._talk.speech.word(self._msgid, word) if confirms else b"", now)
+
+    def give_up(self) -> None:
+        """Hold nothing any more."""
+        service = self._talk.service
+        service.loads.pop(self, None)
+        service.load_bytes.give_back(self._size)
+        self._size = 0
+        self._tasks = iter(())
 
 
 class Listing(Chore):
-    """Every function that the peer may know of. A long list is made in slices, and may be as old
-    as it took to make it, or a second older: it costs everybody time, however many ask for it.
+    """Every function that the peer may know of. A long list is made in slices, once for all who
+    ask meanwhile, and may be as old as it took to make it, or a second older: it costs everybody
+    time, however many ask for it. So may any list while very much is listed.
     """
 
     needs_turns = True
@@ -249,28 +278,62 @@ class Listing(Chore):
     def __init__(self, talk: Asking, msgid: bytes, rule: Rule | None) -> None:
         super().__init__(talk, msgid)
         self._rule = rule
+        self._key: ListingKey = (talk.speech.name, rule)
         self._began_at: Millis = 0
-        self._steps: Iterator[None] = iter(())
+        self._steps: Iterator[None] | None = None
+        self.slices = 0
+        """How far it has come."""
+        self._seen: tuple[Listing, int] | None = None
+        self._idle_turns = 0
 
     def begin(self, now: Millis) -> None:
-        """Make the first slice, or all of a short one."""
-        kept = self._talk.service.listings.get(self._talk.speech.name)
-        if kept is not None and self._rule is None:
+        """Make the first slice, or all of a short one; or wait for whoever is at it."""
+        service = self._talk.service
+        kept = service.listings.get(self._key)
+        if kept is not None and (kept[2] or service.listed > LISTED_A_TICK):
             self._answer(kept[1], now)
-            return
-        self._began_at = now
-        self._steps = self._make(self._talk.service.survey(now))
-        self.work_on(now)
+        elif self._key not in service.making:
+            self._make_it(now)
 
     def work_on(self, now: Millis) -> None:
-        """Make the next slice."""
+        """Make the next slice, or look whether another has made all."""
+        service = self._talk.service
+        if self._steps is None:
+            kept = service.listings.get(self._key)
+            if kept is not None:
+                self._answer(kept[1], now)
+            elif self._is_left_alone(service.making.get(self._key)):
+                self._make_it(now)
+            return
+        self.slices += 1
         for _ in self._steps:
             return
+        self.give_up()
         self._talk.chore_done(now)
+
+    def give_up(self) -> None:
+        """Others need not wait for this one."""
+        making = self._talk.service.making
+        if making.get(self._key) is self:
+            del making[self._key]
+
+    def _is_left_alone(self, maker: Listing | None) -> bool:
+        """Whether nobody makes the list, or whoever did is held up."""
+        seen = (maker, maker.slices) if maker is not None else None
+        self._idle_turns = self._idle_turns + 1 if seen == self._seen else 0
+        self._seen = seen
+        return maker is None or self._idle_turns > IDLE_TURNS
+
+    def _make_it(self, now: Millis) -> None:
+        service = self._talk.service
+        service.making[self._key] = self
+        self._began_at = now
+        self._steps = self._make(service.survey(now))
+        self.work_on(now)
 
     def _make(self, survey: Survey) -> Iterator[None]:
         """The listing, a slice between two stops; a short one has none."""
-        speech, rule = self._talk.speech, self._rule
+        speech, rule, service = self._talk.speech, self._rule, self._talk.service
         is_long = len(survey.names) > LONG
         runs: list[list[str]] = []
         for start in range(0, len(survey.names), LISTED_FUNCS):
@@ -278,21 +341,21 @@ class Listing(Chore):
                 yield
             slice_ = survey.names[start : start + LISTED_FUNCS]
             runs.append(sorted(name for name in slice_ if survey.is_listed(name)))
-        survey.look_at_waiting()
         names = merge(*runs)
         lines: list[bytes] = []
         while batch := list(islice(names, LISTED_FUNCS)):
             if is_long:
                 yield
+            service.listed += len(batch)
             lines += [
                 speech.status_line(survey.status_of(name))
                 for name in batch
                 if rule is None or rule.allows(name)
             ]
         data = speech.status(lines)
+        if self._key in service.listings or len(service.listings) < LISTINGS_MAX:
+            service.listings[self._key] = (self._began_at, data, is_long)
         if is_long:
-            if rule is None:
-                self._talk.service.listings[speech.name] = (self._began_at, data)
             yield
         self._talk.say_data(self._msgid, data)
 

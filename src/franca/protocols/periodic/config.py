@@ -13,7 +13,7 @@ DEFAULTS: Final = {
     "max-pool-size": 10,
     "run-job-aggressive": 0,
 }
-_LEAST: Final = {"timeout": 1, "keepalive": 10}
+_LEAST: Final = {"timeout": 60, "keepalive": 120}
 MOST: Final = 0x7FFF_FFFF
 
 
@@ -21,7 +21,8 @@ class Config:
     """The settings by the names that the original gave them; they last as long as the server.
 
     `timeout` and `keepalive` do what they say. The others steer what this server does in another
-    way, and are only remembered. No client can make the two so small that others cannot work.
+    way, and are only remembered. No client can make the two so small that others cannot work:
+    a minute for a job, and as long as the original waits for a word of a peer.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from franca.core.events import Event, Finished, Granted, Progressed, Woken
+from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
 from franca.core.model import Millis, Session
 from franca.protocols.periodic import words
 from franca.protocols.periodic.binary import CrcSpeech
@@ -28,11 +28,13 @@ class PeriodicConversation(Working):
         elif self.link.closing:
             return
         elif isinstance(event, Finished):
-            self.say_finished(event)
+            self.say_finished(event, now)
         elif isinstance(event, Progressed):
-            self.say_progressed(event)
+            self.say_progressed(event, now)
         elif isinstance(event, Woken):
             self.say_woken(event)
+        elif isinstance(event, LeaseLost):
+            self._has_room(now)
 
 
 _C = PeriodicConversation

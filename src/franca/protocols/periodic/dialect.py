@@ -16,7 +16,7 @@ from franca.core.errors import WireError
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
-from franca.protocols.periodic.shared import BULK_BYTES
+from franca.protocols.periodic.shared import SHARED_BYTES, Shared
 from franca.protocols.periodic.speech import Speech
 from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.wire import Frames, UndecidedFrames, is_uuid
@@ -208,18 +208,21 @@ class Spoken(Conversation):
         self.link.write_after_commit(frame)
 
     def say_data(self, msgid: bytes, data: bytes, *, after_commit: bool = False) -> None:
-        """Answer with data, of which all who are told it share one copy if it is large."""
+        """Answer with data, of which all who are told it share one copy unless it is short."""
         link = self.link
-        is_large = len(data) >= BULK_BYTES
-        if is_large:
-            front = self.speech.data_front(msgid, self.service.share(data))
-        else:
+        shared: Shared | None = None
+        if len(data) >= SHARED_BYTES:
+            shared = self.service.share(data)
+            shared = shared if shared.is_for_many() else None
+        if shared is None:
             front = self.speech.data(msgid, data)
+        else:
+            front = self.speech.data_front(msgid, shared)
         if after_commit:
             link.write_after_commit(front)
         else:
             link.write(front)
-        if is_large:
+        if shared is not None:
             link.write_bulk(data)
 
     def succeed(self, msgid: bytes) -> None:
@@ -244,11 +247,11 @@ class Spoken(Conversation):
             self._alarm_at = at
             self._alarm_bucket = alarms.add(self, at)
 
-    def ring(self, now: Millis) -> None:
-        """A moment has come that was armed for."""
+    def ring(self, now: Millis, most: int) -> int:
+        """A moment has come that was armed for. Tells up to `most`; returns how many it told."""
         self._alarm_at = NEVER
-        if self.link.closing:
-            return
+        if self.link.closing or self.link.closed:
+            return 1
         if self._unconfirmed is not None:
             if now - self.heard_at >= SILENCE_MS:
                 self._has_decided()
@@ -258,3 +261,4 @@ class Spoken(Conversation):
             self._welcome_late(now)
             if self._welcome_at:
                 self.arm(self._welcome_at)
+        return 1

@@ -119,7 +119,7 @@ def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) ->
     """
     func = raw_of(job.queue)
     name = raw_of(job.name)
-    if apart or not 0 < len(name) <= _NAME_BYTES_MAX:
+    if apart or not 0 < len(name) <= _NAME_BYTES_MAX or not speech.carries(name):
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)
     return Assignment(
@@ -135,8 +135,9 @@ def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) ->
 
 
 def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
-    """A job as a dump shows it: with its own timeout, or none."""
+    """A job as a dump shows it: with its own name, and its own timeout or none."""
     shown = assignment(job, speech, broker)
+    shown.name = raw_of(job.name)
     shown.timeout = max(_extra_of(job)[1], 0)
     if not job.run_at:
         shown.sched_at = NEVER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
@@ -13,19 +14,34 @@ from franca.core.model import NEVER, Job, Millis
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.overview import KEPT_MS
-from franca.protocols.periodic.asking import Asking, Name
+from franca.protocols.periodic.asking import Asking
 from franca.protocols.periodic.auth import Rules, read_rules
+from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Listening, Spoken
 from franca.protocols.periodic.jobs import Intake
+from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.shared import Shared
-from franca.protocols.periodic.status import Survey
+from franca.protocols.periodic.status import Survey, WaitingJobs
 from franca.protocols.periodic.talk import Talk
-from franca.protocols.periodic.working import Working
+from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
+from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
 
 ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
+GRABS_OF_ALL: Final = 65_536
+"""Ids of GRAB_JOBs that wait on all connections, but for the first few of each."""
+OVERHEARD_OF_ALL: Final = 65_536
+"""Jobs that workers have beside whoever holds them, but for the first few of each."""
+RUNG_A_TICK: Final = 1_000
+"""Answers given in one tick because their time has come; the rest are given in the next."""
+TOLD_A_TICK: Final = 8_000
+"""Pieces of streams passed on between two ticks; then workers wait with the next one."""
+SWEPT_A_TICK: Final = 20
+"""Silent connections hung up on in one tick."""
+PACE_MS: Final = 10_000
+"""How long workers wait for a client that does not take what they send, once."""
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
 
@@ -68,11 +84,28 @@ class PeriodicService(Service):
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
         self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
+        self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
+        self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
+        self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
+        self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
+        self.told = 0
+        """How many were told what a worker said, since the last tick."""
+        self.slow: dict[Name, tuple[Asking, Millis]] = {}
+        """Jobs of which a client does not take what it is sent, and since when."""
+        self.put_off: dict[Talk, Name] = {}
+        """Connections with a message that is to be acted on later, and the job it is about."""
+        self._ringing: deque[Spoken] = deque()
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
         self.funcs: dict[str, None] = {}
-        self.listings: dict[str, tuple[Millis, bytes]] = {}
-        """By dialect, a long listing of all functions, which is good for a moment."""
+        self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
+        """Listings of all functions, and whether they are long. They are good for a moment."""
+        self.making: dict[ListingKey, Listing] = {}
+        self.listed = 0
+        """Functions that were listed since the last tick."""
+        self._waiting_jobs: WaitingJobs | None = None
+        self.loads: dict[Load, None] = {}
+        self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self.dump_bytes = 0
         """Gathered for dumps that are not answered yet."""
         self._shared: Shared | None = None
@@ -97,6 +130,8 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
+        for talk in list(self._talks):
+            talk.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
@@ -113,17 +148,55 @@ class PeriodicService(Service):
         """Ring whoever is armed, and hang up on those who fell silent."""
         self._now = now
         self._shared = None
+        self.listed = 0
+        waiting = self._waiting_jobs
+        if waiting is not None and now - waiting.seen_at >= KEPT_MS:
+            self._waiting_jobs = None
         if self.listings:
             self.listings = {
-                name: kept for name, kept in self.listings.items() if now - kept[0] < KEPT_MS
+                key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
-        for talk in self.alarms.due(now):
-            talk.ring(now)
+        self.told = 0
+        if self.slow or self.put_off:
+            self._let_go_on(now)
+        self._ringing += self.alarms.due(now)
+        left = RUNG_A_TICK
+        while left > 0 and self._ringing:
+            left -= self._ringing.popleft().ring(now, left)
         if now >= self._sweep_at:
+            self._sweep(now)
+
+    def _sweep(self, now: Millis) -> None:
+        """Hang up on those who fell silent, some of them at a time."""
+        longest = self.config.keepalive_ms
+        silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
+        for talk in silent[:SWEPT_A_TICK]:
+            talk.drop(now)
+        if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
-            longest = self.config.keepalive_ms
-            for talk in [t for t in self._talks if t.is_checked and now - t.heard_at > longest]:
-                talk.drop(now)
+
+    # -- workers that are faster than their clients -----------------------------------------------
+
+    def may_tell(self, name: Name) -> bool:
+        """Whether those who follow this job may be told more of it now.
+
+        Else a stream would pile up here, and its clients be cut off. Who does not read at all is
+        waited for once: after that it is cut off, and no worker need care.
+        """
+        return self.told < TOLD_A_TICK and name not in self.slow
+
+    def _let_go_on(self, now: Millis) -> None:
+        for name, (client, since) in list(self.slow.items()):
+            if now - since >= PACE_MS:
+                client.was_waited_for = True
+            elif client.link.full and not client.link.closed:
+                continue
+            del self.slow[name]
+        for talk, name in list(self.put_off.items()):
+            if self.may_tell(name):
+                del self.put_off[talk]
+                talk.retry(now)
+                talk.link.deliver(now)
 
     def shut_down(self, peer: Peer) -> bool:
         """Stop the whole server, if this peer may ask for that."""
@@ -144,8 +217,11 @@ class PeriodicService(Service):
             casts.pop(worker, None)
             if not casts:
                 del self.casts[func]
-        if func not in self.funcs and len(self.funcs) < FUNCS_MAX:
+        if func not in self.funcs:
             self.funcs[func] = None
+            if len(self.funcs) > FUNCS_MAX:
+                # One that has a worker is listed all the same, and noted again when that leaves.
+                del self.funcs[next(iter(self.funcs))]
 
     def cast(self, job: Job, holder: Working) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
@@ -154,8 +230,11 @@ class PeriodicService(Service):
                 worker.overhear(job)
 
     def survey(self, now: Millis) -> Survey:
-        """Every function, by name."""
-        return Survey(self.broker, self.funcs, now)
+        """Every function, by name. What many jobs wait for may be a second old."""
+        waiting = self._waiting_jobs
+        if waiting is None or not waiting.are_many or now - waiting.seen_at >= KEPT_MS:
+            waiting = self._waiting_jobs = WaitingJobs(self.broker, now)
+        return Survey(self.broker, self.funcs, waiting, now)
 
     # -- large answers ----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class Unreadable(Refused):
 class Task(Struct, gc=False):
     """A job as it travels. Moments and spans are whole seconds, 0 where none was given.
 
-    `in_json` is one that was written as the document says.
+    `in_json` is one that was written as the document says, in `size` bytes.
     """
 
     func: str
@@ -39,6 +39,7 @@ class Task(Struct, gc=False):
     count: int = 0
     timeout: int = 0
     in_json: bool = False
+    size: int = 0
 
 
 class Assignment(Struct, gc=False):
@@ -73,6 +74,13 @@ class Speech(ABC):
     """Whether a LOAD is answered."""
     limits_runs = False
     """Whether a job without a timeout has the server's; in the older dialects it has none."""
+
+    workload_max = 1 << 62
+    """The largest workload that it can write, as far as frames have room."""
+
+    def carries(self, name: bytes) -> bool:
+        """Whether a name arrives as it is."""
+        return True
 
     @abstractmethod
     def frames(self, size_max: int) -> Frames:
@@ -146,7 +154,7 @@ class Speech(ABC):
 
     @abstractmethod
     def dumped(self, task: Assignment) -> bytes:
-        """One job of a dump, as a LOAD would take it. `Unreadable` if it has no room for a name."""
+        """One job of a dump, as a LOAD would take it. `Unreadable` if it cannot be carried."""
 
     @abstractmethod
     def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:

@@ -8,11 +8,28 @@ from typing import Final
 from franca.core.broker import Broker
 from franca.core.model import Millis, State
 from franca.core.names import raw_of
+from franca.protocols.overview import LONG
 from franca.protocols.periodic.speech import FuncStatus
 
 # What would end a line or a column inside a name is written so that it cannot: one function with
 # an odd name must not break the listing of all others.
 _ODD: Final = ((b"%", b"%25"), (b",", b"%2C"), (b"\n", b"%0A"), (b"\r", b"%0D"))
+
+
+class WaitingJobs:
+    """How many jobs of each function wait for a lock, and when the next falls due, as it was
+    `seen_at`. Finding it out takes a look at every job that waits.
+    """
+
+    def __init__(self, broker: Broker, now: Millis) -> None:
+        self.seen_at = now
+        self.locked: dict[str, int] = {}
+        for job_id in broker.locks.waits_for:
+            job = broker.jobs.get(job_id)
+            if job is not None and job.state is State.WAITING:
+                self.locked[job.queue] = self.locked.get(job.queue, 0) + 1
+        self.next_at = broker.waiting.earliest()
+        self.are_many = broker.waiting.size + len(broker.locks.waits_for) > LONG
 
 
 class Survey:
@@ -21,28 +38,21 @@ class Survey:
     There may be very many: whoever makes a listing of it does so in slices.
     """
 
-    def __init__(self, broker: Broker, funcs: Collection[str], now: Millis) -> None:
+    def __init__(
+        self, broker: Broker, funcs: Collection[str], waiting: WaitingJobs, now: Millis
+    ) -> None:
         self.names = [*broker.queues]
         self.names += [func for func in funcs if func not in broker.queues]
         self._broker = broker
         self._funcs = funcs
         self._wall_s = broker.wall(now) // 1000
-        self._locked: dict[str, int] = {}
-        self._next_at: dict[str, Millis] = {}
+        self._locked = waiting.locked
+        self._next_at = waiting.next_at
 
     def is_listed(self, name: str) -> bool:
         """Whether it is a function: a queue with no job yet is one if a worker has named it."""
         queue = self._broker.queues.get(name)
-        return name in self._funcs or (queue is not None and queue.listed)
-
-    def look_at_waiting(self) -> None:
-        """Find out what waits for a lock or for its time, in each function."""
-        broker = self._broker
-        for job_id in broker.locks.waits_for:
-            job = broker.jobs.get(job_id)
-            if job is not None and job.state is State.WAITING:
-                self._locked[job.queue] = self._locked.get(job.queue, 0) + 1
-        self._next_at = broker.waiting.earliest()
+        return name in self._funcs or (queue is not None and (queue.listed or queue.servers > 0))
 
     def status_of(self, func: str) -> FuncStatus:
         """One function as it is now."""

@@ -7,18 +7,36 @@ workers may say is built on this, in `asking.py` and `working.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.model import NEVER, Millis, OnHangUp, Session
 from franca.protocols.conversation import Link
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.dialect import Spoken
-from franca.protocols.periodic.wire import Opening, read_opening, sole_payload
-from franca.protocols.periodic.words import NO_WORKER, STATUS, UNKNOWN
+from franca.protocols.periodic.waits import Name
+from franca.protocols.periodic.wire import Frames, Opening, read_opening, sole_payload
+from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, STATUS, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
+
+LARGE_BYTES: Final = 1024 * 1024
+"""A message so large that it is copied as little as can be."""
+TOLD_AT_ONCE: Final = 16
+"""How many are told something in about the time that any other message takes."""
+LEARNING: Final = frozenset({CAN_DO, CANT_DO, BROADCAST})
+"""What changes a worker's functions: its demand is made anew once behind all of these."""
+LAST_SHARES: Final = 8
+"""Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
+
+
+class NotNow(Exception):
+    """A message is to be acted on later: those who hear of this job have had enough for now."""
+
+    def __init__(self, name: Name) -> None:
+        super().__init__(*name)
+        self.name = name
 
 
 class Talk(Spoken):
@@ -30,6 +48,14 @@ class Talk(Spoken):
         super().__init__(service, link, now)
         self._share = service.limits.turn_messages
         self._need = 1
+        self._put_off: tuple[bytes, int, bytes] | None = None
+        self._is_gone = False
+        self.spent = 0
+        """What the message that is acted on costs beside what any message does, in messages."""
+        self.unasked = False
+        """Whether it should ask for other jobs than before, or for more."""
+        self.asks_later = False
+        """And whether that has to wait for the next turn."""
         self._identity: tuple[bytes, bytes] | None = None
 
     # -- reading ----------------------------------------------------------------------------------
@@ -38,12 +64,18 @@ class Talk(Spoken):
         """Act on the whole messages among `data`, at most a turn's share of them."""
         self.heard_at = now
         pending = self._pending
+        if self.unasked and not self.holding:
+            self.asks_later = False
+            self._catch_up(now)
         if self._is_quick and not pending and not self.holding:
             payload = sole_payload(data)
             if payload is not None:
                 # One whole message of today's dialect, as nearly always.
                 self.service.commands += 1
                 self._act(payload[:4], payload[4], payload[5:], now)
+                self.spent = 0
+                if self.unasked and not self.asks_later:
+                    self._catch_up(now)
                 return self.holding and self._is_working()
         if pending or self.holding:
             pending += data
@@ -53,9 +85,35 @@ class Talk(Spoken):
                     return self._is_working()
             if len(pending) < self._need:
                 return False
+            if self._need >= LARGE_BYTES and self._frames is not None:
+                return self._take_large(self._frames, now)
             data = bytes(pending)
             pending.clear()
         return self._take(data, now)
+
+    def _take_large(self, frames: Frames, now: Millis) -> bool:
+        """Act on the large message that lies in front: that is all that one gets of this turn."""
+        pending = self._pending
+        self._need = 1
+        try:
+            message = frames.cut_first(pending)
+        except WireError as error:
+            self.service.unreadable += 1
+            self.drop(now, str(error))
+            return False
+        if message is None:
+            self._need = frames.need
+            return False
+        msgid, command, args, end = message
+        del pending[:end]
+        self.service.commands += 1
+        if self.is_undecided:
+            self._decide(msgid, command, args, now)
+        self._act(msgid, command, args, now)
+        self.spent = 0
+        if self.holding:
+            return self._is_working()
+        return bool(pending) and not self.link.closing
 
     def _take(self, data: bytes, now: Millis) -> bool:
         start = acted = 0
@@ -64,6 +122,7 @@ class Talk(Spoken):
         self._need = 1
         link = self.link
         has_more = False
+        service = self.service
         events = self.broker.events
         try:
             if self._frames is None:
@@ -82,19 +141,27 @@ class Talk(Spoken):
                 left = 0 if command == STATUS else left - 1
                 if self.is_undecided:
                     self._decide(msgid, command, args, now)
+                told = service.told
+                if self.unasked and not self.asks_later and command not in LEARNING:
+                    self._catch_up(now)
                 self._act(msgid, command, args, now)
                 if events and start < size:
                     # One that is given a job asks for more: told only behind what follows, a
                     # SUBMIT_JOB's job would go to a GRAB_JOB behind it.
                     link.deliver(now)
+                if self.spent or service.told != told:
+                    left -= self.spent + (service.told - told) // TOLD_AT_ONCE
+                    self.spent = 0
             else:
                 if start < size and not link.closing:
                     self._pending += data[start:]
                     has_more = not self.holding
         except WireError as error:
-            self.service.unreadable += 1
+            service.unreadable += 1
             self.drop(now, str(error))
-        self.service.commands += acted
+        service.commands += acted
+        if self.unasked and not (self.asks_later or link.closing):
+            self._catch_up(now)
         return has_more or (self.holding and self._is_working())
 
     def _act(self, msgid: bytes, command: int, args: bytes, now: Millis) -> None:
@@ -105,6 +172,10 @@ class Talk(Spoken):
                 self.say(self.speech.word(msgid, UNKNOWN))
             else:
                 verb(self, msgid, args, now)
+        except NotNow as reason:
+            self._put_off = (msgid, command, args)
+            self.holding = True
+            self.service.put_off[self] = reason.name
         except Forbidden:
             self.say(self.speech.word(msgid, NO_WORKER))
         except Refused as refusal:
@@ -115,7 +186,27 @@ class Talk(Spoken):
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
-        return len(self._pending)
+        return len(self._pending) + (len(self._put_off[2]) if self._put_off else 0)
+
+    def forget_unread(self) -> None:
+        """Let go of these bytes."""
+        self._pending.clear()
+        self._put_off = None
+        self.service.put_off.pop(self, None)
+
+    def retry(self, now: Millis) -> None:
+        """Act on the message that was put off, and then on what lies behind it."""
+        message, self._put_off = self._put_off, None
+        self.holding = False
+        if message is not None:
+            self._act(*message, now)
+            self.spent = 0
+        if not self.holding:
+            self.go_on(now)
+
+    def _catch_up(self, now: Millis) -> None:
+        """Do once what several messages gave rise to."""
+        self.unasked = False
 
     def _work_on(self, now: Millis) -> None:
         """Go on with what takes many turns."""
@@ -127,7 +218,7 @@ class Talk(Spoken):
     def go_on(self, now: Millis) -> None:
         """What held the rest up is done, outside of a turn's share: read on, next turn."""
         self.holding = False
-        if self._pending:
+        if self._pending or self.unasked:
             self.link.again()
 
     # -- registration -----------------------------------------------------------------------------
@@ -175,6 +266,17 @@ class Talk(Spoken):
             if rule.role not in (role, ADMIN) or not rule.allows(func):
                 raise Forbidden("not among its functions")
 
+    def may(self, role: str, func: str) -> bool:
+        """Whether the peer may act in this role, on this function."""
+        try:
+            self.check_may(role, func)
+        except Forbidden:
+            return False
+        return True
+
+    def follow_rules(self, now: Millis) -> None:
+        """Rights have changed: let go of what the peer may not have any more."""
+
     def check_admin(self) -> None:
         """`Forbidden` unless the peer may steer the whole server."""
         if self.service.rules is not None:
@@ -190,11 +292,24 @@ class Talk(Spoken):
         self.link.close(reason)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """The peer is gone: what it held is run again, what it waited for is not told."""
+        """The peer is gone: what it held is run again, what it waited for is not told.
+
+        What it said of its jobs counts, though it was kept waiting.
+        """
+        if self._put_off is not None:
+            self._is_gone = True
+            self.holding = False
+            self._put_off = None
+            for _ in range(LAST_SHARES):
+                if self._pending and not self.holding:
+                    data = bytes(self._pending)
+                    self._pending.clear()
+                    self._take(data, now)
         self._part(now)
 
     def _part(self, now: Millis) -> None:
-        self._pending.clear()
+        self.forget_unread()
+        self.unasked = False
         if self._alarm_at:
             self.service.alarms.discard(self, self._alarm_bucket)
             self._alarm_at = NEVER

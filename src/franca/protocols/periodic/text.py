@@ -14,13 +14,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from franca.core.errors import TooMuch
 from franca.core.names import text_of
+from franca.protocols.bodies import is_utf8
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame, plain_head
 from franca.protocols.periodic.words import EOF, JOB_ASSIGN
 
+JSON_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A job in JSON: it is read and written in one go, and as text takes several times the room."""
 DUMP_JOBS: Final = 100
 """Jobs in one answer of a dump."""
 _BAD: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
@@ -81,8 +85,10 @@ class TextSpeech(Speech):
     def read_task(self, args: bytes) -> Task:
         """The job of a SUBMIT_JOB or a REMOVE_JOB."""
         if args[:1] == b"{":
+            if len(args) > JSON_BYTES_MAX:
+                raise TooMuch(f"a job in {len(args)} bytes of JSON, at most {JSON_BYTES_MAX}")
             try:
-                return _task_of(_JOB.decode(args))
+                return _task_of(_JOB.decode(args), len(args))
             except _BAD:
                 raise Unreadable("not a job") from None
         fields = args.split(SEPARATOR, 4)
@@ -160,8 +166,15 @@ class TextSpeech(Speech):
         """Five columns; no line end behind the last."""
         return columns(status, 5)
 
+    def carries(self, name: bytes) -> bool:
+        """Whether a name arrives as it is."""
+        return SEPARATOR not in name
+
     def dumped(self, task: Assignment) -> bytes:
         """One job as a LOAD would take it."""
+        is_whole = self.carries(task.func) and self.carries(task.name)
+        if not is_whole or task.func.lstrip()[:1] == b"{":
+            raise Unreadable("a name that fields cannot carry")
         return self._job(task, "ready")
 
     def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
@@ -177,6 +190,7 @@ class DocSpeech(TextSpeech):
     """The document's dialect: jobs are JSON objects, handles are numbers."""
 
     name = "doc"
+    workload_max = JSON_BYTES_MAX
 
     def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
         """A handle, and what comes behind it: two bytes part them, or one as it is written."""
@@ -204,6 +218,20 @@ class DocSpeech(TextSpeech):
             )
         )
 
+    def carries(self, name: bytes) -> bool:
+        """Whether a name arrives as it is."""
+        return is_utf8(name)
+
+    def dumped(self, task: Assignment) -> bytes:
+        """One job as a LOAD would take it."""
+        is_text = all(map(is_utf8, (task.func, task.name, task.workload)))
+        if not is_text or len(task.workload) > JSON_BYTES_MAX:
+            raise Unreadable("a job that JSON cannot carry")
+        dumped = self._job(task, "ready")
+        if len(dumped) > JSON_BYTES_MAX:
+            raise Unreadable("a job that JSON cannot carry")
+        return dumped
+
     def status_line(self, status: FuncStatus) -> bytes:
         """Four columns."""
         return columns(status, 4)
@@ -221,7 +249,7 @@ class DocSpeech(TextSpeech):
         return b"".join(answers)
 
 
-def _task_of(job: _Job) -> Task:
+def _task_of(job: _Job, size: int) -> Task:
     if not job.func or not job.name:
         raise Unreadable("a job without a name")
     raw = bytes(job.workload)
@@ -241,6 +269,7 @@ def _task_of(job: _Job) -> Task:
         _whole(job.counter),
         _whole(job.timeout),
         in_json=True,
+        size=size,
     )
 
 
@@ -251,13 +280,13 @@ def _objects(text: bytes, start: int) -> Iterator[bytes]:
     """
     depth = tokens = 0
     first = at = start
-    while (found := _TOKEN.search(text, at)) is not None:
+    while (found := _TOKEN.search(text, at, at + JSON_BYTES_MAX)) is not None:
         token, at = text[found.start()], found.end()
         tokens += 1
         if tokens > TOKENS_MAX:
             raise Unreadable("too much to be a job")
         if token == _QUOTE:
-            rest = _REST_OF_TEXT.match(text, at)
+            rest = _REST_OF_TEXT.match(text, at, at + JSON_BYTES_MAX)
             if rest is None:
                 break
             at = rest.end()

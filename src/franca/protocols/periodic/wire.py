@@ -115,6 +115,10 @@ class Frames(ABC):
     def cut(self, data: bytes, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
 
+    def cut_first(self, data: bytearray) -> Message | None:
+        """The same of what lies in front, for messages so large that each copy counts."""
+        return self.cut(bytes(data), 0)
+
     def _await_head(self, magic: bytes, size: int) -> None:
         """Need the rest of a head. What is no magic word is refused at the byte that shows it."""
         if not REQUEST.startswith(magic):
@@ -152,6 +156,17 @@ class CrcFrames(Frames):
         if size < 5:
             raise WireError("no-frame", "a frame without a command")
         return data[start + 12 : start + 16], data[start + 16], data[start + 17 : end], end
+
+    def cut_first(self, data: bytearray) -> Message | None:
+        """The message that lies in front, of which only the arguments are copied."""
+        magic, size, crc = _CRC_HEAD.unpack_from(data)
+        end = 12 + size
+        if magic != REQUEST or size < 5 or len(data) < end:
+            return super().cut_first(data)
+        with memoryview(data) as view:
+            if crc32(view[12:end]) != crc:
+                raise WireError("wrong-crc", "a frame's CRC does not fit")
+            return bytes(view[12:16]), data[16], bytes(view[17:end]), end
 
 
 def sole_payload(data: bytes) -> bytes | None:

@@ -1,8 +1,7 @@
-"""What workers say: which functions they run, GRAB_JOB, and what became of a job.
+"""What workers say before they have a job: which functions they run, GRAB_JOB, SLEEP.
 
 A worker's GRAB_JOBs wait as ids; as long as there are any, the connection has one demand with the
-broker. What it was given it speaks of by a handle, and only the holder's word about a run counts:
-a word about a run that is over changes nothing and is confirmed all the same.
+broker. It is made anew when the functions change, once for several changes in a row.
 
 When a GRAB_JOB is answered is a matter of three client families (facts differ by language): one
 takes no answer for a broken connection, one asks again at once whenever it is answered, one never
@@ -14,52 +13,56 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
-
-from franca.core.errors import NotHeld, TooMuch
+from franca.core.errors import NotHeld, Refused, TooMuch
 from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
-from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
 from franca.protocols.periodic.auth import WORKER
-from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
-from franca.protocols.periodic.shared import BULK_BYTES
-from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS
+from franca.protocols.periodic.room import Share
+from franca.protocols.periodic.settling import RUNS_MAX, Settling
+from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS, UNKNOWN
 
 GRABS_MAX: Final = 4_096
 """Jobs that one connection may ask for at once; what it asks beyond is not noted."""
 FUNCS_MAX: Final = 1_024
 """Functions of one connection."""
+GRABS_FREE: Final = 8
+"""Those of each connection that are noted however many ids wait on all the others."""
+FUNCS_AT_ONCE: Final = 16
+"""Functions that a demand is made for in about the time that any other message takes."""
+ASKED_AT_ONCE: Final = 64
+"""Jobs that one worker is given before the others are heard."""
+FUNC_BYTES: Final = 1_000
+"""What a function that a worker offers takes beside its name, roughly."""
+FUNCS_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What the functions that all workers offer take together."""
+FUNCS_BYTES_FREE: Final = 4 * 1024
+"""But for the first few of each worker."""
+CASTS_MAX: Final = 2_000
+"""Workers that may want every job of one function: all of them are told of it in one turn."""
 GRAB_AGAIN_MS: Final = 5_000
 """When a GRAB_JOB is answered whose id waits already: one client gives up after ten seconds."""
+TOO_LARGE_TO_GIVE: Final = Failure("TooLarge", "its worker could not be given so much")
 REST_MS: Final = 1_000
 """How long a worker that sent a job back as too much is given no other."""
-FAILED_RUN: Final = Failure("WorkFail", "the worker reported a failure")
-TOO_LARGE: Final = Failure("TooLarge", "its result was larger than results may be")
 
 
-class Run(Struct, gc=False):
-    """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
-
-    job: Job
-    attempt: int
-    holder: str
-    msgid: bytes
-
-
-class Working(Asking):
-    """The verbs of workers."""
+class Working(Settling):
+    """The verbs of workers that want jobs."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         self.funcs: dict[str, bool] = {}
         """Functions by name, and whether each of their jobs is for every worker."""
         self.quiet = False
-        self._queues: tuple[str, ...] = ()
+        self._offered = Share(self.service.offered, FUNCS_BYTES_FREE)
+        self._queues: tuple[str, ...] | None = None
         self._choice = Choice.LISTED
+        self._asleep: bytes | None = None
+        """The id of a SLEEP whose demand is to be made anew."""
+        self._is_sated = False
+        """Whether it asks for nothing because it runs as much as one may."""
         self._grabs: dict[bytes, None] = {}
         self._owed: dict[bytes, Millis] = {}
-        self._held: dict[bytes, Run] = {}
-        self._held_max = GRABS_MAX
         self._demand: Demand | None = None
         self._rests_until: Millis = NEVER
 
@@ -78,31 +81,46 @@ class Working(Asking):
     def _can_do(self, func: str, for_all: bool, now: Millis) -> None:
         self.check_may(WORKER, func)
         self.service.intake.check_name(func)
-        if func not in self.funcs and len(self.funcs) >= FUNCS_MAX:
-            raise TooMuch(f"no more than {FUNCS_MAX} functions")
+        if for_all and len(self.service.casts.get(func, ())) >= CASTS_MAX:
+            raise TooMuch(f"no more than {CASTS_MAX} workers for all jobs of a function")
         is_new = func not in self.funcs
+        if is_new:
+            if len(self.funcs) >= FUNCS_MAX:
+                raise TooMuch(f"no more than {FUNCS_MAX} functions")
+            size = _size_of(func)
+            self._offered.take(size)
+            try:
+                self.broker.serve(self.session, func)
+            except Refused:
+                self._offered.give_back(size)
+                raise
         self.funcs[func] = for_all
         self.service.note_func(func, self, for_all)
         if is_new:
-            self.broker.serve(self.session, func)
-            self._note_funcs()
-            self._ask_anew(now)
+            self._ask_anew()
 
     def on_cant_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CANT_DO: no more of these; what the worker runs it goes on running."""
-        func = self.speech.read_func(args)
-        if func in self.funcs:
-            del self.funcs[func]
-            self.service.note_func(func, self, False)
-            self.broker.unserve(self.session, func)
-            self._note_funcs()
-            self._ask_anew(now)
+        self._cant_do(self.speech.read_func(args))
         self.confirm(msgid)
 
-    def _note_funcs(self) -> None:
-        self._queues = tuple(self.funcs)
-        # With several functions they take turns: the first must not starve the others.
-        self._choice = Choice.PRIORITY if len(self.funcs) > 1 else Choice.LISTED
+    def _cant_do(self, func: str) -> None:
+        if func in self.funcs:
+            del self.funcs[func]
+            self._offered.give_back(_size_of(func))
+            self.service.note_func(func, self, False)
+            self.broker.unserve(self.session, func)
+            self._ask_anew()
+
+    def _new_demand(self, until: Millis) -> Demand:
+        """A demand for jobs of all functions; the more there are, the longer it takes."""
+        queues = self._queues
+        if queues is None:
+            queues = self._queues = tuple(self.funcs)
+            # With several functions they take turns: the first must not starve the others.
+            self._choice = Choice.PRIORITY if len(queues) > 1 else Choice.LISTED
+        self.spent += len(queues) // FUNCS_AT_ONCE
+        return Demand(self.session, queues, until, self._choice)
 
     # -- asking for jobs --------------------------------------------------------------------------
 
@@ -113,23 +131,40 @@ class Working(Asking):
         if self.follows_document:
             self._grab_now(msgid, now)
             return
-        if msgid in self._grabs or len(self._grabs) >= GRABS_MAX:
-            if self.answers_grabs and len(self._owed) < GRABS_MAX:
-                self._owed.setdefault(msgid, now + GRAB_AGAIN_MS)
+        if msgid in self._grabs or not self._may_wait(self._grabs):
+            if self.answers_grabs and msgid not in self._owed and self._may_wait(self._owed):
+                self._owed[msgid] = now + GRAB_AGAIN_MS
                 self.arm(self._owed[msgid])
             return
         self._grabs[msgid] = None
         if self.answers_grabs:
             self.link.write(self.speech.word(msgid, SUCCESS))
-        if self._demand is None:
+        if self._demand is None and not self.unasked:
             self._ask(now)
+
+    def _may_wait(self, ids: dict[bytes, None] | dict[bytes, Millis]) -> bool:
+        """Whether there is room for one more id, which is then taken."""
+        if len(ids) < GRABS_FREE:
+            return True
+        budget = self.service.grabs
+        if len(ids) >= GRABS_MAX or budget.taken >= budget.most:
+            return False
+        budget.take(1)
+        return True
+
+    def _next_grab(self) -> bytes:
+        """The id that the next job goes to."""
+        msgid = self._grabs.popitem()[0]
+        if len(self._grabs) >= GRABS_FREE:
+            self.service.grabs.give_back(1)
+        return msgid
 
     def _grab_now(self, msgid: bytes, now: Millis) -> None:
         """PROTOCOL, "GRAB_JOB": the server responds with either NO_JOB or JOB_ASSIGN."""
         self._withdraw()
-        if self.funcs and not self._is_refused_work(now):
-            demand = Demand(self.session, self._queues, now, self._choice)
-            answer = self.broker.demand(demand, now)
+        is_sated = len(self.session.leases) >= RUNS_MAX
+        if self.funcs and not is_sated and not self._is_refused_work(now):
+            answer = self.broker.demand(self._new_demand(now), now)
             if isinstance(answer, Granted):
                 self._assign(answer.job, msgid, now)
                 return
@@ -137,6 +172,7 @@ class Working(Asking):
 
     def on_sleep(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SLEEP: NOOP at once, as every server did; by the document, when there is work."""
+        self._rule()
         if not self.follows_document:
             self.say(self.speech.word(msgid, NOOP))
             return
@@ -144,7 +180,9 @@ class Working(Asking):
         if self._is_refused_work(now):
             return  # it would ask in vain, and sleep, and be woken at once
         # PROTOCOL: "The job server then notifies each worker that can perform that job".
-        demand = Demand(self.session, self._queues, only_wake=True, wake_always=True, tag=msgid)
+        demand = self._new_demand(NEVER)
+        demand.choice, demand.tag = Choice.LISTED, msgid
+        demand.only_wake = demand.wake_always = True
         if isinstance(self.broker.demand(demand, now), Woken):
             self.say(self.speech.word(msgid, NOOP))
         else:
@@ -157,24 +195,59 @@ class Working(Asking):
         """Take what there is for the ids that wait, and wait for more with the rest."""
         if not self.funcs or self._is_refused_work(now):
             return
+        left = ASKED_AT_ONCE // (1 + len(self.funcs) // FUNCS_AT_ONCE)
         while self._grabs:
-            demand = Demand(self.session, self._queues, NEVER, self._choice)
-            answer = self.broker.demand(demand, now)
+            if len(self.session.leases) >= RUNS_MAX:
+                self._is_sated = True
+                return
+            demand = self._new_demand(NEVER)
+            try:
+                answer = self.broker.demand(demand, now)
+            except Refused as refusal:
+                self.link.note(str(refusal))
+                self._rest(now)
+                return
             if not isinstance(answer, Granted):
                 self._demand = demand
                 return
-            self._assign(answer.job, self._grabs.popitem()[0], now)
+            self._assign(answer.job, self._next_grab(), now)
+            left -= 1
+            if left <= 0:
+                self._ask_later()
+                return
 
-    def _ask_anew(self, now: Millis) -> None:
-        """The functions have changed."""
-        demand = self._demand
-        self._withdraw()
-        if demand is not None and demand.only_wake:
-            self.on_sleep(demand.tag, b"", now)
-        else:
-            self._ask(now)
+    def _ask_later(self) -> None:
+        """Others come first: go on next turn."""
+        self.unasked = self.asks_later = True
+        self.link.again()
+
+    def _ask_anew(self) -> None:
+        """The functions have changed: ask for other jobs, when all changes are known."""
+        demand, asleep = self._demand, self._asleep
+        self._queues = None
+        if demand is not None:
+            self.spent += len(demand.queues) // FUNCS_AT_ONCE
+            asleep = demand.tag if demand.only_wake else None
+            self._withdraw()
+        self._asleep = asleep
+        self.unasked = True
+
+    def _catch_up(self, now: Millis) -> None:
+        """Ask for what the functions are now."""
+        super()._catch_up(now)
+        asleep = self._asleep
+        if asleep is None:
+            if self._demand is None:
+                self._ask(now)
+            return
+        try:
+            self.on_sleep(asleep, b"", now)
+        except Refused as refusal:
+            self.link.note(str(refusal))
+            self.say(self.speech.word(asleep, UNKNOWN))
 
     def _withdraw(self) -> None:
+        self._asleep = None
         if self._demand is not None:
             self.broker.withdraw(self._demand)
             self._demand = None
@@ -188,8 +261,13 @@ class Working(Asking):
                 pass  # the connection has ended meanwhile, and its leases with it
             return
         self._demand = None
-        self._assign(event.job, self._grabs.popitem()[0], now)
-        self._ask(now)
+        self._assign(event.job, self._next_grab(), now)
+        if not self._grabs:
+            return
+        if len(self.funcs) < FUNCS_AT_ONCE:
+            self._ask(now)
+        else:
+            self._ask_later()
 
     def say_woken(self, event: Woken) -> None:
         """There is work for a worker that sleeps by the document."""
@@ -198,136 +276,70 @@ class Working(Asking):
             self.say(self.speech.word(event.demand.tag, NOOP))
 
     def _assign(self, job: Job, msgid: bytes, now: Millis) -> None:
-        self._hand(job, msgid)
-        if self.funcs.get(job.queue):
+        for_all = self.funcs.get(job.queue, False)
+        if not self._hand(job, msgid, for_all=for_all):
+            self._refuse(job, msgid, now)
+        elif for_all:
             self.service.cast(job, self)
 
-    def _hand(self, job: Job, msgid: bytes) -> None:
-        if self.is_undecided:
-            self.decide_by_job(is_in_json(job))
-        shown = assignment(job, self.speech, self.broker)
-        other = self._held.get(shown.handle)
-        if other is not None and other.job.id != job.id and other.job.state is LEASED:
-            shown = assignment(job, self.speech, self.broker, apart=True)
-        if len(self._held) >= self._held_max:
-            self._forget_runs()
-        self._held[shown.handle] = Run(job, job.attempts, job.holder, msgid)
-        if len(shown.workload) < BULK_BYTES:
-            self.link.write_after_commit(self.speech.assign(msgid, shown))
-        else:
-            shared = self.service.share(shown.workload)
-            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
-            self.link.write_after_commit(front)
-            if rest:
-                self.link.write_bulk(*rest)
+    def _refuse(self, job: Job, msgid: bytes, now: Millis) -> None:
+        """A job that cannot be written to this worker is for another one, a little later."""
+        self.link.note(f"it cannot be given a job of more than {self.speech.workload_max} bytes")
+        self.broker.fail(job, self.session.holder, TOO_LARGE_TO_GIVE, now)
+        if self.follows_document:
+            self.say(self.speech.word(msgid, NO_JOB))
+        elif self._may_wait(self._grabs):
+            self._grabs[msgid] = None
 
     def overhear(self, job: Job) -> None:
         """A job that is for every worker was given to another one: have it too, if asked for."""
-        if self._grabs and not self.link.closing:
-            self._hand(job, self._grabs.popitem()[0])
-            if not self._grabs:
-                self._withdraw()
+        if not self._grabs or self.link.closing:
+            return
+        try:
+            self._overheard.take(1)
+        except TooMuch:
+            return
+        self.service.told += 1
+        if not self._hand(job, self._next_grab(), for_all=True, is_overheard=True):
+            self._overheard.give_back(1)
+        if not self._grabs:
+            self._withdraw()
 
     def on_job_assigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """JOB_ASSIGNED: it arrived. Many workers never say so, so nobody waits for it."""
 
     def on_job_unassigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """JOB_UNASSIGNED: too much; the job is as if it had not been given."""
-        for handle, run in self._held.items():
-            if run.msgid == msgid:
-                del self._held[handle]
-                # Else it would be handed back and forth as fast as the two can speak.
-                self._rests_until = now + REST_MS
-                self._withdraw()
-                self.arm(self._rests_until)
-                if run.holder == self.session.holder and _goes_on(run):
-                    self.broker.give_back(run.job, run.holder, now)
-                return
+        run = self._given_by(msgid)
+        if run is None:
+            return
+        # Else it would be handed back and forth as fast as the two can speak.
+        self._withdraw()
+        self._rest(now)
+        if self._is_own(run):
+            self.broker.give_back(run.job, run.holder, now)
 
-    # -- settling ---------------------------------------------------------------------------------
+    def _rest(self, now: Millis) -> None:
+        """Ask for nothing for a while."""
+        self._rests_until = now + REST_MS
+        self.arm(self._rests_until)
 
-    def on_work_done(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """WORK_DONE: done, with a result for those who wait."""
-        handle, result = self.speech.read_handle(args)
-        run = self._held.pop(handle, None)
-        if run is not None:
-            self._finish(run, result, now)
-        self.confirm(msgid)
-
-    def _finish(self, run: Run, result: bytes, now: Millis) -> None:
-        job = run.job
-        if _goes_on(run):
-            most = self.service.limits.body_bytes_max
-            if len(result) > most:
-                self.link.note(f"a result of {len(result)} bytes, at most {most}")
-                if self.broker.watchers_of(job.id):
-                    self.broker.fail(job, run.holder, TOO_LARGE, now)
-                    return
-                result = b""
-            self.broker.finish(job, run.holder, result, now)
-        elif job.attempts == run.attempt:
-            # Its time ran out, but nobody was given it since: the work counts.
-            try:
-                self.broker.finish_late(job, run.holder, result, now)
-            except NotHeld:
-                pass
-
-    def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        run = self._held.pop(self.speech.read_handle(args)[0], None)
-        if run is not None and self._is_own(run):
-            self.broker.fail(run.job, run.holder, FAILED_RUN, now)
-        self.confirm(msgid)
-
-    def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """SCHED_LATER: run again after a while, its counter moved."""
-        handle, delay_s, step = self.speech.read_later(args)
-        run = self._held.pop(handle, None)
-        if run is not None and self._is_own(run):
-            delay_s = max(0, min(delay_s, AT_MAX_S))
-            at = min(self.broker.wall(now) + 1000 * delay_s, 1000 * AT_MAX_S)
-            self.broker.release(run.job, run.holder, at, now, later(run.job, step))
-        self.confirm(msgid)
-
-    def on_work_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """WORK_DATA: a piece for those who follow the job."""
-        handle, data = self.speech.read_handle(args)
-        run = self._held.get(handle)
-        if run is not None and _goes_on(run):
-            self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
-        self.confirm(msgid)
-
-    def _is_own(self, run: Run) -> bool:
-        """Whether a run goes on and is this worker's, not one that it only overheard."""
-        return _goes_on(run) and run.holder == self.session.holder
-
-    # -- locks ------------------------------------------------------------------------------------
-
-    def on_acquire(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """ACQUIRE: whether the run may hold a lock; if not, it is over and comes again."""
-        lock, most, handle = self.binary.read_lock(args)
-        self.service.intake.check_name(lock)
-        run = self._held.get(handle)
-        is_held = False
-        if run is not None and _goes_on(run):
-            is_held = self.broker.lock(run.job, run.holder, lock, most, now)
-        if not is_held:
-            self._held.pop(handle, None)
-        self.say_after_commit(self.binary.acquired(msgid, is_held))
-
-    def on_release(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """RELEASE: the lock is for the next."""
-        lock, handle = self.binary.read_unlock(args)
-        run = self._held.get(handle)
-        if run is not None and _goes_on(run):
-            self.broker.unlock(run.job, run.holder, lock, now)
-        self.confirm(msgid)
+    def _has_room(self, now: Millis) -> None:
+        """One of its runs is over: whoever had as many as may be can have another."""
+        if self._is_sated and len(self.session.leases) < RUNS_MAX:
+            self._is_sated = False
+            if self._demand is None:
+                self._ask(now)
 
     # -- the rest ---------------------------------------------------------------------------------
 
-    def is_busy(self) -> bool:
-        """Whether the worker runs anything."""
-        return any(_goes_on(run) for run in self._held.values())
+    def follow_rules(self, now: Millis) -> None:
+        """Give no more jobs of functions that the peer may not use any more; it keeps its runs."""
+        super().follow_rules(now)
+        for func in [func for func in self.funcs if not self.may(WORKER, func)]:
+            self._cant_do(func)
+        if self.unasked:
+            self.link.again()
 
     def hush(self) -> None:
         """Give this worker nothing more."""
@@ -338,21 +350,22 @@ class Working(Asking):
         """The server stops: nothing more is given out; there is no word to say so."""
         self._withdraw()
 
-    def _forget_runs(self) -> None:
-        """A run that is over may still be reported in time; but not any number of them."""
-        self._held = {handle: run for handle, run in self._held.items() if _goes_on(run)}
-        self._held_max = max(GRABS_MAX, 2 * len(self._held))
-
-    def ring(self, now: Millis) -> None:
+    def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
-        super().ring(now)
+        done = super().ring(now, most)
         if self.link.closing:
-            return
-        for msgid in [msgid for msgid, at in self._owed.items() if at <= now]:
+            return done
+        # Each is owed as long after it was asked for as the others: the first come first.
+        while self._owed:
+            msgid = next(iter(self._owed))
+            if self._owed[msgid] > now or done >= most:
+                self.arm(self._owed[msgid])
+                break
             del self._owed[msgid]
+            if len(self._owed) >= GRABS_FREE:
+                self.service.grabs.give_back(1)
             self.say(self.speech.word(msgid, SUCCESS))
-        if self._owed:
-            self.arm(min(self._owed.values()))
+            done += 1
         if self._rests_until:
             if now < self._rests_until:
                 self.arm(self._rests_until)
@@ -360,19 +373,20 @@ class Working(Asking):
                 self._rests_until = NEVER
                 if self._demand is None:
                     self._ask(now)
+        return done
 
     def _part(self, now: Millis) -> None:
-        self._demand = None
-        self._grabs.clear()
-        self._owed.clear()
-        self._held.clear()
+        self._demand = self._asleep = None
+        for ids in (self._grabs, self._owed):
+            self.service.grabs.give_back(max(0, len(ids) - GRABS_FREE))
+            ids.clear()
         for func in self.funcs:
             self.service.note_func(func, self, False)
         self.funcs.clear()
-        self._note_funcs()
+        self._offered.clear()
+        self._queues = None
         super()._part(now)
 
 
-def _goes_on(run: Run) -> bool:
-    """Whether a run is not over yet."""
-    return run.job.state is LEASED and run.job.attempts == run.attempt
+def _size_of(func: str) -> int:
+    return FUNC_BYTES + 2 * len(func)

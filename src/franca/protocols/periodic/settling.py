@@ -1,0 +1,236 @@
+"""What workers say of the jobs they were given: what became of them, and which locks they need.
+
+A worker speaks of a job by a handle, and only the holder's word about a run counts: a word about a
+run that is over changes nothing and is confirmed all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from franca.core.errors import NotHeld, TooMuch
+from franca.core.model import Failure, Job, Millis
+from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
+from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
+from franca.protocols.periodic.room import Share
+from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
+from franca.protocols.periodic.talk import NotNow
+
+RUNS_MAX: Final = 4_096
+"""Jobs that one connection may run at once; for more it waits until one has ended."""
+OVERHEARD_FREE: Final = 8
+"""Jobs given to another that each worker may have too, whatever all the others have."""
+LOCKS_MAX: Final = 64
+"""Locks that one run may hold."""
+LOCK_AGAIN_MS: Final = 60_000
+"""When a job is run again that could not have its lock, if that lock is not open earlier."""
+FAILED_RUN: Final = Failure("WorkFail", "the worker reported a failure")
+TOO_LARGE: Final = Failure("TooLarge", "its result was larger than results may be")
+RUNS_AT_ONCE: Final = 64
+"""Runs looked at in about the time that any other message takes."""
+_SPARE_IDS: Final = 1_000
+
+
+class Run(Struct, gc=False):
+    """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
+
+    job: Job
+    attempt: int
+    holder: str
+    msgid: bytes
+    is_overheard: bool = False
+
+
+class Settling(Asking):
+    """The verbs of workers that have jobs."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self._held: dict[bytes, Run] = {}
+        self._held_max = RUNS_MAX
+        self._overheard = Share(self.service.overheard, OVERHEARD_FREE)
+        self._by_id: dict[bytes, bytes] | None = None
+        """Handles by the id of the GRAB_JOB, from when one is first asked for."""
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def _hand(self, job: Job, msgid: bytes, *, for_all: bool, is_overheard: bool = False) -> bool:
+        """Give the worker a job, unless it is too large for its dialect."""
+        if self.is_undecided:
+            self.decide_by_job(is_in_json(job))
+        shown = assignment(job, self.speech, self.broker)
+        size = len(shown.workload)
+        if size > self.speech.workload_max:
+            return False
+        other = self._held.get(shown.handle)
+        if other is not None and other.job.id != job.id and other.job.state is LEASED:
+            shown = assignment(job, self.speech, self.broker, apart=True)
+        self._hold(shown.handle, Run(job, job.attempts, job.holder, msgid, is_overheard))
+        if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
+            self.link.write_after_commit(self.speech.assign(msgid, shown))
+        else:
+            shared = self.service.share(shown.workload)
+            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
+            self.link.write_after_commit(front)
+            if rest:
+                self.link.write_bulk(*rest)
+        return True
+
+    def _hold(self, handle: bytes, run: Run) -> None:
+        """The worker has a job."""
+        held = self._held
+        if len(held) >= self._held_max:
+            self._forget_runs()
+        if handle in held:
+            self._let_go(handle)
+        held[handle] = run
+        if self._by_id is not None:
+            self._by_id[run.msgid] = handle
+            if len(self._by_id) > 2 * len(held) + _SPARE_IDS:
+                self._by_id = None
+
+    def _let_go(self, handle: bytes) -> Run | None:
+        """The worker has no more to say about a run."""
+        run = self._held.pop(handle, None)
+        if run is not None and run.is_overheard:
+            self._overheard.give_back(1)
+        return run
+
+    def _forget_runs(self) -> None:
+        """A run that is over may still be reported in time; but not any number of them."""
+        for handle in [handle for handle, run in self._held.items() if not goes_on(run)]:
+            self._let_go(handle)
+        self._held_max = max(RUNS_MAX, 2 * len(self._held))
+
+    def is_busy(self) -> bool:
+        """Whether the worker runs anything."""
+        return any(goes_on(run) for run in self._held.values())
+
+    def _is_own(self, run: Run) -> bool:
+        """Whether a run goes on and is this worker's, not one that it only overheard."""
+        return goes_on(run) and run.holder == self.session.holder
+
+    def _has_room(self, now: Millis) -> None:
+        """One of its runs is over."""
+
+    def _given_by(self, msgid: bytes) -> Run | None:
+        """Take out the run that the GRAB_JOB of this id has brought."""
+        if self._by_id is None:
+            self._by_id = {run.msgid: handle for handle, run in self._held.items()}
+            self.spent += len(self._held) // RUNS_AT_ONCE
+        handle = self._by_id.pop(msgid, b"")
+        run = self._held.get(handle)
+        if run is None or run.msgid != msgid:
+            return None
+        return self._let_go(handle)
+
+    def _part(self, now: Millis) -> None:
+        self._held.clear()
+        self._by_id = None
+        self._overheard.clear()
+        super()._part(now)
+
+    # -- settling ---------------------------------------------------------------------------------
+
+    def on_work_done(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_DONE: done, with a result for those who wait."""
+        handle, result = self.speech.read_handle(args)
+        run = self._let_go(handle)
+        if run is not None:
+            self._finish(run, result, now)
+            self._has_room(now)
+        self.confirm(msgid)
+
+    def _finish(self, run: Run, result: bytes, now: Millis) -> None:
+        job = run.job
+        if goes_on(run):
+            most = self.service.limits.body_bytes_max
+            if len(result) > most:
+                self.link.note(f"a result of {len(result)} bytes, at most {most}")
+                if self.broker.watchers_of(job.id):
+                    self.broker.fail(job, run.holder, TOO_LARGE, now)
+                    return
+                result = b""
+            self.broker.finish(job, run.holder, result, now)
+        elif job.attempts == run.attempt:
+            # Its time ran out, but nobody was given it since: the work counts.
+            try:
+                self.broker.finish_late(job, run.holder, result, now)
+            except NotHeld:
+                pass
+
+    def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
+        run = self._held.pop(self.speech.read_handle(args)[0], None)
+        if run is not None and self._is_own(run):
+            self.broker.fail(run.job, run.holder, FAILED_RUN, now)
+            self._has_room(now)
+        self.confirm(msgid)
+
+    def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """SCHED_LATER: run again after a while, its counter moved."""
+        handle, delay_s, step = self.speech.read_later(args)
+        run = self._let_go(handle)
+        if run is not None and self._is_own(run):
+            delay_s = max(0, min(delay_s, AT_MAX_S))
+            at = min(self.broker.wall(now) + 1000 * delay_s, 1000 * AT_MAX_S)
+            self.broker.release(run.job, run.holder, at, now, later(run.job, step))
+            self._has_room(now)
+        self.confirm(msgid)
+
+    def on_work_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """WORK_DATA: a piece for those who follow the job."""
+        handle, data = self.speech.read_handle(args)
+        run = self._held.get(handle)
+        if run is not None and goes_on(run):
+            name = (run.job.queue, run.job.key)
+            if self.service.may_tell(name):
+                self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
+            elif not self._is_gone:
+                raise NotNow(name)
+        self.confirm(msgid)
+
+    # -- locks ------------------------------------------------------------------------------------
+
+    def on_acquire(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """ACQUIRE: whether the run may hold a lock; if not, it is over and comes again."""
+        lock, most, handle = self.binary.read_lock(args)
+        self.service.intake.check_name(lock)
+        run = self._held.get(handle)
+        # A worker that only overheard the job has no run that could hold a lock, or end for it.
+        is_held = run is not None and self._is_own(run) and self._lock(run, lock, most, now)
+        if not is_held:
+            self._let_go(handle)
+            self._has_room(now)
+        self.say_after_commit(self.binary.acquired(msgid, is_held))
+
+    def _lock(self, run: Run, lock: str, most: int, now: Millis) -> bool:
+        """Whether a run may hold a lock. If not, it is over."""
+        job = run.job
+        locks = self.broker.locks.of_job.get(job.id, {})
+        try:
+            if len(locks) >= LOCKS_MAX and lock not in locks:
+                raise TooMuch(f"no more than {LOCKS_MAX} locks of one run")
+            return self.broker.lock(job, run.holder, lock, most, now)
+        except TooMuch as refusal:
+            # A worker that has no lock drops the job without a word, whatever the reason is.
+            self.service.refused += 1
+            self.link.note(str(refusal))
+            again_at = self.broker.wall(now) + LOCK_AGAIN_MS
+            self.broker.release(job, run.holder, again_at, now)
+            return False
+
+    def on_release(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """RELEASE: the lock is for the next."""
+        lock, handle = self.binary.read_unlock(args)
+        run = self._held.get(handle)
+        if run is not None and self._is_own(run):
+            self.broker.unlock(run.job, run.holder, lock, now)
+        self.confirm(msgid)
+
+
+def goes_on(run: Run) -> bool:
+    """Whether a run is not over yet."""
+    return run.job.state is LEASED and run.job.attempts == run.attempt

@@ -1,0 +1,297 @@
+"""Many who wait for one job, or for many: what that takes is bounded, in memory and in a turn."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import State
+from franca.protocols.periodic import service, waits
+from franca.protocols.periodic.room import Budget, Share
+from franca.protocols.periodic.waits import NAMESAKES_MAX, Wait, Waits
+from tests.protocols.periodic.puppet import Puppet, World
+from tests.support import periodic as p
+from tests.support.periodic import packed, str8
+
+MANY = NAMESAKES_MAX
+
+
+def say_many(peer: Puppet, command: int, *args: bytes) -> None:
+    """The same command with each of these arguments, in one breath."""
+    said = [peer.message(command, one, b"%04d" % n) for n, one in enumerate(args)]
+    peer.send(b"".join(said))
+
+
+def followed(world: World, times: int = MANY) -> tuple[Puppet, Puppet, bytes]:
+    """A worker with a job, a client that waits for its stream many times, and the handle."""
+    worker, client = world.worker("f"), world.client()
+    say_many(client, p.RECV_DATA, *[packed("f", "n")] * times)
+    world.client().submit("f", "n")
+    client.heard()
+    return worker, client, worker.grab().handle
+
+
+def watched(peer: Puppet) -> list[int]:
+    """The jobs that the broker would tell this peer about."""
+    return list(peer.conversation.session.watches)
+
+
+def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
+    world.engine.received(peer.link, b"".join(messages))
+    world.engine.turn(world.now)
+
+
+# -- one answer for many ---------------------------------------------------------------------------
+
+
+def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more() -> None:
+    world = World()
+    world.worker("f")
+    client = world.client()
+    say_many(client, p.RUN_JOB, *[packed("f", "n")] * (MANY + 2))
+    assert client.words() == [p.UNKNOWN] * 2
+    say_many(client, p.RECV_DATA, packed("f", "other"))
+    assert client.words() == [p.SUCCESS], "other jobs can be waited for"
+
+
+@pytest.mark.parametrize("size", [700, 60_000])
+def test_what_goes_to_many_is_not_copied_for_each(size: int) -> None:
+    world = World()
+    worker, client, handle = followed(world)
+    others = [world.client() for _ in range(3)]
+    for other in others:
+        other.run_job("f", "n", timeout=9)
+    data = os.urandom(size)
+    one_turn(world, worker, worker.message(p.WORK_DATA, handle + data, b"data"))
+    pieces = [piece for piece in client.link.out if len(piece) >= size]
+    assert len(pieces) == MANY
+    assert len({id(piece) for piece in pieces}) <= 2, "one copy for the first, one for all others"
+    world.run()
+    assert [m.data for m in client.heard()] == [data] * MANY
+    result = os.urandom(size)
+    one_turn(world, worker, worker.message(p.WORK_DONE, handle + result, b"done"))
+    pieces = [p for other in others for p in other.link.out if len(p) >= size]
+    assert len({id(piece) for piece in pieces}) <= 2
+    world.run()
+    assert [other.heard()[0].data for other in others] == [result] * 3
+
+
+def test_what_goes_to_one_alone_goes_out_in_one_piece() -> None:
+    world = World()
+    worker, client, handle = followed(world, 1)
+    one_turn(world, worker, worker.message(p.WORK_DATA, handle + bytes(4_000), b"data"))
+    assert len(client.link.out) == 1
+
+
+def test_more_than_may_wait_unsent_is_not_said_to_one_at_once() -> None:
+    world = World(limits=Limits(output_hard_bytes=1_000_000))
+    worker, client, handle = followed(world)
+    one_turn(world, worker, worker.message(p.WORK_DATA, handle + bytes(400_000), b"data"))
+    assert sum(map(len, client.link.out)) < 1_000_000
+    assert client.link.closing
+    assert any("at once" in notice.reason for notice in world.engine.notices)
+    world.run()
+    assert client.is_hung_up
+    assert not worker.is_hung_up
+    assert not world.service.waits.taken
+    assert not world.service.streams
+
+
+def test_one_answer_of_any_size_may_be_said() -> None:
+    world = World(limits=Limits(output_hard_bytes=1_000_000))
+    worker, client, handle = followed(world, 1)
+    worker.say(p.WORK_DATA, handle + bytes(2_000_000))
+    assert [len(m.data) for m in client.heard()] == [2_000_000]
+
+
+# -- a share of a turn -----------------------------------------------------------------------------
+
+
+def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn() -> None:
+    world = World()
+    worker, client, handle = followed(world)
+    before = world.service.commands
+    one_turn(world, worker, worker.message(p.WORK_DATA, handle + b"x", b"data") * 60)
+    assert world.service.commands - before == 13, "each costs as much as five others"
+    world.run()
+    assert len(client.heard()) == 60 * MANY
+
+
+def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "TOLD_A_TICK", 3 * MANY)
+    world = World()
+    worker, client, handle = followed(world)
+    world.pass_time(100)
+    worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 7)
+    assert len(client.heard()) == 3 * MANY
+    assert worker.link.conversation.unread()
+    assert not world.engine.has_input(), "it is not asked again and again"
+    world.pass_time(50)
+    assert len(client.heard()) == 3 * MANY
+    world.pass_time(50)
+    assert len(client.heard()) == MANY
+    assert worker.words().count(p.SUCCESS) == 7
+    assert not world.service.put_off
+
+
+def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only() -> None:
+    world = World()
+    worker, client, handle = followed(world, 1)
+    client.link.full = True
+    worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
+    worker.say(p.WORK_DONE, handle + b"r")
+    assert [m.data for m in client.heard()] == [b"x"]
+    world.pass_time(5_000)
+    assert client.heard() == []
+    client.link.full = False
+    world.pass_time(100)
+    assert [m.data for m in client.heard()] == [b"x", b"x", b"EOF"]
+
+    worker, client, handle = followed(world, 1)
+    client.link.full = True
+    worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
+    world.pass_time(service.PACE_MS + 100)
+    assert [m.data for m in client.heard()] == [b"x", b"x", b"x"], "no worker need care any more"
+    worker.say(p.WORK_DATA, handle + b"y")
+    assert [m.data for m in client.heard()] == [b"y"]
+
+
+def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
+    world = World()
+    worker, client, handle = followed(world, 1)
+    client.link.full = True
+    worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
+    worker.say(p.WORK_DONE, handle + b"r")
+    assert world.jobs(State.LEASED)
+    worker.hang_up()
+    assert not world.jobs()
+    assert client.heard()[-1].data == b"EOF"
+    assert not world.service.put_off
+
+
+# -- the end of waiting ----------------------------------------------------------------------------
+
+
+def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
+    world = World()
+    world.worker("f")
+    client, other = world.client(), world.client()
+    say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=8) for n in range(9_000)])
+    other.run_job("f", "mine", timeout=8)
+    assert len(watched(client)) == 9_000
+    world.pass_time(8_000)
+    spans: list[float] = []
+    while len(world.service.alarms._heap) and len(spans) < 40:
+        world.now += 50
+        began = time.thread_time()
+        world.engine.turn(world.now)
+        spans.append(time.thread_time() - began)
+        world.run()
+    assert max(spans) < 0.1
+    assert len(spans) >= 9_000 / service.RUNG_A_TICK
+    assert [m.data for m in client.heard()] == [b"expired"] * 9_000
+    assert [m.data for m in other.heard()] == [b"expired"]
+    assert not watched(client)
+    assert not world.service.waits.taken
+
+
+def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
+    world = World(limits=Limits(window_jobs=2, supply_jobs=1))
+    world.worker("f")
+    client = world.client()
+    say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=2) for n in range(9)])
+    assert any(job_id not in world.broker.jobs for job_id in watched(client))
+    world.pass_time(3_000)
+    assert len(client.heard()) == 9
+    assert not watched(client)
+    assert not world.broker._watchers
+
+
+def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "RUNG_A_TICK", 10)
+    world = World()
+    worker = world.worker("f")
+    for _ in range(2):
+        for number in range(25):
+            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+    worker.heard()
+    world.pass_time(4_900)
+    assert worker.heard() == []
+    heard = []
+    for _ in range(8):
+        world.pass_time(50)
+        heard.append(len(worker.words()))
+    assert max(heard) <= 10
+    assert sum(heard) == 25
+
+
+# -- room ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.periodic.asking.WAITS_BYTES_FREE", 0)
+
+
+@pytest.mark.usefixtures("no_room_of_ones_own")
+def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
+    world = World()
+    world.worker("f")
+    world.service.waits.most = 20 * waits.WAIT_BYTES
+    clients = [world.client() for _ in range(3)]
+    for number, client in enumerate(clients):
+        names = [packed("f", f"{number} {n}", timeout=5) for n in range(15)]
+        say_many(client, p.RUN_JOB, *names)
+    refused = [client.words().count(p.UNKNOWN) for client in clients]
+    assert refused[0] == 0
+    assert refused[1] > 5
+    assert refused[2] == 15
+    clients[0].hang_up()
+    assert clients[2].run_job("f", "x")
+    assert not clients[2].heard()
+    world.pass_time(7_000)
+    for client in clients[1:]:
+        client.hang_up()
+    assert not world.service.waits.taken
+
+
+def test_waits_that_are_answered_leave_nothing_behind() -> None:
+    budget = Budget(10_000_000, "waits")
+    waiting = Waits(Share(budget, 0))
+    for number in range(5_000):
+        waiting.add(("f", f"n{number}"), Wait(b"abcd", 10_000_000 + number))
+        assert len(waiting.take(("f", f"n{number}"))) == 1
+    assert len(waiting._heap) <= 1_001
+    assert not waiting
+    assert waiting.next_at() == 0
+    assert budget.taken == 0
+
+
+def test_the_first_waits_of_a_connection_always_have_room() -> None:
+    world = World()
+    world.worker("f")
+    world.service.waits.most = 0
+    client = world.client()
+    say_many(client, p.RUN_JOB, *[packed("f", f"n{n}") for n in range(9)])
+    assert len(client.words()) == 5
+    client.hang_up()
+    assert not world.service.waits.taken
+
+
+@pytest.mark.usefixtures("no_room_of_ones_own")
+def test_a_job_whose_wait_was_refused_is_not_taken_in() -> None:
+    world = World()
+    world.worker("f")
+    world.service.waits.most = 0
+    assert world.client().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
+    assert world.client().word(p.RECV_DATA, packed("f", "n")) == p.UNKNOWN
+    assert world.jobs() == []
+    assert not world.service.streams
+    assert world.client().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
