@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from franca.core.model import State
+from franca.core.model import Job, State
 from franca.protocols.gearman.service import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World, err, res
+from tests.protocols.gearman.test_crossing import FaktoryPeer
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 
@@ -291,3 +294,38 @@ def test_a_job_that_was_joined_and_left_is_not_run_a_second_time_after_a_restart
     again = world.restart()
     assert again.worker("f").grab() is None
     assert handle
+
+
+# -- many at once ------------------------------------------------------------------------------------------
+
+
+class CountedDict(dict[bytes, Job]):
+    """A dict that counts how often somebody goes through all of it."""
+
+    walks = 0
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("protocol", ["gearman", "faktory"])
+def test_a_lost_job_is_found_without_looking_at_the_others(protocol: str) -> None:
+    world = World()
+    worker = world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    if protocol == "gearman":
+        client = world.connect()
+        for _ in range(3):
+            client.submit_bg()
+    else:
+        faktory = FaktoryPeer(world)
+        for number in range(3):
+            faktory.push(jid=f"jid-000{number}")
+    handles = [worker.grab_handle() for _ in range(3)]
+    held = CountedDict(worker.conversation.held)
+    worker.conversation.held = held
+    worker.say(Packet.WORK_COMPLETE, handles[0], "")
+    world.pass_time(2_500)
+    assert (held, held.walks, worker.conversation.foreign) == ({}, 0, {})
+    assert worker.ask(Packet.WORK_COMPLETE, handles[1], "late") == NOT_FOUND

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation, Link
+from franca.protocols.gearman.jobs import ORIGIN
 from franca.protocols.gearman.wire import (
     HEADER,
     HEADER_SIZE,
@@ -56,6 +57,7 @@ _PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
 class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
+    `foreign` has the handles of those that came by another protocol: only here are they called so.
     `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
     if they changed since it was last looked at. What is said of a job in `over` has no effect
     and is no error. A client that connects and says nothing until it has a job is a proper one.
@@ -70,6 +72,7 @@ class GearmanConversation(Conversation):
         self.number = number
         self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
         self.held: dict[bytes, Job] = {}
+        self.foreign: dict[JobId, bytes] = {}
         self.over: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
@@ -253,12 +256,11 @@ class GearmanConversation(Conversation):
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
-        for handle, held in self.held.items():
-            if held is job:
-                del self.held[handle]
-                if job.state >= State.DONE:
-                    self.forgive(handle)
-                return
+        handle = job.name.encode() if job.origin == ORIGIN else self.foreign.pop(job.id, b"")
+        if self.held.get(handle) is job:
+            del self.held[handle]
+            if job.state >= State.DONE:
+                self.forgive(handle)
 
     def forgive(self, handle: bytes) -> None:
         """What is still said about this job is no error."""
@@ -277,6 +279,7 @@ class GearmanConversation(Conversation):
                 pass  # it was taken away meanwhile
         self.broker.close_session(self.session, now)
         self.held.clear()
+        self.foreign.clear()
         self.service.left(self)
 
     def unread(self) -> int:
@@ -297,6 +300,15 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         self._last_grant = job
+        if job.origin != ORIGIN:
+            self.foreign[job.id] = handle
+
+    def settled(self, handle: bytes) -> Job | None:
+        """The peer says that it has ended this job; None if it does not run it."""
+        job = self.held.pop(handle, None)
+        if self.foreign and job is not None:
+            self.foreign.pop(job.id, None)
+        return job
 
     def say_all(self, pieces: Iterable[bytes]) -> None:
         """Say something that takes long to find out, a turn's share of it at a time.
