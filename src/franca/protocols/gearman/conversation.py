@@ -24,6 +24,7 @@ from franca.protocols.gearman.wire import (
     NOOP,
     REQ,
     RES,
+    SEARCHED_AT_ONCE,
     TYPES,
     Packet,
     error,
@@ -41,16 +42,19 @@ _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
 PIECES_A_TURN: Final = 4_000
-SEARCHED_AT_ONCE: Final = 64
-"""Functions that a search looks at in about the time that any other packet takes."""
+TOLD_AT_ONCE: Final = 64
+"""What a share gives rise to for others to hear; with more it is over, and they hear it."""
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 _COMPLETE: Final = int(Packet.WORK_COMPLETE)
+_EXCEPTION: Final = int(Packet.WORK_EXCEPTION)
 _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
+SHARED_BYTES: Final = 512
+"""Smaller data is copied for each that waits for it: many small pieces cost more than a copy."""
 _PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
 
 
@@ -60,7 +64,9 @@ class GearmanConversation(Conversation):
     `foreign` has the handles of those that came by another protocol: only here are they called so.
     `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
     if they changed since it was last looked at. What is said of a job in `over` has no effect
-    and is no error. A client that connects and says nothing until it has a job is a proper one.
+    and is no error. `joins` counts the submits of this connection that wait for the same job as
+    one before. `spent` is what a message took beyond the time of most, in messages.
+    A client that connects and says nothing until it has a job is a proper one.
     """
 
     silent_ok = True
@@ -77,6 +83,9 @@ class GearmanConversation(Conversation):
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
         self.learned = False
+        self.spent = 0
+        self.waits_in = 0
+        self.joins: dict[JobId, int] = {}
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
@@ -99,6 +108,10 @@ class GearmanConversation(Conversation):
         self._last_grant = None
         self.seen_at = now
         unread = self._unread
+        service = self.service
+        if service.told_at == now and self.held and service.must_wait(self, data):
+            unread += data
+            return not self.holding
         if unread or self.holding:
             unread += data
             if self._unsaid is not None:
@@ -122,6 +135,7 @@ class GearmanConversation(Conversation):
         size, link, service = len(data), self.link, self.service
         packets, most = self._packets, self._body_max
         left = self._share
+        events = self.broker.events
         # Whoever can do thousands of functions has them all looked at with each search.
         burden = len(self.functions) // SEARCHED_AT_ONCE
         at = 0
@@ -158,7 +172,11 @@ class GearmanConversation(Conversation):
                         if burden and number in _SEARCHES:
                             left -= burden
             at = end
-            left -= 1
+            left -= 1 + self.spent
+            self.spent = 0
+            if len(events) > TOLD_AT_ONCE:
+                service.told_many(len(events), now)
+                break
             if self.holding or link.closing:
                 break
         if self.learned:
@@ -216,16 +234,18 @@ class GearmanConversation(Conversation):
         job = event.job
         handle = job.name.encode()
         self.service.ended[handle] = event.state
+        if self.joins:
+            self.joins.pop(job.id, None)
         durable = job.policy.durable
         if event.state is _DONE:
-            self._pass_on(_COMPLETE, handle, event.result, durable=durable)
+            self._pass_on(event, _COMPLETE, handle, event.result, durable=durable)
             return
         story = job.story
         if self.wants_exceptions and story and story[-1].how == "failed":
             failure = event.failure
             said = failure.data or failure.text.encode("utf-8", "replace")
             if said or failure.kind == EXCEPTION:
-                self._pass_on(Packet.WORK_EXCEPTION, handle, said, durable=durable)
+                self._pass_on(event, _EXCEPTION, handle, said, durable=durable)
                 return
         reply = response(Packet.WORK_FAIL, handle)
         if durable:
@@ -236,17 +256,28 @@ class GearmanConversation(Conversation):
     def _tell_progress(self, event: Progressed, now: Millis) -> None:
         job = event.job
         number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
-        self._pass_on(number, job.name.encode(), event.data, durable=False)
+        self._pass_on(event, number, job.name.encode(), event.data, durable=False)
         if self.link.full:
             self.service.pace(job.holder, self, now)
 
-    def _pass_on(self, number: int, handle: bytes, data: bytes, *, durable: bool) -> None:
-        """Say what a worker said of a job. All who wait for it share one copy of long data."""
-        link = self.link
+    def _pass_on(
+        self, event: Event, number: int, handle: bytes, data: bytes, *, durable: bool
+    ) -> None:
+        """Say what a worker said of a job. All who wait for it share one copy of what is long."""
+        link, service = self.link, self.service
+        of, kind, pieces = service.passed_on
+        if of is event and kind == number:
+            if len(data) > SHARED_BYTES:
+                link.write_bulk(*pieces)
+            else:
+                link.write(pieces[0])
+            link.after_commit |= durable
+            return
         head = b"%b%b\0" % (_pack(RES, number, len(handle) + 1 + len(data)), handle)
         is_long = len(data) > LONG_BYTES
         if not is_long:
             head += data
+        service.passed_on = (event, number, (head, data) if is_long else (head,))
         if durable:
             link.write_after_commit(head)
         else:

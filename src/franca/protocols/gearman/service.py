@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
+from franca.core.events import Event
 from franca.core.model import NEVER, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
@@ -34,8 +35,13 @@ ENDED_KEPT: Final = 10_000
 EVERYBODY: Final = 1 << 30
 PACE_MS: Final = 10_000
 """How long a worker is held back for a client that does not take what it sends, once."""
+TOLD_A_TURN: Final = 10_000
+"""What workers may give rise to in one turn; beyond it the others act in the next."""
 LATE_MS: Final = 250
 """A worker that was woken and has not asked for so long is not waited for any more."""
+
+
+NOTHING: Final[tuple[Event | None, int, tuple[bytes, ...]]] = (None, 0, ())
 
 
 class GearmanSettings(Struct, frozen=True):
@@ -62,7 +68,8 @@ class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
-    became of jobs. `on_line` and `sleep_anew` are here because their modules know conversations.
+    became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
+    it are told. `on_line` and `sleep_anew` are here because their modules know conversations.
     """
 
     name = "gearman"
@@ -97,7 +104,11 @@ class GearmanService(Service):
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
         self.abilities_bytes = 0
+        self.passed_on = NOTHING
         self.stopping = False
+        self.told_at: Millis = NEVER
+        self._told = 0
+        self._round = 1
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -135,6 +146,29 @@ class GearmanService(Service):
         line = self.broker.queues.get(queue)
         return line is not None and 0 < limit <= line.live
 
+    # -- jobs that many wait for -------------------------------------------------------------------
+
+    def told_many(self, count: int, now: Millis) -> None:
+        """What a worker said is on its way to so many who wait."""
+        if now != self.told_at:
+            self.told_at, self._told = now, 0
+        self._told += count
+
+    def must_wait(self, worker: GearmanConversation, data: bytes) -> bool:
+        """Whether others have given so many so much to hear that this worker must act later.
+
+        To be asked at the moment `told_at`. Each is called without `data` once a turn, so whoever
+        is for the second time begins the next one.
+        """
+        if self._told <= TOLD_A_TURN:
+            return False
+        if not data and worker.waits_in == self._round:
+            self._round += 1
+            self._told = 0
+            return False
+        worker.waits_in = self._round
+        return True
+
     # -- workers that were woken ------------------------------------------------------------------
 
     def woke(self, conversation: GearmanConversation, now: Millis) -> None:
@@ -154,6 +188,7 @@ class GearmanService(Service):
             self.broker.wake_another(conversation.session)
         if self._paced:
             self._let_go_on(now)
+        self.passed_on = NOTHING  # what it holds may be large
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
             for handle in list(islice(self.ended, surplus)):
