@@ -194,7 +194,7 @@ def test_a_list_keeps_its_lines_whatever_is_in_it() -> None:
 
 
 def test_a_list_of_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.gearman.admin.LISTED_MAX", 3)
+    monkeypatch.setattr("franca.protocols.gearman.lists.LISTED_MAX", 3)
     client = World().connect()
     for _ in range(5):
         client.submit()

@@ -8,7 +8,6 @@ are cut out of the bytes, and what happens to jobs is told to those who wait for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
@@ -42,6 +41,9 @@ _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
 PIECES_A_TURN: Final = 4_000
+PIECES_LEAST: Final = 4
+BYTES_A_TURN: Final = 64 * 1024
+_LINE_ENDS: Final = (b"\n", b"")
 TOLD_AT_ONCE: Final = 64
 """What a share gives rise to for others to hear; with more it is over, and they hear it."""
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
@@ -114,7 +116,7 @@ class GearmanConversation(Conversation):
             return not self.holding
         if unread or self.holding:
             unread += data
-            if self._unsaid is not None:
+            if self._unsaid is not None and not self.link.full:
                 self._say_on(self._unsaid)
             if self.holding or len(unread) < self._needed:
                 return False
@@ -311,6 +313,7 @@ class GearmanConversation(Conversation):
         self.broker.close_session(self.session, now)
         self.held.clear()
         self.foreign.clear()
+        self._unsaid = None
         self.service.left(self)
 
     def unread(self) -> int:
@@ -350,14 +353,26 @@ class GearmanConversation(Conversation):
         self._say_on(iter(pieces))
 
     def _say_on(self, pieces: Iterator[bytes]) -> None:
-        some = list(islice(pieces, PIECES_A_TURN))
+        """Say the next share. All long answers of a turn together get little more than one."""
+        sharers = self.service.sharers(self.seen_at)
+        left, room = max(PIECES_A_TURN // sharers, PIECES_LEAST), BYTES_A_TURN // sharers
+        some = []
+        for piece in pieces:
+            some.append(piece)
+            left -= 1
+            room -= len(piece)
+            # Packets may come between two lines, so only a very long one is cut.
+            if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
+                self._unsaid = pieces
+                self.holding = True
+                self.link.again()
+                break
+        else:
+            self._unsaid = None
+            self.holding = False
         said = b"".join(some)
         if said:
             self.link.write(said)
-        self.holding = len(some) == PIECES_A_TURN
-        self._unsaid = pieces if self.holding else None
-        if self.holding:
-            self.link.again()
 
     def go_on(self, now: Millis) -> None:
         """An answer that was waited for is given: act on what lies behind it."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event
-from franca.core.model import NEVER, Millis, State
+from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
@@ -109,6 +109,9 @@ class GearmanService(Service):
         self.told_at: Millis = NEVER
         self._told = 0
         self._round = 1
+        self._sharers = 0
+        self._sharers_before = 0
+        self._shared_at: Millis = NEVER
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -168,6 +171,20 @@ class GearmanService(Service):
             return False
         worker.waits_in = self._round
         return True
+
+    # -- long answers --------------------------------------------------------------------------
+
+    def sharers(self, now: Millis) -> int:
+        """Among how many a turn's share of long answers is divided, with whoever asks this."""
+        if now != self._shared_at:
+            self._shared_at, self._sharers_before, self._sharers = now, self._sharers, 0
+        self._sharers += 1
+        return max(self._sharers, self._sharers_before)
+
+    def address_of(self, job: Job) -> bytes:
+        """Where the worker is that runs a job, or a dash."""
+        worker = self._by_holder.get(job.holder) if job.state is State.LEASED else None
+        return worker.link.peer.address.encode() if worker is not None else b"-"
 
     # -- workers that were woken ------------------------------------------------------------------
 
