@@ -27,6 +27,8 @@ WATCHES_MAX: Final = 10_000
 """Submits that may wait for one job: all of them hear of its end in one turn."""
 JOINS_MAX: Final = 64
 """And those of one connection among them: it hears everything that often."""
+SCHED_MESSAGES: Final = 4
+"""What finding the next minute that matches takes, in messages."""
 EPOCH_S_MAX: Final = 253_402_300_799
 """The last second of the year 9999."""
 
@@ -79,6 +81,7 @@ class Submission:
         if len(arguments) != 8:
             conversation.link.write(MISSING)
             return
+        conversation.spent += SCHED_MESSAGES
         after = conversation.broker.wall(now)
         run_at = next_match(arguments[2:7], conversation.service.settings.zone, after)
         if run_at is None:
