@@ -1,8 +1,8 @@
 """One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
-packet does stands in `clients.py` and `workers.py`, what a line does in `admin.py`; here messages
-are cut out of the bytes, and what happens to jobs is told to those who wait for them.
+packet does stands in the modules that `packets.py` names, what a line does in `admin.py`, what
+those who wait for a job are told in `telling.py`; here messages are cut out of the bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.gearman.jobs import ORIGIN
+from franca.protocols.gearman.telling import tell_finished, tell_progress
 from franca.protocols.gearman.wire import (
     HEADER,
     HEADER_SIZE,
     LINE_BYTES_MAX,
-    LONG_BYTES,
     NOOP,
     REQ,
     RES,
@@ -27,14 +27,11 @@ from franca.protocols.gearman.wire import (
     TYPES,
     Packet,
     error,
-    response,
 )
-from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_pack = HEADER.pack
 _unpack = HEADER.unpack_from
 _MAGICS: Final = (b"\0REQ", b"\0RES")
 _SEARCHES: Final = frozenset(
@@ -50,14 +47,12 @@ _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
-_DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
-_COMPLETE: Final = int(Packet.WORK_COMPLETE)
-_EXCEPTION: Final = int(Packet.WORK_EXCEPTION)
 _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
-SHARED_BYTES: Final = 512
-"""Smaller data is copied for each that waits for it: many small pieces cost more than a copy."""
-_PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
+GRANTS_KEPT: Final = 16
+"""Handles of jobs that were given and ended since a peer last waited for an answer."""
+GIVEN_BACK_MAX: Final = 1_000
+"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class GearmanConversation(Conversation):
@@ -101,13 +96,12 @@ class GearmanConversation(Conversation):
         self._unread = bytearray()
         self._needed = 0
         self._unsaid: Iterator[bytes] | None = None
-        self._last_grant: Job | None = None
+        self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
-        self._last_grant = None
         self.seen_at = now
         unread = self._unread
         service = self.service
@@ -122,10 +116,15 @@ class GearmanConversation(Conversation):
                 return False
             data = bytes(unread)
             unread.clear()
+        elif data and not self.link.out:
+            # It speaks after it was answered: what it was given before has reached it.
+            self._grants.clear()
         self._needed = 0
         used = self._act(data, now)
         if used < len(data) and not self.link.closing:
             unread += memoryview(data)[used:]
+            if len(self._grants) > 2 * len(self.held) + GRANTS_KEPT:
+                self._grants = [handle for handle in self._grants if handle in self.held]
             return not (self._needed or self.holding)
         return False
 
@@ -220,7 +219,7 @@ class GearmanConversation(Conversation):
         """Something happened to a job that this connection waits for, runs, or might run."""
         kind = type(event)
         if kind is Finished:
-            self._tell_finished(event)  # type: ignore[arg-type]
+            tell_finished(self, event)  # type: ignore[arg-type]
         elif kind is Woken:
             # Who got up meanwhile need not be woken.
             if event.demand is self.sleep:  # type: ignore[union-attr]
@@ -228,64 +227,9 @@ class GearmanConversation(Conversation):
                 self.service.woke(self, now)
                 self.link.write(NOOP)
         elif kind is Progressed:
-            self._tell_progress(event, now)  # type: ignore[arg-type]
+            tell_progress(self, event, now)  # type: ignore[arg-type]
         elif kind is LeaseLost:
             self._tell_lost(event.job)  # type: ignore[union-attr]
-
-    def _tell_finished(self, event: Finished) -> None:
-        job = event.job
-        handle = job.name.encode()
-        self.service.ended[handle] = event.state
-        if self.joins:
-            self.joins.pop(job.id, None)
-        durable = job.policy.durable
-        if event.state is _DONE:
-            self._pass_on(event, _COMPLETE, handle, event.result, durable=durable)
-            return
-        story = job.story
-        if self.wants_exceptions and story and story[-1].how == "failed":
-            failure = event.failure
-            said = failure.data or failure.text.encode("utf-8", "replace")
-            if said or failure.kind == EXCEPTION:
-                self._pass_on(event, _EXCEPTION, handle, said, durable=durable)
-                return
-        reply = response(Packet.WORK_FAIL, handle)
-        if durable:
-            self.link.write_after_commit(reply)
-        else:
-            self.link.write(reply)
-
-    def _tell_progress(self, event: Progressed, now: Millis) -> None:
-        job = event.job
-        number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
-        self._pass_on(event, number, job.name.encode(), event.data, durable=False)
-        if self.link.full:
-            self.service.pace(job.holder, self, now)
-
-    def _pass_on(
-        self, event: Event, number: int, handle: bytes, data: bytes, *, durable: bool
-    ) -> None:
-        """Say what a worker said of a job. All who wait for it share one copy of what is long."""
-        link, service = self.link, self.service
-        of, kind, pieces = service.passed_on
-        if of is event and kind == number:
-            if len(data) > SHARED_BYTES:
-                link.write_bulk(*pieces)
-            else:
-                link.write(pieces[0])
-            link.after_commit |= durable
-            return
-        head = b"%b%b\0" % (_pack(RES, number, len(handle) + 1 + len(data)), handle)
-        is_long = len(data) > LONG_BYTES
-        if not is_long:
-            head += data
-        service.passed_on = (event, number, (head, data) if is_long else (head,))
-        if durable:
-            link.write_after_commit(head)
-        else:
-            link.write(head)
-        if is_long:
-            link.write_bulk(data)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
@@ -304,17 +248,23 @@ class GearmanConversation(Conversation):
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
-        job = self._last_grant
-        if unheard and job is not None:
-            try:
-                self.broker.give_back(job, self.session.holder, now)
-            except Refused:
-                pass  # it was taken away meanwhile
+        if unheard:
+            for handle in self._grants[-GIVEN_BACK_MAX:]:
+                job = self.held.pop(handle, None)
+                if job is not None:
+                    self._give_back(job, now)
         self.broker.close_session(self.session, now)
         self.held.clear()
         self.foreign.clear()
+        self._grants.clear()
         self._unsaid = None
         self.service.left(self)
+
+    def _give_back(self, job: Job, now: Millis) -> None:
+        try:
+            self.broker.give_back(job, self.session.holder, now)
+        except Refused:
+            pass  # it was taken away meanwhile
 
     def unread(self) -> int:
         """How many bytes wait in the buffer."""
@@ -333,7 +283,7 @@ class GearmanConversation(Conversation):
     def granted(self, handle: bytes, job: Job) -> None:
         """The peer runs this job now."""
         self.held[handle] = job
-        self._last_grant = job
+        self._grants.append(handle)
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
 
