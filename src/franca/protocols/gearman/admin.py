@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from franca.core.errors import Refused
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.ready import Queue
 from franca.protocols.gearman import lists
@@ -28,6 +29,7 @@ _UNKNOWN_JOB: Final = b"ERR UNKNOWN_JOB\r\n"
 _NO_FUNCTION: Final = b"ERR function not found\r\n"
 _IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
 _NOT_ALLOWED: Final = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
+_TOO_MANY: Final = b"ERR TOO_MANY_FUNCTIONS There+are+too+many+functions\r\n"
 _TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 
@@ -202,8 +204,12 @@ def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> 
         if len(words[2]) > service.limits.name_bytes_max:
             conversation.link.write(_TOO_LONG)
             return
-        service.broker.queue(service.names.text(words[2]))
-        conversation.link.write_after_commit(OK)
+        try:
+            service.broker.list_queue(service.names.text(words[2]))
+        except Refused:
+            conversation.link.write(_TOO_MANY)
+        else:
+            conversation.link.write_after_commit(OK)
 
 
 def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> None:

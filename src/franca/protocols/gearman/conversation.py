@@ -62,7 +62,9 @@ class GearmanConversation(Conversation):
     `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
     if they changed since it was last looked at. What is said of a job in `over` has no effect
     and is no error. `joins` counts the submits of this connection that wait for the same job as
-    one before. `spent` is what a message took beyond the time of most, in messages.
+    one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
+    took beyond the time of most, in messages.
+
     A client that connects and says nothing until it has a job is a proper one.
     """
 
@@ -81,7 +83,8 @@ class GearmanConversation(Conversation):
         self.abilities_bytes = 0
         self.learned = False
         self.spent = 0
-        self.waits_in = 0
+        self.is_heavy = False
+        self.called_in = 0
         self.joins: dict[JobId, int] = {}
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
@@ -105,9 +108,9 @@ class GearmanConversation(Conversation):
         self.seen_at = now
         unread = self._unread
         service = self.service
-        if service.told_at == now and self.held and service.must_wait(self, data):
+        if service.heavy.busy and self._must_wait(data, now):
             unread += data
-            return not self.holding
+            return True
         if unread or self.holding:
             unread += data
             if self._unsaid is not None and not self.link.full:
@@ -127,6 +130,11 @@ class GearmanConversation(Conversation):
                 self._grants = [handle for handle in self._grants if handle in self.held]
             return not (self._needed or self.holding)
         return False
+
+    def _must_wait(self, data: bytes, now: Millis) -> bool:
+        if self.holding or not (self.is_heavy or len(self.functions) >= SEARCHED_AT_ONCE):
+            return False
+        return self.service.heavy.must_wait(self, data, now)
 
     def _act(self, data: bytes, now: Millis) -> int:
         """Act on messages from the front of `data`; returns how many bytes were used up.
@@ -172,15 +180,18 @@ class GearmanConversation(Conversation):
                         act(self, data[start:end], now)
                         if burden and number in _SEARCHES:
                             left -= burden
+                            service.heavy.add(len(self.functions), now)
             at = end
             left -= 1 + self.spent
             self.spent = 0
             if len(events) > TOLD_AT_ONCE:
-                service.told_many(len(events), now)
+                service.heavy.add(len(events), now)
                 break
             if self.holding or link.closing:
                 break
         if self.learned:
+            if burden and self.sleep is not None:
+                service.heavy.add(len(self.functions), now)
             service.sleep_anew(self, now)
         return at
 
@@ -284,6 +295,9 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         self._grants.append(handle)
+        crowds = self.service.heavy.crowds
+        if crowds and job.id in crowds:
+            self.is_heavy = True
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
 

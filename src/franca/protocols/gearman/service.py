@@ -13,11 +13,13 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event
+from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.gearman.heavy import Heavy
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
     HIGH,
@@ -35,8 +37,6 @@ ENDED_KEPT: Final = 10_000
 EVERYBODY: Final = 1 << 30
 PACE_MS: Final = 10_000
 """How long a worker is held back for a client that does not take what it sends, once."""
-TOLD_A_TURN: Final = 10_000
-"""What workers may give rise to in one turn; beyond it the others act in the next."""
 LATE_MS: Final = 250
 """A worker that was woken and has not asked for so long is not waited for any more."""
 
@@ -106,9 +106,7 @@ class GearmanService(Service):
         self.abilities_bytes = 0
         self.passed_on = NOTHING
         self.stopping = False
-        self.told_at: Millis = NEVER
-        self._told = 0
-        self._round = 1
+        self.heavy = Heavy()
         self._sharers = 0
         self._sharers_before = 0
         self._shared_at: Millis = NEVER
@@ -134,6 +132,7 @@ class GearmanService(Service):
         self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
+        self.heavy.forget(conversation)
 
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
@@ -151,26 +150,11 @@ class GearmanService(Service):
 
     # -- jobs that many wait for -------------------------------------------------------------------
 
-    def told_many(self, count: int, now: Millis) -> None:
-        """What a worker said is on its way to so many who wait."""
-        if now != self.told_at:
-            self.told_at, self._told = now, 0
-        self._told += count
-
-    def must_wait(self, worker: GearmanConversation, data: bytes) -> bool:
-        """Whether others have given so many so much to hear that this worker must act later.
-
-        To be asked at the moment `told_at`. Each is called without `data` once a turn, so whoever
-        is for the second time begins the next one.
-        """
-        if self._told <= TOLD_A_TURN:
-            return False
-        if not data and worker.waits_in == self._round:
-            self._round += 1
-            self._told = 0
-            return False
-        worker.waits_in = self._round
-        return True
+    def crowd_gathers(self, job: Job | Known) -> None:
+        """Many wait for this job: what its worker says takes long to be told."""
+        self.heavy.gather(job.id)
+        if isinstance(job, Job) and (worker := self._by_holder.get(job.holder)) is not None:
+            worker.is_heavy = True
 
     # -- long answers --------------------------------------------------------------------------
 
