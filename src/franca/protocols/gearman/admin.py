@@ -30,6 +30,7 @@ _NO_FUNCTION: Final = b"ERR function not found\r\n"
 _IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
 _NOT_ALLOWED: Final = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
 _TOO_MANY: Final = b"ERR TOO_MANY_FUNCTIONS There+are+too+many+functions\r\n"
+_TOO_MANY_LIMITS: Final = b"ERR TOO_MANY_LIMITS Too+many+functions+have+a+limit\r\n"
 _TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 
@@ -261,10 +262,11 @@ def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -
     high, normal, low = limits * 3 if len(limits) == 1 else [*limits, 0, 0, 0][:3]
     queue = service.broker.queues.get(name)
     if queue is not None and queue.listed:
-        if high or normal or low:
-            service.maxqueue[name] = (high, normal, low)
-        else:
+        if not (high or normal or low):
             service.maxqueue.pop(name, None)
+        elif not service.limit(name, (high, normal, low)):
+            conversation.link.write(_TOO_MANY_LIMITS)
+            return
     conversation.link.write(OK)
 
 

@@ -91,6 +91,8 @@ class GearmanConversation(Conversation):
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
         self.was_waited_for = False
+        self.paced_at: Millis = NEVER
+        self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self._packets = service.packets

@@ -36,7 +36,12 @@ ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
 PACE_MS: Final = 10_000
-"""How long a worker is held back for a client that does not take what it sends, once."""
+"""How long a worker is held back for clients that do not take what it sends: in vain no longer than
+this in all in `PACE_AGAIN_MS`, and for one client once."""
+PACE_AGAIN_MS: Final = 60_000
+LIMITED_MAX: Final = 10_000
+"""Functions that may have a limit of their own."""
+LIMITS_A_TICK: Final = 16
 LATE_MS: Final = 250
 """A worker that was woken and has not asked for so long is not waited for any more."""
 
@@ -170,6 +175,21 @@ class GearmanService(Service):
         worker = self._by_holder.get(job.holder) if job.state is State.LEASED else None
         return worker.link.peer.address.encode() if worker is not None else b"-"
 
+    def limit(self, queue: str, limits: tuple[int, int, int]) -> bool:
+        """Have a function take no more jobs than these; False if too many have such limits."""
+        if len(self.maxqueue) >= LIMITED_MAX and queue not in self.maxqueue:
+            return False
+        self.maxqueue[queue] = limits
+        return True
+
+    def _forget_limits(self) -> None:
+        """Look at a few limits: a function that is not listed any more has none."""
+        for name in list(islice(self.maxqueue, LIMITS_A_TICK)):
+            limits = self.maxqueue.pop(name)
+            queue = self.broker.queues.get(name)
+            if queue is not None and queue.listed:
+                self.maxqueue[name] = limits
+
     # -- workers that were woken ------------------------------------------------------------------
 
     def woke(self, conversation: GearmanConversation, now: Millis) -> None:
@@ -189,6 +209,8 @@ class GearmanService(Service):
             self.broker.wake_another(conversation.session)
         if self._paced:
             self._let_go_on(now)
+        if self.maxqueue:
+            self._forget_limits()
         self.passed_on = NOTHING  # what it holds may be large
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
@@ -201,19 +223,27 @@ class GearmanService(Service):
         """Read no more from a worker until its client has taken what it sent.
 
         Else a long stream of WORK_DATA would pile up here, and its client be cut off. Who does not
-        read at all is waited for once: after that it is cut off, and no worker need care.
+        read at all is waited for once: after that it is cut off, and no worker need care. Nor does
+        a worker wait for one such client after the other: others want its work.
         """
         worker = self._by_holder.get(holder)
         if worker is None or worker is client or worker.holding or client.was_waited_for:
             return
-        worker.holding = True
-        self._paced[worker] = (client, now)
+        if now - worker.paced_at >= PACE_AGAIN_MS:
+            worker.paced_at, worker.paced_ms = now, 0
+        if worker.paced_ms < PACE_MS:
+            worker.holding = True
+            self._paced[worker] = (client, now)
 
     def _let_go_on(self, now: Millis) -> None:
         for worker, (client, since) in list(self._paced.items()):
-            if now - since >= PACE_MS:
+            held_ms = now - since
+            if worker.paced_ms + held_ms >= PACE_MS:
                 client.was_waited_for = True
-            elif client.link.full and not client.link.closed:
+                worker.paced_ms += held_ms
+            elif client.link.closed or client.link.closing:
+                worker.paced_ms += held_ms  # it was cut off, or left: in vain too
+            elif client.link.full:
                 continue
             del self._paced[worker]
             worker.go_on(now)
