@@ -147,8 +147,7 @@ class GearmanConversation(Conversation):
         packets, most = self._packets, self._body_max
         left = self._share
         events = self.broker.events
-        # Whoever can do thousands of functions has them all looked at with each search.
-        burden = len(self.functions) // SEARCHED_AT_ONCE
+        burden = len(self.functions) >= SEARCHED_AT_ONCE
         at = 0
         while at < size and left > 0:
             if data[at]:
@@ -160,9 +159,7 @@ class GearmanConversation(Conversation):
             else:
                 start = at + HEADER_SIZE
                 if start > size:
-                    # Four bytes tell whether it is worth waiting for the others.
-                    self._needed = HEADER_SIZE if size - at >= 4 else size - at + 1
-                    self._check_magic(data[at:])
+                    self._await_header(data[at:])
                     break
                 magic, number, length = _unpack(data, at)
                 end = start + length
@@ -181,24 +178,33 @@ class GearmanConversation(Conversation):
                         link.known = True
                         act(self, data[start:end], now)
                         if burden and number in _SEARCHES:
-                            left -= burden
-                            service.heavy.add(len(self.functions), now)
+                            self._searched(now)
             at = end
             left -= 1 + self.spent
             self.spent = 0
-            if len(events) > TOLD_AT_ONCE:
-                service.heavy.add(len(events), now)
+            if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
                 break
-            if self.holding or link.closing:
-                break
-        if self.learned:
-            if burden and self.sleep is not None:
-                service.heavy.add(len(self.functions), now)
-            service.sleep_anew(self, now)
+        if self.learned or len(events) > TOLD_AT_ONCE:
+            self._end_share(len(events), now)
         return at
 
-    def _check_magic(self, head: bytes) -> None:
+    def _end_share(self, told: int, now: Millis) -> None:
+        if told > TOLD_AT_ONCE:
+            self.service.heavy.add(told, now)
+        if self.learned:
+            if self.sleep is not None:
+                self.service.heavy.add(len(self.functions), now)
+            self.service.sleep_anew(self, now)
+
+    def _searched(self, now: Millis) -> None:
+        """Whoever can do thousands of functions has them all looked at with each search."""
+        self.spent += len(self.functions) // SEARCHED_AT_ONCE
+        self.service.heavy.add(len(self.functions), now)
+
+    def _await_header(self, head: bytes) -> None:
         """Hang up as soon as it is plain that a packet's first bytes are none of ours."""
+        # Four bytes tell whether it is worth waiting for the others.
+        self._needed = HEADER_SIZE if len(head) >= 4 else len(head) + 1
         if not any(magic.startswith(head[:4]) for magic in _MAGICS):
             self.link.close()
 
