@@ -134,6 +134,17 @@ def test_joining_a_job_that_many_wait_for_is_more_than_one_message() -> None:
     assert len(client.take_all()) == 20
 
 
+def test_asking_for_a_job_that_many_wait_for_is_more_than_one_message() -> None:
+    world = World()
+    crowd(world, 64 * 9)
+    client = world.connect()
+    world.engine.received(client.link, packet(Packet.GET_STATUS_UNIQUE, "u") * 20)
+    world.engine.turn(world.now)
+    assert len(client.link.out) == 7
+    world.run()
+    assert len(client.take_all()) == 20
+
+
 # -- heavy workers take turns -------------------------------------------------------------------------------
 
 

@@ -168,6 +168,15 @@ def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> Non
         assert peer.take_all() == [res(10)] * 20
 
 
+def test_forgetting_thousands_of_functions_is_more_than_one_message() -> None:
+    world = World(limits=Limits(turn_messages=64))
+    peer = world.worker(*(f"f{n}" for n in range(64 * 50)))
+    forgets = packet(Packet.RESET_ABILITIES)
+    asked = forgets + packet(Packet.ECHO_REQ, "x") * 40
+    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
+    assert peer.heard().count(b"\0RES") == 40
+
+
 def test_a_time_of_five_fields_is_more_than_one_message() -> None:
     world = World(limits=Limits(turn_messages=64))
     peer = world.connect()

@@ -15,6 +15,7 @@ from franca.protocols.gearman.wire import (
     NO_JOB,
     NOOP,
     RES,
+    SEARCHED_AT_ONCE,
     Packet,
     error,
     number_in,
@@ -111,6 +112,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """RESET_ABILITIES: no more jobs at all; what the worker runs it may finish."""
+    conversation.spent += len(conversation.functions) // SEARCHED_AT_ONCE
     conversation.functions.clear()
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
