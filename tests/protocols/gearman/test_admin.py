@@ -194,7 +194,7 @@ def test_a_list_keeps_its_lines_whatever_is_in_it() -> None:
 
 
 def test_a_list_of_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.gearman.admin.LISTED_MAX", 3)
+    monkeypatch.setattr("franca.protocols.gearman.lists.LISTED_MAX", 3)
     client = World().connect()
     for _ in range(5):
         client.submit()
@@ -420,3 +420,27 @@ def test_who_may_stop_the_server(setting: str, local: bool, stops: int, text: st
     peer = world.connect(local=local)
     assert peer.line(text) == (b"OK\r\n" if stops else unknown(text.split()[0]))
     assert world.stop_asked == stops
+
+
+def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:
+    world = World(limits=Limits(idle_queue_ms=1_000))
+    admin, worker = world.connect(), world.worker("stays")
+    for number in range(40):
+        assert admin.line(f"create function f{number}") == OK
+        assert admin.line(f"maxqueue f{number} 1") == OK
+    assert admin.line("maxqueue stays 1") == OK
+    assert len(world.service.maxqueue) == 41
+    world.pass_time(65_000, step=500)
+    assert list(world.service.maxqueue) == ["stays"]
+    worker.submit_bg("stays")
+    assert worker.ask(Packet.SUBMIT_JOB_BG, "stays", "", "x").number == Packet.ERROR
+
+
+def test_the_number_of_functions_with_a_limit_is_bounded() -> None:
+    admin = World().worker("a", "b", "c")
+    with patch("franca.protocols.gearman.service.LIMITED_MAX", 2):
+        assert admin.line("maxqueue a 1") == admin.line("maxqueue b 1") == OK
+        assert admin.line("maxqueue c 1").startswith(b"ERR TOO_MANY_LIMITS")
+        assert admin.line("maxqueue a 2") == OK
+        assert admin.line("maxqueue b 0") == OK
+        assert admin.line("maxqueue c 1") == OK

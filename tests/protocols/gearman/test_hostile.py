@@ -168,6 +168,23 @@ def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> Non
         assert peer.take_all() == [res(10)] * 20
 
 
+def test_forgetting_thousands_of_functions_is_more_than_one_message() -> None:
+    world = World(limits=Limits(turn_messages=64))
+    peer = world.worker(*(f"f{n}" for n in range(64 * 50)))
+    forgets = packet(Packet.RESET_ABILITIES)
+    asked = forgets + packet(Packet.ECHO_REQ, "x") * 40
+    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
+    assert peer.heard().count(b"\0RES") == 40
+
+
+def test_a_time_of_five_fields_is_more_than_one_message() -> None:
+    world = World(limits=Limits(turn_messages=64))
+    peer = world.connect()
+    asked = packet(35, "f", "", "", "", "", "", "", "x") * 20
+    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
+    assert peer.heard().count(b"\0RES") == 20
+
+
 def test_the_store_is_asked_by_one_peer_once_in_a_turn() -> None:
     world = World()
     peer = world.connect()

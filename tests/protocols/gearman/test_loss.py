@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from franca.core.model import State
+from franca.core.model import Job, State
+from franca.protocols.gearman.conversation import GRANTS_KEPT
 from franca.protocols.gearman.service import GearmanSettings
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import World, err, res
+from tests.protocols.gearman.puppet import World, err, packet, res
+from tests.protocols.gearman.test_crossing import FaktoryPeer
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 
@@ -31,6 +35,44 @@ def test_a_job_whose_delivery_never_left_was_never_given() -> None:
     worker.hang_up(unheard=True)
     [job] = world.broker.jobs.values()
     assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
+
+
+@pytest.mark.parametrize("turns", [1, 4, 100])
+def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns: int) -> None:
+    world = World(settings=GearmanSettings(job_retries=0))
+    client, worker = world.connect(), world.worker("f")
+    handles = [client.submit() for _ in range(200)]
+    world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 200)
+    for _ in range(turns):
+        world.engine.turn(world.now)
+    worker.hang_up(unheard=True)
+    assert client.take_all() == []
+    other = world.worker("f")
+    assert [other.grab_handle() for _ in handles] == handles
+    assert {job.losses for job in world.broker.jobs.values()} == {0}
+
+
+def test_only_what_was_given_since_a_worker_last_waited_goes_back() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    for _ in range(5):
+        client.submit_bg()
+    worker.grab()
+    worker.send(packet(Packet.GRAB_JOB) * 3)
+    worker.hang_up(unheard=True)
+    assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
+
+
+def test_a_delivery_that_may_be_undone_is_remembered_no_longer_than_its_job_runs() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    worker.send(packet(Packet.ECHO_REQ, "x")[:5])
+    rest = packet(Packet.ECHO_REQ, "x")
+    for _ in range(300):
+        handle = client.submit_bg()
+        ended = packet(Packet.WORK_COMPLETE, handle)
+        worker.send(rest[5:] + packet(Packet.GRAB_JOB) + ended + rest[:5])
+    assert len(worker.conversation._grants) <= GRANTS_KEPT + 1
 
 
 def test_a_job_that_was_heard_of_and_lost_counts_as_lost() -> None:
@@ -291,3 +333,38 @@ def test_a_job_that_was_joined_and_left_is_not_run_a_second_time_after_a_restart
     again = world.restart()
     assert again.worker("f").grab() is None
     assert handle
+
+
+# -- many at once ------------------------------------------------------------------------------------------
+
+
+class CountedDict(dict[bytes, Job]):
+    """A dict that counts how often somebody goes through all of it."""
+
+    walks = 0
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("protocol", ["gearman", "faktory"])
+def test_a_lost_job_is_found_without_looking_at_the_others(protocol: str) -> None:
+    world = World()
+    worker = world.connect()
+    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    if protocol == "gearman":
+        client = world.connect()
+        for _ in range(3):
+            client.submit_bg()
+    else:
+        faktory = FaktoryPeer(world)
+        for number in range(3):
+            faktory.push(jid=f"jid-000{number}")
+    handles = [worker.grab_handle() for _ in range(3)]
+    held = CountedDict(worker.conversation.held)
+    worker.conversation.held = held
+    worker.say(Packet.WORK_COMPLETE, handles[0], "")
+    world.pass_time(2_500)
+    assert (held, held.walks, worker.conversation.foreign) == ({}, 0, {})
+    assert worker.ask(Packet.WORK_COMPLETE, handles[1], "late") == NOT_FOUND

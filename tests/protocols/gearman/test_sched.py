@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from franca.protocols.gearman import sched
 from franca.protocols.gearman.sched import next_match
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -90,3 +92,23 @@ def test_a_time_that_clocks_show_twice_is_the_first_of_the_two_that_is_still_to_
     assert next_match(fields, BERLIN, first - 1) == first
     assert next_match(fields, BERLIN, first) == second
     assert next_match(fields, BERLIN, second) == ms("2026-10-26T01:30:00")
+
+
+@pytest.mark.parametrize("zone", [UTC, BERLIN])
+def test_the_next_of_all_minutes_is_found_without_looking_at_those_before(
+    zone: tzinfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+    moments = sched._moments
+
+    def counted(
+        day: date, shown: Iterable[tuple[int, int]], zone: tzinfo, fold: int
+    ) -> Iterator[int]:
+        for time in shown:
+            looked_at.append(time)
+            yield from moments(day, [time], zone, fold)
+
+    monkeypatch.setattr(sched, "_moments", counted)
+    after = ms("2026-09-21T14:58:20")
+    assert next_match([b""] * 5, zone, after) == ms("2026-09-21T14:59:00")
+    assert len(looked_at) == 2

@@ -253,6 +253,60 @@ def test_a_client_that_never_reads_is_waited_for_once() -> None:
     assert len(run.client.take_all()) == 2
 
 
+def test_a_worker_does_not_wait_for_one_client_that_never_reads_after_the_other() -> None:
+    world = World()
+    worker, deaf, good = world.worker("f"), [world.connect() for _ in range(4)], world.connect()
+    handles = [client.submit() for client in (*deaf, good)]
+    for _ in handles:
+        worker.grab()
+    for client in deaf:
+        world.engine.hold_back(client.link)
+    for handle in handles[:-1]:
+        worker.send(packet(Packet.WORK_DATA, handle, "d") * 2)
+    worker.send(packet(Packet.WORK_COMPLETE, handles[-1], "r"))
+    world.pass_time(9_900)
+    assert good.take_all() == []
+    world.pass_time(1_000)
+    assert good.take_all() == [res(Packet.WORK_COMPLETE, handles[-1], "r")]
+    world.pass_time(60_000, step=1_000)
+    worker.send(packet(Packet.WORK_DATA, handles[1], "d"))
+    worker.send(packet(Packet.ECHO_REQ, "x"))
+    assert worker.take() is None, "a minute later it waits again"
+    world.pass_time(11_000)
+    assert worker.take() == res(Packet.ECHO_RES, "x")
+
+
+def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
+    run = Run()
+    data = packet(Packet.WORK_DATA, run.handle, "d")
+    for _ in range(10):
+        run.world.engine.hold_back(run.client.link)
+        run.worker.send(data)
+        run.worker.send(data)
+        run.world.pass_time(5_000)
+        assert len(run.client.take_all()) == 1, "the worker is held back"
+        run.world.engine.go_on(run.client.link)
+        run.world.pass_time(100)
+        assert len(run.client.take_all()) == 1
+
+
+def test_time_spent_on_clients_that_are_cut_off_is_in_vain_too() -> None:
+    world = World()
+    worker = world.worker("f")
+    for number in range(5):
+        deaf = world.connect()
+        handle = deaf.submit()
+        worker.grab()
+        world.engine.hold_back(deaf.link)
+        worker.send(packet(Packet.WORK_DATA, handle, "d"))
+        worker.send(packet(Packet.ECHO_REQ, "x"))
+        world.pass_time(4_000)
+        assert (worker.take() is None) is (number < 2), "ten seconds are enough"
+        deaf.hang_up()
+        world.pass_time(100)
+        worker.take_all()
+
+
 @pytest.mark.parametrize("who", ["client", "worker"])
 def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
     run = Run()

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from franca.core.broker import Broker
+from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.protocols.gearman.service import LATE_MS, GearmanSettings
 from franca.protocols.gearman.wire import Packet
@@ -366,3 +367,31 @@ def test_a_silent_client_may_stay_until_there_are_too_many() -> None:
     world.pass_time(10_000, step=1_000)
     assert silent.is_hung_up
     assert not any(peer.is_hung_up for peer in (client, *newcomers))
+
+
+# -- too many queues --------------------------------------------------------------------------------------
+
+
+def test_a_function_for_which_there_is_no_room_is_refused_and_nothing_has_changed() -> None:
+    world = World(limits=Limits(queues_bytes=1))
+    worker = world.worker("f")
+    refused = worker.ask(Packet.CAN_DO, "g")
+    assert (refused.number, refused.arguments[0]) == (Packet.ERROR, b"QUEUE_ERROR")
+    assert worker.ask(Packet.SUBMIT_JOB, "g", "", "x").arguments[0] == b"QUEUE_ERROR"
+    assert worker.line("create function g").startswith(b"ERR TOO_MANY_FUNCTIONS")
+    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    assert list(worker.conversation.functions) == [b"f"]
+    handle = worker.submit("f")
+    assert worker.grab_handle() == handle
+    worker.hang_up()
+    assert world.service.abilities_bytes == 0
+
+
+def test_a_sleep_that_is_refused_is_answered() -> None:
+    world = World()
+    worker = world.worker("f")
+    with patch.object(Broker, "demand", side_effect=TooMuch("too many queues")):
+        assert worker.ask(Packet.PRE_SLEEP) == err("QUEUE_ERROR", "too many queues")
+    assert worker.conversation.sleep is None
+    world.connect().submit()
+    assert worker.ask(Packet.PRE_SLEEP) == NOOP

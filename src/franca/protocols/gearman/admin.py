@@ -6,32 +6,31 @@ Lists and `OK value` end with LF, a bare `OK` and every `ERR` with CRLF, as the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from franca.core.errors import Refused
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.ready import Queue
-from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, id_in, unique_of
+from franca.protocols.gearman import lists
+from franca.protocols.gearman.jobs import ORIGIN, id_in
 from franca.protocols.gearman.wire import number_in, on_one_line
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
-    from franca.protocols.gearman.service import GearmanService
 
 Words = list[bytes]
 
 WORDS_MAX: Final = 5
-LISTED_MAX: Final = 100_000
-"""Jobs in one list."""
 
 OK: Final = b"OK\r\n"
-_END: Final = b".\n"
 _INTERNAL: Final = b"ERR UNKNOWN_ERROR\r\n"
 _UNKNOWN_SHOW: Final = b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
 _UNKNOWN_JOB: Final = b"ERR UNKNOWN_JOB\r\n"
 _NO_FUNCTION: Final = b"ERR function not found\r\n"
 _IN_USE: Final = b"ERR there are still connected workers or executing clients\r\n"
 _NOT_ALLOWED: Final = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
+_TOO_MANY: Final = b"ERR TOO_MANY_FUNCTIONS There+are+too+many+functions\r\n"
+_TOO_MANY_LIMITS: Final = b"ERR TOO_MANY_LIMITS Too+many+functions+have+a+limit\r\n"
 _TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 
@@ -108,129 +107,37 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
 # -- lists --------------------------------------------------------------------------------
 
 
-def _say_list(conversation: GearmanConversation, lines: Iterable[bytes]) -> None:
-    conversation.say_all(chain(lines, (_END,)))
-
-
-def _functions(service: GearmanService) -> Iterator[tuple[bytes, Queue]]:
-    names = service.names
-    queues = list(service.broker.queues.values())
-    return ((on_one_line(names.raw(queue.name)), queue) for queue in queues if queue.listed)
-
-
 def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    _say_list(
-        conversation,
-        (
-            b"%b\t%d\t%d\t%d\n" % (name, queue.live, queue.leased, queue.servers)
-            for name, queue in _functions(conversation.service)
-        ),
-    )
+    conversation.say_all(lists.status(conversation.service))
 
 
 def _on_priority_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    _say_list(conversation, map(_priorities, _functions(conversation.service)))
-
-
-def _priorities(function: tuple[bytes, Queue]) -> bytes:
-    name, queue = function
-    counts = {HIGH: 0, NORMAL: 0, LOW: 0}
-    for priority, count in queue.by_priority().items():
-        counts[max(HIGH, min(priority, LOW))] += count
-    counts[NORMAL] += queue.scheduled + queue.retrying
-    high, normal, low = counts.values()
-    return b"%b\t%d\t%d\t%d\t%d\n" % (name, high, normal, low, queue.servers)
+    conversation.say_all(lists.priority_status(conversation.service))
 
 
 def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    _say_list(
-        conversation,
-        (
-            b"%d %b %b :%b\n"
-            % (
-                peer.number,
-                _host(peer),
-                peer.client_id,
-                b"".join(b" " + on_one_line(name) for name in reversed(peer.functions)),
-            )
-            for peer in list(conversation.service.conversations)
-        ),
-    )
-
-
-def _host(conversation: GearmanConversation) -> bytes:
-    address = conversation.link.peer.address
-    return (address.rpartition(":")[0] or address).encode()
-
-
-def _jobs(service: GearmanService) -> Iterable[Job]:
-    """Gearman's own live jobs, as far as they are in memory."""
-    jobs = map(service.broker.jobs.get, list(service.broker.jobs))
-    ours = (job for job in jobs if job is not None and job.origin == ORIGIN)
-    return islice(ours, LISTED_MAX)
+    conversation.say_all(lists.workers(conversation.service))
 
 
 def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """show jobs, show unique jobs."""
     what = [word.lower() for word in words[1:]]
-    service = conversation.service
     if not what:
         _say_unknown(conversation, words)
     elif what == [b"jobs"]:
-        _say_list(conversation, (_shown(service, job) for job in _jobs(service)))
+        conversation.say_all(lists.show_jobs(conversation.service))
     elif what == [b"unique", b"jobs"]:
-        _say_list(conversation, (on_one_line(unique_of(job)) + b"\n" for job in _jobs(service)))
+        conversation.say_all(lists.show_unique_jobs(conversation.service))
     else:
         conversation.link.write(_UNKNOWN_SHOW)
 
 
-def _shown(service: GearmanService, job: Job) -> bytes:
-    policy = job.policy
-    ignored = policy.dies_unwatched and not service.broker.watchers_of(job.id)
-    return b"%b\t%d\t%d\t%d\n" % (job.name.encode(), job.losses, ignored, policy.durable)
-
-
 def _on_jobs(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    """jobs, as the Perl server has it: function, unique id, worker's address, who waits."""
-    service = conversation.service
-    addresses = _worker_addresses(service)
-    _say_list(
-        conversation,
-        (
-            b"%b\t%d\n" % (_described(service, job, addresses), service.broker.watchers_of(job.id))
-            for job in _jobs(service)
-        ),
-    )
+    conversation.say_all(lists.jobs(conversation.service))
 
 
 def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    """clients, as the Perl server has it: each address, and below it the jobs it waits for."""
-    _say_list(conversation, _clients(conversation.service))
-
-
-def _clients(service: GearmanService) -> Iterator[bytes]:
-    jobs = service.broker.jobs
-    addresses = _worker_addresses(service)
-    for peer in list(service.conversations):
-        yield peer.link.peer.address.encode() + b"\n"
-        for job_id in list(islice(peer.session.watches, LISTED_MAX)):
-            job = jobs.get(job_id)
-            if job is not None:
-                yield b"\t%b\n" % _described(service, job, addresses)
-
-
-def _worker_addresses(service: GearmanService) -> dict[int, bytes]:
-    return {
-        job.id: peer.link.peer.address.encode()
-        for peer in service.conversations
-        for job in peer.held.values()
-    }
-
-
-def _described(service: GearmanService, job: Job, addresses: Mapping[int, bytes]) -> bytes:
-    function = on_one_line(service.names.raw(job.queue))
-    unique = on_one_line(unique_of(job))
-    return b"%b\t%b\t%b" % (function, unique, addresses.get(job.id, b"-"))
+    conversation.say_all(lists.clients(conversation.service))
 
 
 # -- changes --------------------------------------------------------------------------------
@@ -298,8 +205,12 @@ def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> 
         if len(words[2]) > service.limits.name_bytes_max:
             conversation.link.write(_TOO_LONG)
             return
-        service.broker.queue(service.names.text(words[2]))
-        conversation.link.write_after_commit(OK)
+        try:
+            service.broker.list_queue(service.names.text(words[2]))
+        except Refused:
+            conversation.link.write(_TOO_MANY)
+        else:
+            conversation.link.write_after_commit(OK)
 
 
 def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -320,8 +231,8 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
     """Drop a function whose name differs only in case."""
     raw = conversation.service.names.raw
-    for queue in list(conversation.broker.queues.values()):
-        if queue.listed and raw(queue.name).lower() == folded:
+    for queue in lists.listed(conversation.broker):
+        if queue is not None and raw(queue.name).lower() == folded:
             _drop(conversation, queue, conversation.seen_at)
             return
         yield b""
@@ -351,10 +262,11 @@ def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -
     high, normal, low = limits * 3 if len(limits) == 1 else [*limits, 0, 0, 0][:3]
     queue = service.broker.queues.get(name)
     if queue is not None and queue.listed:
-        if high or normal or low:
-            service.maxqueue[name] = (high, normal, low)
-        else:
+        if not (high or normal or low):
             service.maxqueue.pop(name, None)
+        elif not service.limit(name, (high, normal, low)):
+            conversation.link.write(_TOO_MANY_LIMITS)
+            return
     conversation.link.write(OK)
 
 

@@ -1,64 +1,71 @@
 """One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
-packet does stands in `clients.py` and `workers.py`, what a line does in `admin.py`; here messages
-are cut out of the bytes, and what happens to jobs is told to those who wait for them.
+packet does stands in the modules that `packets.py` names, what a line does in `admin.py`, what
+those who wait for a job are told in `telling.py`; here messages are cut out of the bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation, Link
+from franca.protocols.gearman.jobs import ORIGIN
+from franca.protocols.gearman.telling import tell_finished, tell_progress
 from franca.protocols.gearman.wire import (
     HEADER,
     HEADER_SIZE,
     LINE_BYTES_MAX,
-    LONG_BYTES,
     NOOP,
     REQ,
     RES,
+    SEARCHED_AT_ONCE,
     TYPES,
     Packet,
     error,
-    response,
 )
-from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_pack = HEADER.pack
 _unpack = HEADER.unpack_from
 _MAGICS: Final = (b"\0REQ", b"\0RES")
 _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
 PIECES_A_TURN: Final = 4_000
-SEARCHED_AT_ONCE: Final = 64
-"""Functions that a search looks at in about the time that any other packet takes."""
+PIECES_LEAST: Final = 4
+BYTES_A_TURN: Final = 64 * 1024
+_LINE_ENDS: Final = (b"\n", b"")
+TOLD_AT_ONCE: Final = 64
+"""What a share gives rise to for others to hear; with more it is over, and they hear it."""
 _HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
                 b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
-_DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
-_COMPLETE: Final = int(Packet.WORK_COMPLETE)
 _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
-_PROGRESS: Final = {STATUS: Packet.WORK_STATUS, WARNING: Packet.WORK_WARNING}
+GRANTS_KEPT: Final = 16
+"""Handles of jobs that were given and ended since a peer last waited for an answer."""
+GIVEN_BACK_MAX: Final = 1_000
+"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
+    `foreign` has the handles of those that came by another protocol: only here are they called so.
     `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
     if they changed since it was last looked at. What is said of a job in `over` has no effect
-    and is no error. A client that connects and says nothing until it has a job is a proper one.
+    and is no error. `joins` counts the submits of this connection that wait for the same job as
+    one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
+    took beyond the time of most, in messages.
+
+    A client that connects and says nothing until it has a job is a proper one.
     """
 
     silent_ok = True
@@ -70,15 +77,22 @@ class GearmanConversation(Conversation):
         self.number = number
         self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
         self.held: dict[bytes, Job] = {}
+        self.foreign: dict[JobId, bytes] = {}
         self.over: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
         self.learned = False
+        self.spent = 0
+        self.is_heavy = False
+        self.called_in = 0
+        self.joins: dict[JobId, int] = {}
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
         self.was_waited_for = False
+        self.paced_at: Millis = NEVER
+        self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self._packets = service.packets
@@ -87,29 +101,42 @@ class GearmanConversation(Conversation):
         self._unread = bytearray()
         self._needed = 0
         self._unsaid: Iterator[bytes] | None = None
-        self._last_grant: Job | None = None
+        self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: Millis) -> bool:
         """Act on the whole messages among `data`, at most a turn's share of them."""
-        self._last_grant = None
         self.seen_at = now
         unread = self._unread
+        service = self.service
+        if service.heavy.busy and self._must_wait(data, now):
+            unread += data
+            return True
         if unread or self.holding:
             unread += data
-            if self._unsaid is not None:
+            if self._unsaid is not None and not self.link.full:
                 self._say_on(self._unsaid)
             if self.holding or len(unread) < self._needed:
                 return False
             data = bytes(unread)
             unread.clear()
+        elif data and not self.link.out:
+            # It speaks after it was answered: what it was given before has reached it.
+            self._grants.clear()
         self._needed = 0
         used = self._act(data, now)
         if used < len(data) and not self.link.closing:
             unread += memoryview(data)[used:]
+            if len(self._grants) > 2 * len(self.held) + GRANTS_KEPT:
+                self._grants = [handle for handle in self._grants if handle in self.held]
             return not (self._needed or self.holding)
         return False
+
+    def _must_wait(self, data: bytes, now: Millis) -> bool:
+        if self.holding or not (self.is_heavy or len(self.functions) >= SEARCHED_AT_ONCE):
+            return False
+        return self.service.heavy.must_wait(self, data, now)
 
     def _act(self, data: bytes, now: Millis) -> int:
         """Act on messages from the front of `data`; returns how many bytes were used up.
@@ -119,8 +146,8 @@ class GearmanConversation(Conversation):
         size, link, service = len(data), self.link, self.service
         packets, most = self._packets, self._body_max
         left = self._share
-        # Whoever can do thousands of functions has them all looked at with each search.
-        burden = len(self.functions) // SEARCHED_AT_ONCE
+        events = self.broker.events
+        burden = len(self.functions) >= SEARCHED_AT_ONCE
         at = 0
         while at < size and left > 0:
             if data[at]:
@@ -132,9 +159,7 @@ class GearmanConversation(Conversation):
             else:
                 start = at + HEADER_SIZE
                 if start > size:
-                    # Four bytes tell whether it is worth waiting for the others.
-                    self._needed = HEADER_SIZE if size - at >= 4 else size - at + 1
-                    self._check_magic(data[at:])
+                    self._await_header(data[at:])
                     break
                 magic, number, length = _unpack(data, at)
                 end = start + length
@@ -153,17 +178,33 @@ class GearmanConversation(Conversation):
                         link.known = True
                         act(self, data[start:end], now)
                         if burden and number in _SEARCHES:
-                            left -= burden
+                            self._searched(now)
             at = end
-            left -= 1
-            if self.holding or link.closing:
+            left -= 1 + self.spent
+            self.spent = 0
+            if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
                 break
-        if self.learned:
-            service.sleep_anew(self, now)
+        if self.learned or len(events) > TOLD_AT_ONCE:
+            self._end_share(len(events), now)
         return at
 
-    def _check_magic(self, head: bytes) -> None:
+    def _end_share(self, told: int, now: Millis) -> None:
+        if told > TOLD_AT_ONCE:
+            self.service.heavy.add(told, now)
+        if self.learned:
+            if self.sleep is not None:
+                self.service.heavy.add(len(self.functions), now)
+            self.service.sleep_anew(self, now)
+
+    def _searched(self, now: Millis) -> None:
+        """Whoever can do thousands of functions has them all looked at with each search."""
+        self.spent += len(self.functions) // SEARCHED_AT_ONCE
+        self.service.heavy.add(len(self.functions), now)
+
+    def _await_header(self, head: bytes) -> None:
         """Hang up as soon as it is plain that a packet's first bytes are none of ours."""
+        # Four bytes tell whether it is worth waiting for the others.
+        self._needed = HEADER_SIZE if len(head) >= 4 else len(head) + 1
         if not any(magic.startswith(head[:4]) for magic in _MAGICS):
             self.link.close()
 
@@ -197,7 +238,7 @@ class GearmanConversation(Conversation):
         """Something happened to a job that this connection waits for, runs, or might run."""
         kind = type(event)
         if kind is Finished:
-            self._tell_finished(event)  # type: ignore[arg-type]
+            tell_finished(self, event)  # type: ignore[arg-type]
         elif kind is Woken:
             # Who got up meanwhile need not be woken.
             if event.demand is self.sleep:  # type: ignore[union-attr]
@@ -205,60 +246,17 @@ class GearmanConversation(Conversation):
                 self.service.woke(self, now)
                 self.link.write(NOOP)
         elif kind is Progressed:
-            self._tell_progress(event, now)  # type: ignore[arg-type]
+            tell_progress(self, event, now)  # type: ignore[arg-type]
         elif kind is LeaseLost:
             self._tell_lost(event.job)  # type: ignore[union-attr]
 
-    def _tell_finished(self, event: Finished) -> None:
-        job = event.job
-        handle = job.name.encode()
-        self.service.ended[handle] = event.state
-        durable = job.policy.durable
-        if event.state is _DONE:
-            self._pass_on(_COMPLETE, handle, event.result, durable=durable)
-            return
-        story = job.story
-        if self.wants_exceptions and story and story[-1].how == "failed":
-            failure = event.failure
-            said = failure.data or failure.text.encode("utf-8", "replace")
-            if said or failure.kind == EXCEPTION:
-                self._pass_on(Packet.WORK_EXCEPTION, handle, said, durable=durable)
-                return
-        reply = response(Packet.WORK_FAIL, handle)
-        if durable:
-            self.link.write_after_commit(reply)
-        else:
-            self.link.write(reply)
-
-    def _tell_progress(self, event: Progressed, now: Millis) -> None:
-        job = event.job
-        number = _PROGRESS.get(event.kind, Packet.WORK_DATA)
-        self._pass_on(number, job.name.encode(), event.data, durable=False)
-        if self.link.full:
-            self.service.pace(job.holder, self, now)
-
-    def _pass_on(self, number: int, handle: bytes, data: bytes, *, durable: bool) -> None:
-        """Say what a worker said of a job. All who wait for it share one copy of long data."""
-        link = self.link
-        head = b"%b%b\0" % (_pack(RES, number, len(handle) + 1 + len(data)), handle)
-        is_long = len(data) > LONG_BYTES
-        if not is_long:
-            head += data
-        if durable:
-            link.write_after_commit(head)
-        else:
-            link.write(head)
-        if is_long:
-            link.write_bulk(data)
-
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
-        for handle, held in self.held.items():
-            if held is job:
-                del self.held[handle]
-                if job.state >= State.DONE:
-                    self.forgive(handle)
-                return
+        handle = job.name.encode() if job.origin == ORIGIN else self.foreign.pop(job.id, b"")
+        if self.held.get(handle) is job:
+            del self.held[handle]
+            if job.state >= State.DONE:
+                self.forgive(handle)
 
     def forgive(self, handle: bytes) -> None:
         """What is still said about this job is no error."""
@@ -269,15 +267,23 @@ class GearmanConversation(Conversation):
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
-        job = self._last_grant
-        if unheard and job is not None:
-            try:
-                self.broker.give_back(job, self.session.holder, now)
-            except Refused:
-                pass  # it was taken away meanwhile
+        if unheard:
+            for handle in self._grants[-GIVEN_BACK_MAX:]:
+                job = self.held.pop(handle, None)
+                if job is not None:
+                    self._give_back(job, now)
         self.broker.close_session(self.session, now)
         self.held.clear()
+        self.foreign.clear()
+        self._grants.clear()
+        self._unsaid = None
         self.service.left(self)
+
+    def _give_back(self, job: Job, now: Millis) -> None:
+        try:
+            self.broker.give_back(job, self.session.holder, now)
+        except Refused:
+            pass  # it was taken away meanwhile
 
     def unread(self) -> int:
         """How many bytes wait in the buffer."""
@@ -296,7 +302,19 @@ class GearmanConversation(Conversation):
     def granted(self, handle: bytes, job: Job) -> None:
         """The peer runs this job now."""
         self.held[handle] = job
-        self._last_grant = job
+        self._grants.append(handle)
+        crowds = self.service.heavy.crowds
+        if crowds and job.id in crowds:
+            self.is_heavy = True
+        if job.origin != ORIGIN:
+            self.foreign[job.id] = handle
+
+    def settled(self, handle: bytes) -> Job | None:
+        """The peer says that it has ended this job; None if it does not run it."""
+        job = self.held.pop(handle, None)
+        if self.foreign and job is not None:
+            self.foreign.pop(job.id, None)
+        return job
 
     def say_all(self, pieces: Iterable[bytes]) -> None:
         """Say something that takes long to find out, a turn's share of it at a time.
@@ -307,14 +325,26 @@ class GearmanConversation(Conversation):
         self._say_on(iter(pieces))
 
     def _say_on(self, pieces: Iterator[bytes]) -> None:
-        some = list(islice(pieces, PIECES_A_TURN))
+        """Say the next share. All long answers of a turn together get little more than one."""
+        sharers = self.service.sharers(self.seen_at)
+        left, room = max(PIECES_A_TURN // sharers, PIECES_LEAST), BYTES_A_TURN // sharers
+        some = []
+        for piece in pieces:
+            some.append(piece)
+            left -= 1
+            room -= len(piece)
+            # Packets may come between two lines, so only a very long one is cut.
+            if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
+                self._unsaid = pieces
+                self.holding = True
+                self.link.again()
+                break
+        else:
+            self._unsaid = None
+            self.holding = False
         said = b"".join(some)
         if said:
             self.link.write(said)
-        self.holding = len(some) == PIECES_A_TURN
-        self._unsaid = pieces if self.holding else None
-        if self.holding:
-            self.link.again()
 
     def go_on(self, now: Millis) -> None:
         """An answer that was waited for is given: act on what lies behind it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -32,12 +32,24 @@ def next_match(fields: Sequence[bytes], zone: tzinfo, after: Millis) -> Millis |
         return None
     start = datetime.fromtimestamp(after / 1000, UTC).astimezone(zone)
     for day in _days(start.date(), days, months, weekdays):
-        soonest = start.hour - _CLOCKS_GO_BACK_H if day == start.date() else 0
-        left = [hour for hour in hours if hour >= soonest]
+        goes_back = _clocks_go_back(day, zone)
+        soonest = (0, 0)
+        if day == start.date():
+            # What clocks have shown today they show again only if they go back.
+            soonest = (
+                (start.hour - _CLOCKS_GO_BACK_H, 0) if goes_back else (start.hour, start.minute)
+            )
         # Those of each fold are in order; most days have no second one.
         firsts = [
-            next((m for m in _moments(day, left, minutes, zone, fold) if m > after), None)
-            for fold in ((0, 1) if _clocks_go_back(day, zone) else (0,))
+            next(
+                (
+                    m
+                    for m in _moments(day, _times(hours, minutes, soonest), zone, fold)
+                    if m > after
+                ),
+                None,
+            )
+            for fold in ((0, 1) if goes_back else (0,))
         ]
         later = [moment for moment in firsts if moment is not None]
         if later:
@@ -75,18 +87,27 @@ def _days(
                         yield day
 
 
+def _times(
+    hours: Sequence[int], minutes: Sequence[int], soonest: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    for hour in hours:
+        if hour >= soonest[0]:
+            for minute in minutes:
+                if (hour, minute) >= soonest:
+                    yield hour, minute
+
+
 def _moments(
-    day: date, hours: Sequence[int], minutes: Sequence[int], zone: tzinfo, fold: int
+    day: date, shown: Iterable[tuple[int, int]], zone: tzinfo, fold: int
 ) -> Iterator[Millis]:
     """Every moment of the day at which the clocks show one of these times, in order.
 
     A time that clocks leave out when they go forward is no moment; one that they show twice is
     one of each fold.
     """
-    for hour in hours:
-        for minute in minutes:
-            shown = datetime(day.year, day.month, day.day, hour, minute, fold=fold, tzinfo=zone)
-            moment = shown.timestamp()
-            again = datetime.fromtimestamp(moment, zone)
-            if (again.hour, again.minute, again.fold) == (hour, minute, fold):
-                yield int(moment) * 1000
+    for hour, minute in shown:
+        at = datetime(day.year, day.month, day.day, hour, minute, fold=fold, tzinfo=zone)
+        moment = at.timestamp()
+        again = datetime.fromtimestamp(moment, zone)
+        if (again.hour, again.minute, again.fold) == (hour, minute, fold):
+            yield int(moment) * 1000

@@ -12,11 +12,14 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.core.model import NEVER, Millis, State
+from franca.core.events import Event
+from franca.core.known import Known
+from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
+from franca.protocols.gearman.heavy import Heavy
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
     HIGH,
@@ -33,9 +36,17 @@ ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
 PACE_MS: Final = 10_000
-"""How long a worker is held back for a client that does not take what it sends, once."""
+"""How long a worker is held back for clients that do not take what it sends: in vain no longer than
+this in all in `PACE_AGAIN_MS`, and for one client once."""
+PACE_AGAIN_MS: Final = 60_000
+LIMITED_MAX: Final = 10_000
+"""Functions that may have a limit of their own."""
+LIMITS_A_TICK: Final = 16
 LATE_MS: Final = 250
 """A worker that was woken and has not asked for so long is not waited for any more."""
+
+
+NOTHING: Final[tuple[Event | None, int, tuple[bytes, ...]]] = (None, 0, ())
 
 
 class GearmanSettings(Struct, frozen=True):
@@ -62,7 +73,8 @@ class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
-    became of jobs. `on_line` and `sleep_anew` are here because their modules know conversations.
+    became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
+    it are told. `on_line` and `sleep_anew` are here because their modules know conversations.
     """
 
     name = "gearman"
@@ -97,7 +109,12 @@ class GearmanService(Service):
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[GearmanConversation, None] = {}
         self.abilities_bytes = 0
+        self.passed_on = NOTHING
         self.stopping = False
+        self.heavy = Heavy()
+        self._sharers = 0
+        self._sharers_before = 0
+        self._shared_at: Millis = NEVER
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -120,6 +137,7 @@ class GearmanService(Service):
         self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
+        self.heavy.forget(conversation)
 
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
@@ -134,6 +152,43 @@ class GearmanService(Service):
         limit = limits[priority - HIGH]
         line = self.broker.queues.get(queue)
         return line is not None and 0 < limit <= line.live
+
+    # -- jobs that many wait for -------------------------------------------------------------------
+
+    def crowd_gathers(self, job: Job | Known) -> None:
+        """Many wait for this job: what its worker says takes long to be told."""
+        self.heavy.gather(job.id)
+        if isinstance(job, Job) and (worker := self._by_holder.get(job.holder)) is not None:
+            worker.is_heavy = True
+
+    # -- long answers --------------------------------------------------------------------------
+
+    def sharers(self, now: Millis) -> int:
+        """Among how many a turn's share of long answers is divided, with whoever asks this."""
+        if now != self._shared_at:
+            self._shared_at, self._sharers_before, self._sharers = now, self._sharers, 0
+        self._sharers += 1
+        return max(self._sharers, self._sharers_before)
+
+    def address_of(self, job: Job) -> bytes:
+        """Where the worker is that runs a job, or a dash."""
+        worker = self._by_holder.get(job.holder) if job.state is State.LEASED else None
+        return worker.link.peer.address.encode() if worker is not None else b"-"
+
+    def limit(self, queue: str, limits: tuple[int, int, int]) -> bool:
+        """Have a function take no more jobs than these; False if too many have such limits."""
+        if len(self.maxqueue) >= LIMITED_MAX and queue not in self.maxqueue:
+            return False
+        self.maxqueue[queue] = limits
+        return True
+
+    def _forget_limits(self) -> None:
+        """Look at a few limits: a function that is not listed any more has none."""
+        for name in list(islice(self.maxqueue, LIMITS_A_TICK)):
+            limits = self.maxqueue.pop(name)
+            queue = self.broker.queues.get(name)
+            if queue is not None and queue.listed:
+                self.maxqueue[name] = limits
 
     # -- workers that were woken ------------------------------------------------------------------
 
@@ -154,6 +209,9 @@ class GearmanService(Service):
             self.broker.wake_another(conversation.session)
         if self._paced:
             self._let_go_on(now)
+        if self.maxqueue:
+            self._forget_limits()
+        self.passed_on = NOTHING  # what it holds may be large
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
             for handle in list(islice(self.ended, surplus)):
@@ -165,19 +223,27 @@ class GearmanService(Service):
         """Read no more from a worker until its client has taken what it sent.
 
         Else a long stream of WORK_DATA would pile up here, and its client be cut off. Who does not
-        read at all is waited for once: after that it is cut off, and no worker need care.
+        read at all is waited for once: after that it is cut off, and no worker need care. Nor does
+        a worker wait for one such client after the other: others want its work.
         """
         worker = self._by_holder.get(holder)
         if worker is None or worker is client or worker.holding or client.was_waited_for:
             return
-        worker.holding = True
-        self._paced[worker] = (client, now)
+        if now - worker.paced_at >= PACE_AGAIN_MS:
+            worker.paced_at, worker.paced_ms = now, 0
+        if worker.paced_ms < PACE_MS:
+            worker.holding = True
+            self._paced[worker] = (client, now)
 
     def _let_go_on(self, now: Millis) -> None:
         for worker, (client, since) in list(self._paced.items()):
-            if now - since >= PACE_MS:
+            held_ms = now - since
+            if worker.paced_ms + held_ms >= PACE_MS:
                 client.was_waited_for = True
-            elif client.link.full and not client.link.closed:
+                worker.paced_ms += held_ms
+            elif client.link.closed or client.link.closing:
+                worker.paced_ms += held_ms  # it was cut off, or left: in vain too
+            elif client.link.full:
                 continue
             del self._paced[worker]
             worker.go_on(now)

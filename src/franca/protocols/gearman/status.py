@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, id_in, key_of
+from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.wire import (
     HANDLE_BYTES_MAX,
+    SEARCHED_AT_ONCE,
     UNIQUE_BYTES_MAX,
     Packet,
     number_text,
@@ -92,18 +93,21 @@ def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> No
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
-    conversation.say_all(_by_unique(conversation.broker, body.rstrip(b"\0")))
+    conversation.spent += len(conversation.broker.queues) // SEARCHED_AT_ONCE
+    conversation.say_all(_by_unique(conversation, body.rstrip(b"\0")))
 
 
-def _by_unique(broker: Broker, unique: bytes) -> Iterator[bytes]:
+def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[bytes]:
+    broker = conversation.broker
     status, watches = UNKNOWN, 0
     key = key_of(unique, b"", "") if len(unique) <= UNIQUE_BYTES_MAX else ""
     if key.startswith(BY_UNIQUE):
-        for queue in list(broker.queues):
+        for queue in in_parts(lambda: broker.queues):
             found = broker.keyed(queue, key)
             if found is not None:
                 status = status_of(found) if isinstance(found, Job) else NOT_RUNNING
                 watches = broker.watchers_of(found.id)
+                conversation.spent += watches // SEARCHED_AT_ONCE
                 break
             yield b""
     reply = b"%b\0%d\0%d\0%b\0%b\0%d" % (unique, *status, watches)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.core.model import NEVER, Millis, NewJob
+from franca.core.model import NEVER, JobId, Millis, NewJob
 from franca.protocols.bodies import BYTES
 from franca.protocols.gearman.jobs import NORMAL, ORIGIN, key_of
 from franca.protocols.gearman.sched import next_match
@@ -14,6 +13,7 @@ from franca.protocols.gearman.wire import (
     HEADER,
     MISSING,
     RES,
+    SEARCHED_AT_ONCE,
     UNIQUE_BYTES_MAX,
     Packet,
     error,
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 WATCHES_MAX: Final = 10_000
 """Submits that may wait for one job: all of them hear of its end in one turn."""
+JOINS_MAX: Final = 64
+"""And those of one connection among them: it hears everything that often."""
+SCHED_MESSAGES: Final = 4
+"""What finding the next minute that matches takes, in messages."""
 EPOCH_S_MAX: Final = 253_402_300_799
 """The last second of the year 9999."""
 
@@ -77,6 +81,7 @@ class Submission:
         if len(arguments) != 8:
             conversation.link.write(MISSING)
             return
+        conversation.spent += SCHED_MESSAGES
         after = conversation.broker.wall(now)
         run_at = next_match(arguments[2:7], conversation.service.settings.zone, after)
         if run_at is None:
@@ -128,7 +133,7 @@ class Submission:
             link.write(_QUEUE_FULL)
             return
         background = self._background
-        if key and not background and _is_crowded(broker, queue, key):
+        if key and not background and _is_crowded(conversation, queue, key):
             link.write(_TOO_MANY_WAIT)
             return
         policy = service.background if background else service.foreground
@@ -147,6 +152,29 @@ class Submission:
         say(_pack(RES, _CREATED, len(handle)) + handle)
 
 
-def _is_crowded(broker: Broker, queue: str, key: str) -> bool:
+def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool:
+    """Whether too many wait for the job with this key already; counts one that does not."""
+    broker = conversation.broker
     taken = broker.keyed(queue, key)
-    return taken is not None and broker.watchers_of(taken.id) >= WATCHES_MAX
+    if taken is None:
+        return False
+    watches = broker.watchers_of(taken.id)
+    conversation.spent += watches // SEARCHED_AT_ONCE
+    if watches >= SEARCHED_AT_ONCE:
+        conversation.service.crowd_gathers(taken)
+    if watches >= WATCHES_MAX:
+        return True
+    return taken.id in conversation.session.watches and not _joins_again(conversation, taken.id)
+
+
+def _joins_again(conversation: GearmanConversation, job_id: JobId) -> bool:
+    """Whether a connection that waits for a job may do so once more."""
+    joins, watches = conversation.joins, conversation.session.watches
+    times = joins.get(job_id, 1)
+    if times >= JOINS_MAX:
+        return False
+    joins[job_id] = times + 1
+    if len(joins) > 2 * len(watches) + JOINS_MAX:
+        # Jobs that another has taken the place of are not heard of again.
+        conversation.joins = {key: times for key, times in joins.items() if key in watches}
+    return True

@@ -27,6 +27,9 @@ CLIENT_ID_BYTES_KEPT: Final = 127
 LONG_BYTES: Final = 4_096
 """Data beyond this is not copied only to stand behind its header."""
 
+SEARCHED_AT_ONCE: Final = 64
+"""Functions, or clients, that are looked at in about the time that most packets take."""
+
 _pack = HEADER.pack
 
 

@@ -37,7 +37,7 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
     handle, _, result = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)
+    job = conversation.settled(handle)
     if job is None:
         _not_held(conversation, handle, _NOT_FOUND)
         return
@@ -57,7 +57,7 @@ def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_FAIL: not done."""
     handle = body.rstrip(b"\0")
-    job = conversation.held.pop(handle, None)
+    job = conversation.settled(handle)
     if job is None:
         too_large = len(handle) > HANDLE_BYTES_MAX
         _not_held(conversation, handle, _HANDLE_TOO_LARGE if too_large else _NOT_FOUND)
@@ -68,7 +68,7 @@ def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
     handle, _, data = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)
+    job = conversation.settled(handle)
     if job is None:
         _not_held(conversation, handle, _NO_SUCH_EXCEPTION)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import Choice, Demand, Job, Millis, Shelf
 from franca.protocols.bodies import BYTES, as_bytes
@@ -14,6 +15,7 @@ from franca.protocols.gearman.wire import (
     NO_JOB,
     NOOP,
     RES,
+    SEARCHED_AT_ONCE,
     Packet,
     error,
     number_in,
@@ -66,18 +68,21 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, no
     if len(function) > service.limits.name_bytes_max:
         conversation.link.write(_FUNCTION_TOO_LARGE)
         return
-    is_new = function not in functions
-    if is_new and not _has_room_for(conversation, function):
-        conversation.link.write(_TOO_MANY)
-        return
+    if function not in functions:
+        if not _has_room_for(conversation, function):
+            conversation.link.write(_TOO_MANY)
+            return
+        queue = service.names.text(function)
+        try:
+            service.broker.list_queue(queue)  # as the original does
+            service.broker.serve(conversation.session, queue)
+        except Refused as refusal:
+            conversation.link.write(error("QUEUE_ERROR", refusal.text))
+            return
+        _count(conversation, _size_of(function))
+        conversation.learned = True
     functions[function] = timeout
     conversation.grab = None
-    if is_new:
-        _count(conversation, _size_of(function))
-        queue = service.names.text(function)
-        service.broker.queue(queue)  # listed from now on, as the original does
-        service.broker.serve(conversation.session, queue)
-        conversation.learned = True
 
 
 def _has_room_for(conversation: GearmanConversation, function: bytes) -> bool:
@@ -107,6 +112,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """RESET_ABILITIES: no more jobs at all; what the worker runs it may finish."""
+    conversation.spent += len(conversation.functions) // SEARCHED_AT_ONCE
     conversation.functions.clear()
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
@@ -137,7 +143,12 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
     service.heard_of(conversation)
     queues = (conversation.grab or _grab_of(conversation)).queues
     demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
-    if broker.demand(demand, now) is None:
+    try:
+        answer = broker.demand(demand, now)
+    except Refused as refusal:
+        conversation.link.write(error("QUEUE_ERROR", refusal.text))
+        return
+    if answer is None:
         conversation.sleep = demand
     else:
         service.woke(conversation, now)
