@@ -63,17 +63,17 @@ def test_who_reads_late_gets_every_answer_in_order(server: Server, client: Fakto
 
 
 def test_who_reads_late_gets_the_answer_to_a_batch_that_was_being_taken(client: Faktory) -> None:
-    ask = f"QUEUE LATENCY {'q' * 4_000}"
+    ask = f"QUEUE LATENCY {'q' * 1_000}"
     rounds = 60
     lines: list[str] = []
     for turn in range(rounds):
         batch = [job(f"batch-{turn:02}-{n:04}", queue="batch") for n in range(600)]
-        lines += [*[ask] * 30, push_many_line(batch)]
+        lines += [*[ask] * 120, push_many_line(batch)]
     sender = threading.Thread(target=client.send, args=lines)
     sender.start()
     time.sleep(1.0)
     for _ in range(rounds):
-        for _ in range(30):
+        for _ in range(120):
             assert client.read_reply().text.startswith('{"qqq')
         assert client.read_reply().text == "{}"
     sender.join()

@@ -64,7 +64,7 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for() -> 
     client.job(request=5)
     worker.result(worker.given(), b"r" * SIZE)
     client.answer()
-    client.link.full = True
+    world.engine.hold_back(client.link)
     for _ in range(10):
         message = client.frame(stack(5) + encode_job("s", 5_000, b"x"))
         client.conversation.receive(message, world.now)
