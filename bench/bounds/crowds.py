@@ -160,8 +160,9 @@ def _uniques(server: Server, stage: Stage, stack: ExitStack) -> str:
 
 
 def _data(server: Server, stage: Stage, stack: ExitStack) -> str:
-    client = _raw(server, "gearman", stack, receive=4_096)
-    _sent(client, request(Type.SUBMIT_JOB, b"f", b"u", b"x") * stage.sized(WAITS))
+    for _ in range(stage.sized(WAITS // 64)):
+        client = _raw(server, "gearman", stack, receive=4_096)
+        _sent(client, request(Type.SUBMIT_JOB, b"f", b"u", b"x") * 64)
     worker = stack.enter_context(Gearman(server.ports["gearman"], timeout=PATIENCE_S)).can_do("f")
     found = worker.next_job(PATIENCE_S)
     assert found is not None
