@@ -128,7 +128,7 @@ def _leases(server: Server, stage: Stage, stack: ExitStack) -> str:
 
 
 def _labels(server: Server, stage: Stage, stack: ExitStack) -> str:
-    labels = [f"label-{n}" for n in range(5_000)]
+    labels = [f"label-{n}" for n in range(1_000)]
     for number in range(stage.sized(800)):
         client = stack.enter_context(Faktory(server.port, timeout=PATIENCE_S))
         client.hello(wid=f"w{number}", labels=labels)
