@@ -96,6 +96,18 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     assert not stage.engine.has_input()
 
 
+def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_others_speak() -> None:
+    stage = Stage()
+    others = [stage.open() for _ in range(2 * SLICE)]
+    link = stage.open()
+    for speaker in others:
+        stage.say(speaker, "push\n")
+    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.turn(T)
+    assert link.closed
+    assert echo(link).hung_up == [False]
+
+
 def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
     stage = Stage()
     links = [stage.open() for _ in range(3 * PARTINGS)]

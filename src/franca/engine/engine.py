@@ -126,8 +126,7 @@ class Engine(Roster):
             self._leaving[link] = 0, unheard
         else:
             self.go_on(link)
-            has_more = link in self._unfinished or bool(self.inputs)
-            self._leaving[link] = self._taken + len(self.inputs), unheard or has_more
+            self._leaving[link] = self._taken + len(self.inputs), unheard
 
     def _see_off(self, now: Millis) -> None:
         """Let go of those who are gone and have nothing left to be acted on."""
