@@ -138,7 +138,12 @@ class Broker(Sessions):
                     raise TooMuch(TOO_MANY_KEYS)
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
-        self._take_room(new, watcher, now)
+        has_room = not self.refusing_new and self.queues_bytes < self.limits.queues_bytes
+        if has_room and watcher is None and not new.run_at and new.policy.durable:
+            # As `_take_room`, without a call: most jobs come here.
+            self.pending_bytes += len(new.body) + len(new.extra)
+        else:
+            self._take_room(new, watcher, now)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)

@@ -36,33 +36,60 @@ class Keys:
     def put(self, taken: Job | Known) -> None:
         """Let a job have its key, whoever had it before."""
         queue, key = taken.queue, taken.key
-        before = self.get(queue, key)
-        if before is not None:
-            self._remove(before)
         if isinstance(taken, Known) and taken.state is _READY:
+            self._remove(self.get(queue, key))
             self._tails.setdefault(queue, {})[key] = taken
-        else:
-            self._others.setdefault(queue, {})[key] = taken
-        self.bytes += key_cost(taken)
+            self.bytes += key_cost(taken)
+            return
+        if self._tails:
+            tail = self._tails.get(queue)
+            if tail is not None and key in tail:
+                self._remove(tail[key])
+        others = self._others.get(queue)
+        if others is None:
+            others = self._others[queue] = {}
+        before = others.get(key)
+        if before is not taken:
+            if before is not None:
+                self.bytes -= key_cost(before)
+            # As `key_cost`, without a call: every job with a key comes here.
+            self.bytes += KEY_BYTES + len(key) + len(taken.name)
+            others[key] = taken
 
     def drop(self, taken: Job | Known) -> None:
         """A job has its key no longer; nothing happens if another one has it."""
-        before = self.get(taken.queue, taken.key)
-        if before is not None and before.id == taken.id:
-            self._remove(before)
+        key = taken.key
+        others = self._others.get(taken.queue)
+        if others is not None:
+            before = others.get(key)
+            if before is not None:
+                if before.id == taken.id:
+                    del others[key]
+                    self.bytes -= KEY_BYTES + len(key) + len(before.name)
+                return
+        if self._tails:
+            tail = self._tails.get(taken.queue)
+            known = None if tail is None else tail.get(key)
+            if known is not None and known.id == taken.id:
+                self._remove(known)
 
-    def _remove(self, taken: Job | Known) -> None:
+    def _remove(self, taken: Job | Known | None) -> None:
+        if taken is None:
+            return
         queue, key = taken.queue, taken.key
         self.bytes -= key_cost(taken)
         others = self._others.get(queue)
         if others is not None and others.pop(key, None) is not None:
-            if not others:
-                del self._others[queue]
             return
         tail = self._tails[queue]
         del tail[key]
         if not tail:
             del self._tails[queue]
+
+    def forget_queue(self, queue: str) -> None:
+        """There is no queue of that name any more."""
+        if queue in self._others and not self._others[queue]:
+            del self._others[queue]
 
     def take_tail(self, queue: str) -> list[Known]:
         """Forget the ready jobs of a queue's tail; returns what was known of them."""

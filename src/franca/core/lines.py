@@ -235,6 +235,7 @@ class Lines(Tail):
         if not (queue.listed or waits or queue.servers or queue.woken):
             del self.queues[queue.name]
             self.queues_bytes -= queue_bytes(queue.name)
+            self.keys.forget_queue(queue.name)
             self._supplied.pop(queue, None)
 
     def _match(self, queue: Queue, now: Millis) -> None:

@@ -121,7 +121,7 @@ class GearmanConversation(Conversation):
                 return False
             data = bytes(unread)
             unread.clear()
-        elif data and not self.link.out:
+        elif self._grants and data and not self.link.out:
             # It speaks after it was answered: what it was given before has reached it.
             self._grants.clear()
         self._needed = 0
@@ -145,8 +145,7 @@ class GearmanConversation(Conversation):
         """
         size, link, service = len(data), self.link, self.service
         packets, most = self._packets, self._body_max
-        left = self._share
-        events = self.broker.events
+        left, events = self._share, self.broker.events
         burden = len(self.functions) >= SEARCHED_AT_ONCE
         at = 0
         while at < size and left > 0:
@@ -180,8 +179,10 @@ class GearmanConversation(Conversation):
                         if burden and number in _SEARCHES:
                             self._searched(now)
             at = end
-            left -= 1 + self.spent
-            self.spent = 0
+            left -= 1
+            if self.spent:
+                left -= self.spent
+                self.spent = 0
             if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
                 break
         if self.learned or len(events) > TOLD_AT_ONCE:

@@ -37,7 +37,9 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
     handle, _, result = body.partition(b"\0")
-    job = conversation.settled(handle)
+    job = conversation.held.pop(handle, None)  # as `settled`, without a call
+    if conversation.foreign and job is not None:
+        conversation.foreign.pop(job.id, None)
     if job is None:
         _not_held(conversation, handle, _NOT_FOUND)
         return
