@@ -74,16 +74,12 @@ class Pressure:
         self._until = 0.0
 
     def between(self, link: Link) -> bool:
-        """Send what a link's share gave rise to; True if the turn has taken long enough."""
-        engine, outlet = self._engine, self._outlet
-        speaking = engine.speaking
-        before = outlet.total
-        if speaking:
-            is_for_others = engine.careful and (len(speaking) > 1 or speaking[0] is not link)
-            self._speak()
-            if is_for_others and outlet.total - before > (0 if outlet.is_full else GROWTH_BYTES):
-                self._hold_crowder(link)
-            engine.careful = outlet.is_over
+        """Whether the turn has taken long enough.
+
+        While care is needed, what the link's share gave rise to is sent at once.
+        """
+        if self._engine.careful and self._engine.speaking:
+            self._weigh_share(link)
         now = monotonic()
         if not self._until:
             self._until = now + PASS_S
@@ -91,6 +87,17 @@ class Pressure:
             self._until = 0.0
             return True
         return False
+
+    def _weigh_share(self, link: Link) -> None:
+        """Send what a link's share gave rise to; if it is much for others, the link must wait."""
+        engine, outlet = self._engine, self._outlet
+        speaking = engine.speaking
+        before = outlet.total
+        is_for_others = len(speaking) > 1 or speaking[0] is not link
+        self._speak()
+        if is_for_others and outlet.total - before > (0 if outlet.is_full else GROWTH_BYTES):
+            self._hold_crowder(link)
+        engine.careful = outlet.is_over
 
     @property
     def is_waited_for(self) -> bool:
