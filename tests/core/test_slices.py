@@ -115,6 +115,7 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None
     namesake = bench.worker(holder="w", on_hang_up=OnHangUp.KEEP)
     bench.broker.close_session(namesake, T)
     bench.broker.finish(job, "w", b"", T)
+    assert not worker.leases
     bench.broker.close_session(worker, T)
     assert job.state is State.DONE
     assert not bench.broker.jobs

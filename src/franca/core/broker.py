@@ -7,8 +7,8 @@ are appended to `events` and to the ledger, and the engine takes them from there
 `now` never goes backwards and measures spans: leases, demands. Moments that people name (a job's
 `run_at`, schedules) are compared with the wall clock, which may jump: `wall(now)`.
 
-It is built up in steps, one file each (`docs/ARCHITECTURE.md` has their order), and here: who there
-is, what is submitted, and what time brings.
+It is built up in steps, one file each (`docs/ARCHITECTURE.md` has their order), and here: what is
+submitted, and what time brings.
 """
 
 from __future__ import annotations
