@@ -24,6 +24,7 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.node.operators import Operators
+from franca.node.writer import Disk
 from franca.protocols.conversation import Conversation, Link, Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
@@ -260,7 +261,7 @@ class Stage:
         self.operators = Operators(self.node)
         if not quick:
             # As if the disk had been slow before: the writer thread does the waiting.
-            self.node._hand_over_until = 1 << 60
+            self.node.disk = Disk(slow_until=1 << 60)
 
     def guest(self) -> Guest:
         return Guest(self)

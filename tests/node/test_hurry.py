@@ -78,7 +78,9 @@ async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.Mo
         assert s.broker.totals.pushed == 3
 
 
-@pytest.mark.parametrize(("others", "rests"), [(node.SMALL_GROUP - 1, False), (8, True)])
+@pytest.mark.parametrize(
+    ("others", "rests"), [(node.SMALL_GROUP, False), (node.SMALL_GROUP + 1, True)]
+)
 def test_the_disk_rests_after_a_large_group_and_only_then(
     others: int, rests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

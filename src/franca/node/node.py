@@ -17,21 +17,17 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.failing import tell_failing
 from franca.node.gauges import Gauges
-from franca.node.group import Group, Waiter
+from franca.node.group import Gathering, Group, Waiter
 from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
 from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
 from franca.node.pressure import Pressure
-from franca.node.writer import Writer
+from franca.node.writer import Disk, Writer
 from franca.store.port import Store
 
 TICK_S = 0.05
 SAMPLE_S = 0.01
 PATIENCE_S = 0.005
-SLOW_S = 0.010
-"""After a commit that took longer than this the writer thread does the waiting, for so many
-times as long: a disk that is slow for a moment is soon trusted again, one that is slow is not."""
-SLOW_TIMES = 20
 URGENT_MS = 1_000
 """For so long after the last job that needs no disk, the next one is expected."""
 REST_S = 0.001
@@ -69,6 +65,7 @@ class Node:
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
         self._tell_at: Millis = 0
+        self._gathering = Gathering()
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
@@ -77,7 +74,7 @@ class Node:
         engine.between = self.pressure.between
         self.intake = Intake(engine, self.outlet, self._gathered_bytes)
         self.notices = NoticeLog()
-        self._hand_over_until: Millis = 0
+        self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
         self._ticker = self._loop.call_later(TICK_S, self._tick)
         self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
@@ -112,12 +109,10 @@ class Node:
         if self.hurried:
             self._hurried_turn(now)
         else:
+            is_heard = bool(engine.inputs)
             engine.turn(now)
-            # The group begins before the replies are looked at: the disk is already at work.
-            if not self.busy and (
-                not self._instant or now >= self._tell_at or engine.broker.has_wants()
-            ):
-                self._begin_group(now)
+            if not self.busy:
+                self._begin_or_gather(now, is_heard)
             if engine.speaking:
                 self._speak()
         self.pressure.after_turn()
@@ -267,9 +262,21 @@ class Node:
 
     # -- committing -----------------------------------------------------------------------------
 
+    def _begin_or_gather(self, now: Millis, is_heard: bool) -> None:
+        """Begin a group before the replies are looked at: the disk is at work while they are."""
+        broker = self.engine.broker
+        if self._instant:
+            if now >= self._tell_at or broker.has_wants():
+                self._begin_group(now)
+        elif is_heard and broker.has_changes() and self._gathering.goes_on(now):
+            self.soon()
+        else:
+            self._begin_group(now)
+
     def _begin_group(self, now: Millis) -> None:
         """Hand over what has changed. What follows from it is for the next pass of the loop."""
         broker = self.engine.broker
+        self._gathering.end()
         self._tell_at = now + INSTANT_EVERY_MS
         broker.hold_supplies = self.outlet.is_over
         if not broker.has_changes() and not broker.has_wants():
@@ -286,18 +293,15 @@ class Node:
             return
         if self._writer is not None and self._hands_over(now):
             self._writer.commit()
-        elif self._commit_here(now) and (
-            self._forming.said
-            or self._forming.waiters
-            or broker.has_changes()
-            or broker.has_wants()
-        ):
-            self.soon()
+        elif self._commit_here(now):
+            forming = self._forming
+            if forming.said or forming.waiters or broker.has_changes() or broker.has_wants():
+                self.soon()
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
         self.hurried = now - self.engine.broker.fleeting_at < URGENT_MS
-        return self.hurried or not self.store.quick or now < self._hand_over_until
+        return self.hurried or not self.store.quick or self.disk.is_slow(now)
 
     def _commit_here(self, now: Millis) -> bool:
         """Wait for the disk on this thread; False if the store is not free again after it.
@@ -309,7 +313,7 @@ class Node:
         began = time.monotonic()
         try:
             self.store.commit()
-            self._judge(time.monotonic() - began)
+            self.disk.judge(time.monotonic() - began, now)
             untidy = self.store.wants_tidying()
         except Exception as error:
             self.fail(error)
@@ -321,10 +325,6 @@ class Node:
             return False
         self.busy = False
         return True
-
-    def _judge(self, took_s: float) -> None:
-        if took_s > SLOW_S:
-            self._hand_over_until = self.clock.now() + int(took_s * 1000) * SLOW_TIMES
 
     def _write(self, now: Millis) -> None:
         broker = self.engine.broker
@@ -343,7 +343,7 @@ class Node:
         if error is not None:
             self.fail(error)
             return
-        self._judge(took_s)
+        self.disk.judge(took_s, self.clock.now())
         self.gauges.commits += 1
         self._release(self._in_flight)
         if not tidying:

@@ -9,12 +9,35 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from franca.core.model import Millis
 from franca.store.port import Store
 
 COMMIT = "commit"
 TIDY = "tidy"
 END = ""
 END_S = 30
+SLOW_S = 0.010
+SLOW_TIMES = 20
+"""A commit that takes longer than this counts for so many times as long: a disk that is slow for
+a moment is soon trusted again, one that is slow is not."""
+
+
+class Disk:
+    """Whether the disk is slow, so that the writer's thread should do the waiting."""
+
+    __slots__ = ("_slow_until",)
+
+    def __init__(self, slow_until: Millis = 0) -> None:
+        self._slow_until = slow_until
+
+    def judge(self, took_s: float, now: Millis) -> None:
+        """A commit took so long, and is over now."""
+        if took_s > SLOW_S:
+            self._slow_until = now + int(took_s * 1000) * SLOW_TIMES
+
+    def is_slow(self, now: Millis) -> bool:
+        """Whether a commit was slow a short while ago."""
+        return now < self._slow_until
 
 
 class OnCommit(Protocol):
