@@ -54,47 +54,6 @@ def job_header_end(data: bytes, at: int, end: int) -> int:
     return 0
 
 
-class Room:
-    """How much memory large jobs may take, of all connections together; and who waits for some.
-
-    `coming` has those who have room for a job of which only a part has come.
-    """
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes = 0
-        self.bytes_max = bytes_max
-        self.waiting: dict[Clients, None] = {}
-        self.coming: dict[Clients, None] = {}
-
-    def is_free(self, size: int) -> bool:
-        """Whether a job of that size may come in. One may always."""
-        return size <= LARGE_BYTES or not self.bytes or self.bytes + size <= self.bytes_max
-
-    def take(self, size: int) -> None:
-        """A job of that size comes in."""
-        if size > LARGE_BYTES:
-            self.bytes += size
-
-    def free(self, size: int) -> None:
-        """A job of that size is gone: whoever waits may look again."""
-        if size > LARGE_BYTES:
-            self.bytes -= size
-            self.wake()
-
-    def wake(self) -> None:
-        """Something may be free."""
-        waiting, self.waiting = self.waiting, {}
-        for clients in waiting:
-            clients.look_again()
-
-    def sweep(self) -> None:
-        """Once a second: while somebody waits, those whose job comes slowly have no room for it."""
-        for clients in list(self.coming):
-            clients.see_how_it_comes()
-        if self.waiting:
-            self.wake()
-
-
 class Held(Struct):
     """A JOB that must wait, of which all has come if it is `whole`."""
 
@@ -122,6 +81,7 @@ class Clients:
         self._by_bytes = service.kinds.by_bytes
         self._room = service.room
         self._jobs_max = service.settings.share_jobs
+        self._easy_bytes = min(LARGE_BYTES, service.settings.share_bytes)
         self._body_max = service.limits.body_bytes_max
         self._session: Session | None = None
         self._bytes = 0
@@ -129,6 +89,8 @@ class Clients:
         self._admitted: Parts | None = None
         self._slow: Parts | None = None
         self._came = 0
+        self._said = b""
+        self._kind: Kind | None = None
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -136,13 +98,20 @@ class Clients:
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
         """JOB, as clients write it, and of a kind that was met before."""
-        stop = job_header_end(data, at, end)
-        if stop:
-            kind = self._by_bytes.get(data[at + _USUAL : stop])
-            if kind is not None:
-                self._ask(kind, data, start, at, stop, end, parts, now)
+        named = at + _USUAL
+        stop = named + len(self._said)
+        kind = self._kind
+        # Most jobs of a connection are of the same kind: its bytes are compared before others.
+        if kind is None or stop > end or data[named:stop] != self._said:
+            stop = job_header_end(data, at, end)
+            said = data[named:stop]
+            kind = self._by_bytes.get(said)
+            if kind is None:
+                self._conversation.act_on_unusual(data, start, at, end, parts, now)
                 return
-        self._conversation.act_on_unusual(data, start, at, end, parts, now)
+            self._said = said
+            self._kind = kind
+        self._ask(kind, data, start, at, stop, end, parts, now)
 
     def on_job(
         self,
@@ -177,11 +146,14 @@ class Clients:
         if size > self._body_max:
             self._conversation.link.close(f"a job of {size} bytes, at most {self._body_max}")
             return
-        if not self._has_room(size):
+        # With little under way there is room, without a further look.
+        is_tight = self._bytes + size > self._easy_bytes or len(self.asked) >= self._jobs_max
+        if is_tight and not self._has_room(size):
             self._hold(data[start:end] if parts is None else parts, size)
             return
         payload = data[stop:end] if parts is None else parts.rest(stop)
-        word = data[at - WORD : at]  # the request's id: NNG says all of it again, to the byte
+        stack = data[start:at]
+        word = stack[-WORD:]  # the request's id: NNG says all of it again, to the byte
         if size <= LARGE_BYTES:
             key = hash((word, kind.service, kind.task, payload))
             body = b""
@@ -191,7 +163,7 @@ class Clients:
             body = payload
         request = self._by_key.get(key)
         if request is not None and request.body == body:
-            self._ask_again(request, data[start:at], now)
+            self._ask_again(request, stack, now)
             return
         if self._service.stopping:
             return  # the server that comes after this one is asked again
@@ -199,10 +171,10 @@ class Clients:
         try:
             job = self._broker.submit(self._kinds.make(kind, payload), now, session)
         except Refused:
-            self._owe(data[start:at])
+            self._owe(stack)
             return
         request = self._by_key[key] = Request(key, job, body, b"", now)
-        self._note(job, request, data[start:at])
+        self._note(job, request, stack)
 
     def _ask_again(self, request: Request, stack: bytes, now: Millis) -> None:
         """The same request again: it joins its job, or is given the reply once more."""
@@ -228,7 +200,8 @@ class Clients:
             self._owed.discard(stack)
         size = len(job.body)
         self._bytes += size
-        self._room.take(size)
+        if size > LARGE_BYTES:
+            self._room.take(size)
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -240,8 +213,9 @@ class Clients:
             return
         request, stack = asked
         if event.state is DONE:
-            self._outbox.say(stack, _RESULT_HEAD, event.result)
-            self._requests.answered(request, event.result, now)
+            result = event.result
+            self._outbox.say(stack, _RESULT_HEAD, result)
+            self._requests.answered(request, result, now)
         else:
             self._requests.forget(request)
             if not event.failure.final:  # else it would only be asked again at once
@@ -250,7 +224,8 @@ class Clients:
             self._hang_up_if_alone()
         size = len(job.body)
         self._bytes -= size
-        self._room.free(size)
+        if size > LARGE_BYTES:
+            self._room.free(size)
         if self.held is not None:
             self.look_again()
 

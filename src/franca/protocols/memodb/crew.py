@@ -13,7 +13,8 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.memodb.kinds import ORIGIN, task_of
+from franca.protocols.memodb.cbor import TEXT, of_name
+from franca.protocols.memodb.kinds import ORIGIN
 from franca.protocols.memodb.messages import (
     HEARTBEAT,
     RESULT,
@@ -67,7 +68,9 @@ class Crew:
         self._by_id = service.registry.by_id
         self._readies: dict[bytes, Worker] = {}
         self._patient: dict[Worker, None] = {}
-        self._last_given: tuple[Worker, int] | None = None
+        self._heartbeat_ms = service.settings.heartbeat_ms
+        self._last_given: Worker | None = None
+        self._last_count = 0
 
     # -- what workers say -------------------------------------------------------------------------
 
@@ -139,7 +142,8 @@ class Crew:
     ) -> bool:
         """Whether this is the request that the worker sent last; if not, it is from now on."""
         size = (end if parts is None else parts.size) - at
-        said = data[at - WORD : min(at + SAID_BYTES, end)]
+        stop = at + SAID_BYTES
+        said = data[at - WORD : stop if stop < end else end]
         if said == worker.said and size == worker.said_bytes:
             return True
         if worker.ready:
@@ -152,12 +156,27 @@ class Crew:
     def _take_result(
         self, worker: Worker, data: bytes, stop: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
-        """A worker's job is done; or what came of it is more than anybody may be given."""
+        """A worker's job is done; or what came of it is more than anybody may be given.
+
+        A word that comes too late changes nothing.
+        """
         size = (end if parts is None else parts.size) - stop
         if size > self._body_max:
             self._fail(worker, size, now)
-        else:
-            self._finish(worker, data[stop:end] if parts is None else parts.rest(stop), now)
+            return
+        job = worker.job
+        worker.job = None
+        if job is None:
+            return
+        result = data[stop:end] if parts is None else parts.rest(stop)
+        try:
+            if worker.doing is WORKING:
+                self._broker.finish(job, worker.session.holder, result, now)
+            else:
+                self._broker.finish_late(job, worker.session.holder, result, now)
+        except NotHeld:
+            return
+        worker.durable = job.policy.durable
 
     def _fail(self, worker: Worker, size: int, now: Millis) -> None:
         job = worker.job
@@ -168,21 +187,6 @@ class Crew:
             failure = Failure("ResultTooLarge", text, final=True)
             self._broker.fail(job, worker.session.holder, failure, now)
             worker.durable = job.policy.durable
-
-    def _finish(self, worker: Worker, result: bytes, now: Millis) -> None:
-        """The job is done; a word that comes too late changes nothing."""
-        job = worker.job
-        worker.job = None
-        if job is None:
-            return
-        try:
-            if worker.doing is WORKING:
-                self._broker.finish(job, worker.session.holder, result, now)
-            else:
-                self._broker.finish_late(job, worker.session.holder, result, now)
-        except NotHeld:
-            return
-        worker.durable = job.policy.durable
 
     # -- what they are answered -------------------------------------------------------------------
 
@@ -198,12 +202,12 @@ class Crew:
         if self.link.full:
             self._wait_for_peer(worker)
             return
-        demand = Demand(worker.session, worker.wanted, now + self._settings.heartbeat_ms)
+        demand = Demand(worker.session, worker.wanted, now + self._heartbeat_ms)
         worker.demand = demand
         answer = self._broker.demand(demand, now)
         if len(worker.services) > MANY_SERVICES:
             self.conversation.tired = True
-        if isinstance(answer, Granted):
+        if answer is not None and isinstance(answer, Granted):
             self._give(worker, answer.job, now)
 
     def _want_if_put_off(self, worker: Worker, now: Millis) -> None:
@@ -221,7 +225,8 @@ class Crew:
 
     def _give(self, worker: Worker, job: Job, now: Millis) -> None:
         worker.demand = None
-        if not self._outbox.takes(len(job.body)):
+        is_hard = self.link.full or len(job.body) > LARGE_BYTES
+        if is_hard and not self._outbox.takes(len(job.body)):
             # Its time would run while it waits to be sent: somebody else may have it.
             self._give_back(job, worker.session, now)
             self._wait_for_peer(worker)
@@ -243,16 +248,18 @@ class Crew:
     def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
         body = job.body
         if job.origin == ORIGIN:
-            head = worker.job_head + task_of(job)
+            extra = job.extra
+            is_named = extra[0] >> 5 == TEXT  # not if its name is long: see `Kind`
+            head = worker.job_head + (extra if is_named else of_name(job.queue) + extra)
         else:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
                 self.conversation.tired = True
         outbox = self._outbox
-        outbox.say(worker.stack, head, body, durable=durable, key=worker.id)
-        worker.answer = outbox.count
-        self._last_given = worker, outbox.count
+        outbox.say(worker.stack, head, body, durable, worker.id)
+        worker.answer = self._last_count = outbox.count
+        self._last_given = worker
 
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
@@ -347,10 +354,10 @@ class Crew:
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The connection is gone: what its workers hold goes to others."""
         self.stop()
-        if unheard and self._last_given is not None:
-            worker, count = self._last_given
-            if count == self._outbox.count and worker.job is not None:
-                self._give_back(worker.job, worker.session, now)
+        last = self._last_given
+        is_last = self._last_count == self._outbox.count
+        if unheard and is_last and last is not None and last.job is not None:
+            self._give_back(last.job, last.session, now)
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()

@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from franca.core.model import Job, NewJob, Policy
+from franca.core.model import NewJob, Policy
 from franca.protocols.bodies import BYTES
-from franca.protocols.memodb.cbor import TEXT, UINT, head, of_name
+from franca.protocols.memodb.cbor import UINT, head
 from franca.protocols.memodb.messages import task
 
 ORIGIN: Final = "memodb"
@@ -83,9 +83,3 @@ class Kinds:
         service = kind.service
         name = f"{self._boot}-{self._jobs}"
         return NewJob(service, service, payload, kind.policy, name, BYTES, ORIGIN, extra=kind.task)
-
-
-def task_of(job: Job) -> bytes:
-    """How a JOB names the service and the timeout of a client's job."""
-    extra = job.extra
-    return extra if extra[0] >> 5 == TEXT else of_name(job.queue) + extra

@@ -120,7 +120,7 @@ class Outbox:
         self._left = 0
 
     def say(
-        self, stack: bytes, head: bytes, body: bytes, *, durable: bool = False, key: bytes = b""
+        self, stack: bytes, head: bytes, body: bytes, durable: bool = False, key: bytes = b""
     ) -> None:
         """Answer the request with that stack; after the commit, if it is about a durable job.
 
@@ -138,10 +138,13 @@ class Outbox:
         elif durable or self._laden:
             self._write(stack, head, body, durable)
         else:
-            if not link.out:
+            out = link.out
+            if not out:
                 self._left = self.count
+                link.speaking.append(link)
             self.count += 1
-            link.write(b"".join((self._head(size), stack, head, body)))
+            # As `Link.write`, without a call: nearly every answer is given here.
+            out.append(b"".join((self._head(size), stack, head, body)))
 
     def is_on_its_way(self, key: bytes, count: int, stack: bytes, size: int) -> bool:
         """Whether the answer for that key, the last of `count`, has not left yet.

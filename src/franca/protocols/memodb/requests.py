@@ -67,6 +67,7 @@ class Requests(Conversation):
 
     def _forget_oldest(self, now: Millis) -> None:
         answered = self._answered
+        by_key = self.by_key
         over = now - self._remember_ms
         while answered and (
             len(answered) > self._count_max
@@ -74,9 +75,10 @@ class Requests(Conversation):
             or answered[0].answered_at <= over
         ):
             request = answered.popleft()
+            key = request.key
             self.remembered_bytes -= len(request.reply) + len(request.body)
-            if self.by_key.get(request.key) is request:
-                del self.by_key[request.key]
+            if by_key.get(key) is request:
+                del by_key[key]
 
     def forget(self, request: Request) -> None:
         """The request came to nothing: asked again, it is a new one."""

@@ -8,11 +8,11 @@ from typing import Final
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
-from franca.protocols.memodb.clients import Room
 from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.kinds import Kinds
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.room import Room
 from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.workers import Workers
 

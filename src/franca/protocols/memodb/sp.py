@@ -29,10 +29,12 @@ NOBODY: Final = -1
 LOST: Final = -2
 
 LENGTH: Final = Struct(">Q")
+LENGTH_BYTES: Final = LENGTH.size
 _OVER_IPC: Final = Struct(">BQ")
 _MESSAGE: Final = 1
 
 head_over_tcp = LENGTH.pack
+length_at = LENGTH.unpack_from
 
 
 def head_over_ipc(size: int) -> bytes:
