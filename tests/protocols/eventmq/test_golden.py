@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
+from franca.protocols.eventmq.wire import Voice
 from tests.protocols.eventmq.puppet import World
 
 
@@ -42,13 +44,13 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     request = frame(ID) + frame(b"default") + frame(b"reply-requested") + frame(BODY, 0)
     client.send(HEAD + frame(b"REQUEST") + request)
     assert worker.unread == HEAD + frame(b"REQUEST") + request
-    count = world.service.voice._count
+    count = int(next(world.service.voice._ids)[-12:], 16) - 1  # which nobody is told now
     assert client.unread == HEAD + frame(b"REPLY") + own(count) + frame(ID, 0)
     client.unread.clear()
 
     reply = frame(b'{"value": "b"}') + frame(ID, 0)
     worker.send(HEAD + frame(b"REPLY") + frame(b"other id") + reply)
-    assert client.unread == HEAD + frame(b"REPLY") + own(count + 1) + reply
+    assert client.unread == HEAD + frame(b"REPLY") + own(count + 2) + reply
 
 
 def test_the_servers_ids_look_like_those_of_the_original() -> None:
@@ -60,3 +62,11 @@ def test_the_servers_ids_look_like_those_of_the_original() -> None:
     assert len(set(ids)) == len(ids) > 1
     for one in ids:
         assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", one)
+
+
+def test_the_servers_ids_count_on_where_more_than_their_last_digits_change() -> None:
+    voice = Voice(Random(1))
+
+    stem = voice.name[:-12]
+    said = [voice.handed_over(b"")[-38:-2] for _ in range(3 * 16**3)]
+    assert said == [b"%b%012x" % (stem, number) for number in range(1, len(said) + 1)]

@@ -186,7 +186,7 @@ def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
 def test_nothing_of_a_message_is_kept_once_it_was_read() -> None:
     frames = Frames(MAX)
     assert cut(frames, zmtp.message([b"x" * 200_000])) == [[b"x" * 200_000]]
-    assert frames._data == b""
+    assert frames.data == b""
 
 
 # -- the greeting ------------------------------------------------------------------------------------

@@ -86,15 +86,20 @@ class EventmqConversation(ZmtpConversation):
         """Find the command and do it. What is no eMQP is counted and left alone."""
         if self._envelope:
             self._envelope = b""
-        if len(frames) < FRAMES_MIN or frames[0] or not frames[1].startswith(VERSIONS):
+        if (
+            len(frames) < FRAMES_MIN
+            or frames[0]
+            or (frames[1] != VERSION and not frames[1].startswith(VERSIONS))
+        ):
             unwrapped = self._unwrap(frames)
             if unwrapped is None:
                 self.refuse("not an eMQP message")
                 return
             frames = unwrapped
         verb = VERBS.get(frames[2]) or VERBS.get(frames[2][:COMMAND_BYTES].upper())
-        if self.hands is not None:
-            self.hands.member.heard_at = now
+        hands = self.hands
+        if hands is not None:
+            hands.member.heard_at = now
         if verb is None:
             self.refuse("an unknown command")
         else:
@@ -244,6 +249,9 @@ class EventmqConversation(ZmtpConversation):
     def say_result(self, result: bytes, msgid: bytes, envelope: bytes) -> None:
         """Tell a client what came of its request."""
         said = self.voice.result(result, msgid)
+        if len(said) == 1 and not envelope:
+            self.link.write_after_commit(said[0])
+            return
         self._write([envelope, *said] if envelope else said)
         self.link.after_commit = True
 
@@ -319,8 +327,10 @@ class EventmqConversation(ZmtpConversation):
                 self.tell(self.session, Finished(job, job.state, job.result, Failure()), NEVER)
                 return
             self.broker.watch(job.id, self.session)
-        if not (self.link.full or (job.policy.tells_end and self.peer_type == b"REQ")):
-            self.link.write_after_commit(envelope + self.voice.handed_over(msgid_of(job)))
+        link = self.link
+        if not (link.full or (self.peer_type == b"REQ" and job.policy.tells_end)):
+            said = self.voice.handed_over(msgid_of(job))
+            link.write_after_commit(envelope + said if envelope else said)
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
         """Who asked for a result hears why there will be none."""

@@ -54,13 +54,13 @@ class Frames:
     """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
 
     `usual` are the frames with which nearly all messages begin: they are known at a glance.
-    `large` is a large frame that is on its way. `skipped` are the frames of the message at hand
-    that were too large; they are empty there.
+    `data` are the bytes that were not looked at yet: none behind a message that was the last of
+    them. `large` is a large frame that is on its way, and None behind a message. `skipped` are the
+    frames of the message at hand that were too large; they are empty there.
     """
 
     __slots__ = (
         "_at",
-        "_data",
         "_frames",
         "_need",
         "_part",
@@ -69,6 +69,7 @@ class Frames:
         "_usual_frames",
         "_usual_size",
         "commands",
+        "data",
         "large",
         "skipped",
     )
@@ -80,7 +81,7 @@ class Frames:
         self._usual = b"".join(map(more, usual))
         self._usual_size = len(self._usual)
         self._size_max = size_max
-        self._data = b""
+        self.data = b""
         self._at = 0
         self._part: bytearray | None = None
         self._need = 0
@@ -89,7 +90,7 @@ class Frames:
 
     def __len__(self) -> int:
         """How many bytes wait, those of a message's first frames too."""
-        unread = len(self._data) - self._at if self._part is None else len(self._part)
+        unread = len(self.data) - self._at if self._part is None else len(self._part)
         large = self.large
         if large is not None:
             unread += 1 if large.body is None else 1 + large.body.have
@@ -107,14 +108,14 @@ class Frames:
         if part is not None:
             part += data
             if len(part) >= self._need:
-                self._data = bytes(part)
+                self.data = bytes(part)
                 self._at = 0
                 self._part = None
-        elif self._at < len(self._data):
-            self._data = self._data[self._at :] + data
+        elif self._at < len(self.data):
+            self.data = self.data[self._at :] + data
             self._at = 0
         else:
-            self._data = data
+            self.data = data
             self._at = 0
 
     @property
@@ -122,7 +123,7 @@ class Frames:
         """Whether bytes wait that were not looked at since they came."""
         if self.large is not None:
             return not self.large.missing
-        return self._part is None and self._at < len(self._data)
+        return self._part is None and self._at < len(self.data)
 
     def next_message(self) -> list[bytes] | None:
         """The next whole message; None until more bytes are fed, or `commands` are taken."""
@@ -131,58 +132,56 @@ class Frames:
                 return None
             if self._take_large():
                 return self._whole()
-        data, at, frames = self._data, self._at, self._frames
+        data, at, begun = self.data, self._at, self._frames
         end = len(data)
         if at >= end:
             return None
-        if not frames and data.startswith(self._usual, at):
-            frames += self._usual_frames
-            at += self._usual_size
+        frames = begun
+        if not begun:
+            frames = []
+            if data.startswith(self._usual, at):
+                frames = self._usual_frames[:]
+                at += self._usual_size
         append = frames.append
-        while at + 1 < end:
+        last = end - 1
+        while at < last:
             flags = data[at]
-            start = at + 2
             if flags <= MORE:
+                start = at + 2
                 stop = start + data[at + 1]
                 if stop > end:
                     break
                 append(data[start:stop])
-                at = stop
-                if not flags:
-                    self._frames = []  # as `_go_to`, without a call: most messages end here
-                    self._data, self._at = (data, at) if at < end else (b"", 0)
-                    return frames
-                continue
-            if flags & LONG:
-                start = at + _LONG_HEADER
-                if start > end:
+            else:
+                stop = self._take_unusual(flags, data, at, frames)
+                if not stop:
                     break
-            size = self._checked_size(flags, data, at)
-            stop = start + size
-            if stop > end or (size > self._size_max and not flags & COMMAND):
-                break
-            if flags & COMMAND:
-                self.commands.append(data[start:stop])
-                self._at = at = stop
-                if len(self.commands) < COMMANDS_MAX:
-                    continue
-                return None
-            append(data[start:stop])
+                flags &= ~LONG
+                if flags == COMMAND and len(self.commands) >= COMMANDS_MAX:
+                    self._frames, self._at = frames, stop
+                    return None
             at = stop
-            if not flags & MORE:
-                self._go_to(at, end)
+            if not flags:
+                if begun:
+                    self._frames = []
+                # What was read is not kept until more comes.
+                self.data, self._at = (data, at) if at < end else (b"", 0)
                 return frames
+        self._frames = frames
         self._wait(data, at)
         return self.next_message() if self.large is not None else None
 
-    def _go_to(self, at: int, end: int) -> None:
-        """Go on behind a message; what was read is not kept until more comes."""
-        self._frames = []
-        if at < end:
-            self._at = at
-        else:
-            self._data = b""
-            self._at = 0
+    def _take_unusual(self, flags: int, data: bytes, at: int, frames: list[bytes]) -> int:
+        """Take a long frame or a command; returns where the next begins, 0 if it is not whole."""
+        start = at + (_LONG_HEADER if flags & LONG else 2)
+        if start > len(data):
+            return 0
+        size = self._checked_size(flags, data, at)
+        stop = start + size
+        if stop > len(data) or (size > self._size_max and not flags & COMMAND):
+            return 0
+        (self.commands if flags & COMMAND else frames).append(data[start:stop])
+        return stop
 
     def _whole(self) -> list[bytes]:
         frames = self._frames
@@ -217,7 +216,7 @@ class Frames:
         """Keep what is left of the data until the frame that it begins is whole."""
         left = len(data) - at
         need = 2
-        self._data = b""
+        self.data = b""
         self._at = 0
         if left > 1:
             flags = data[at]
@@ -240,7 +239,7 @@ class Frames:
         self._check_message(0)
         fits = sum(map(len, self._frames)) + size <= self._size_max
         large = self.large = _Large(flags, size, Gathering(size) if fits else None)
-        self._data = data[large.feed(data) :]
+        self.data = data[large.feed(data) :]
 
     def _check_message(self, need: int) -> None:
         frames = self._frames

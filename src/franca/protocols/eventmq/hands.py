@@ -66,6 +66,7 @@ class Hands:
         self._link = link
         self._holder = self.session.holder
         self._result_max = conversation.service.limits.body_bytes_max
+        self._handed = conversation.service.handed
         self._render = conversation.service.renderer.request
         self._queues = tuple(name for _, name in queues)
         ranks = {name: weight - USUAL_WEIGHT for weight, name in queues if weight != USUAL_WEIGHT}
@@ -249,7 +250,7 @@ class Hands:
     def _hand_over(self, job: Job) -> None:
         self._slots -= 1
         self.member.handed += 1
-        self._service.handed[job.queue] += 1
+        self._handed[job.queue] += 1
         self._last_grant = job
         self._last_attempt = job.attempts
         said = self._render(job)
@@ -284,12 +285,13 @@ class Hands:
         self._note_done()
 
     def _note_done(self) -> None:
-        self.member.done += 1
+        member = self.member
+        member.done += 1
         last = self._last_grant
         if last is not None and last.state is not LEASED:
             self._last_grant = None  # its body may be large
-        if self.member.leaving and not self.session.leases:
-            self._members.leave(self.member)
+        if member.leaving and not self.session.leases:
+            self._members.leave(member)
 
     def reply_too_large(self, msgid: bytes, size: int, now: Millis) -> None:
         """A job is done, and nobody can be given what came of it.
@@ -346,11 +348,12 @@ class Hands:
             job = None
         if job is not None and job.state is LEASED and job.holder == self._holder:
             return job
+        return self._held_among_namesakes(msgid)
+
+    def _held_among_namesakes(self, msgid: bytes) -> Job | None:
         broker, holder = self._broker, self._holder
-        for other in known_as(broker, msgid, lambda name: broker.held_as(name, holder)):
-            if other.state is LEASED and other.holder == self._holder:
-                return other
-        return None
+        jobs = known_as(broker, msgid, lambda name: broker.held_as(name, holder))
+        return next((job for job in jobs if job.state is LEASED and job.holder == holder), None)
 
     def _held_by_its_ghost(self, msgid: bytes, now: Millis) -> Job | None:
         """The job of that id whose holder has been silent since before this worker came.

@@ -18,7 +18,6 @@ from msgspec import Raw, Struct
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.core.limits import Limits
 from franca.core.model import Job, Millis, NewJob
 from franca.core.names import Names, text_of
 from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args, is_utf8
@@ -26,6 +25,7 @@ from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsRead
 from franca.protocols.eventmq.queues import DEFAULT_QUEUE
 from franca.protocols.eventmq.wire import long_request, request
 from franca.protocols.eventmq.zmtp import LARGE_BYTES
+from franca.protocols.eventmq.zmtp import more as framed
 
 ORIGIN: Final = "eventmq"
 REQUEST_FRAMES: Final = 7
@@ -110,7 +110,7 @@ def name_of(msgid: bytes) -> str:
         name = msgid.decode()
     except UnicodeDecodeError:
         return _HEX_PREFIX + msgid.hex()
-    if "\0" in name or name.startswith(_OWN_PREFIXES):
+    if "\0" in name or (":" in name and name.startswith(_OWN_PREFIXES)):
         return _HEX_PREFIX + msgid.hex()
     return name
 
@@ -184,8 +184,9 @@ class Intake:
 
     def __init__(self, broker: Broker, terms: TermsReader) -> None:
         self._broker = broker
-        self._limits: Limits = broker.limits
         self._id_max = broker.limits.name_bytes_max // 2
+        self._name_max = broker.limits.name_bytes_max
+        self._body_max = broker.limits.body_bytes_max
         self._names = Names()
         self._queues = broker.queues
         self._terms_of = terms.of
@@ -194,16 +195,15 @@ class Intake:
     def new_job(self, frames: list[bytes], terms: Terms, client: Address | None = None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
         msgid, queue_frame, headers, body = frames[3:7]
-        limits = self._limits
         if (
             len(msgid) > self._id_max
-            or len(queue_frame) > limits.name_bytes_max
-            or len(body) > limits.body_bytes_max
+            or len(queue_frame) > self._name_max
+            or len(body) > self._body_max
             or len(headers) > HEADERS_BYTES_MAX
         ):
             raise Unfit(
-                f"a request has at most {limits.body_bytes_max} bytes, its id {self._id_max}, its "
-                f"queue {limits.name_bytes_max}, its headers {HEADERS_BYTES_MAX}; this one has "
+                f"a request has at most {self._body_max} bytes, its id {self._id_max}, its "
+                f"queue {self._name_max}, its headers {HEADERS_BYTES_MAX}; this one has "
                 f"{len(body)}, {len(msgid)}, {len(queue_frame)} and {len(headers)}"
             )
         queue = self._names.text(queue_frame)
@@ -217,7 +217,7 @@ class Intake:
         if extra is None:
             queue = queue if is_known else DEFAULT_QUEUE
             extra = self._set_apart(frames, queue, client)
-        kind = kind_of(body, limits.name_bytes_max)
+        kind = kind_of(body, self._name_max)
         is_call = kind and len(body) <= READ_BYTES_MAX
         return NewJob(
             queue,
@@ -236,7 +236,7 @@ class Intake:
         """What an unusual request has besides its body."""
         queue_frame, headers, more = frames[4], frames[5], frames[7:]
         size = sum(map(len, more))
-        most = min(MORE_BYTES_MAX, self._limits.body_bytes_max - len(frames[6]))
+        most = min(MORE_BYTES_MAX, self._body_max - len(frames[6]))
         if size > most:
             raise Unfit(f"a request with {size} bytes in further frames, at most {most}")
         if queue_frame == self._names.raw(queue):
@@ -281,6 +281,8 @@ class Renderer:
     def __init__(self, terms: TermsReader) -> None:
         self._terms_of = terms.of
         self._names = Names()
+        self._middles: dict[tuple[str, bytes], bytes] = {}
+        """The frames of queue and headers that were written lately, by what a job has of them."""
 
     def terms(self, job: Job) -> Terms:
         """What the headers of a job say."""
@@ -291,6 +293,12 @@ class Renderer:
 
     def request(self, job: Job) -> list[bytes]:
         """The REQUEST that gives a worker this job."""
+        known = self._middles.get((job.queue, job.extra)) if job.origin == ORIGIN else None
+        if known is None or len(job.body) > LARGE_BYTES:
+            return self._written_anew(job)
+        return [request(shown_msgid(job), known, job.body)]
+
+    def _written_anew(self, job: Job) -> list[bytes]:
         queue = self._names.raw(job.queue)
         extra = job.extra
         body = job.body
@@ -305,7 +313,12 @@ class Renderer:
         headers = self._terms_of(extra).forwarded
         if more or len(body) > LARGE_BYTES:
             return long_request([shown_msgid(job), queue, headers, body, *more])
-        return [request(shown_msgid(job), queue, headers, body)]
+        middle = framed(queue) + framed(headers)
+        if job.origin == ORIGIN and len(job.extra) <= CACHED_BYTES:
+            if len(self._middles) >= CACHED:
+                self._middles.clear()
+            self._middles[(job.queue, job.extra)] = middle
+        return [request(shown_msgid(job), middle, body)]
 
 
 _APARTS: Final[dict[bytes, Apart]] = {}
@@ -326,9 +339,14 @@ def _apart_in(extra: bytes) -> Apart:
 def client_of(job: Job) -> Address | None:
     """Whom the result of a job is for, if anybody asked for it."""
     extra = job.extra
-    if extra[:1] != _APART:
+    if not extra:
         return None
-    return (_APARTS.get(extra) or _apart_in(extra)).client
+    apart = _APARTS.get(extra)
+    if apart is None:
+        if extra[:1] != _APART:
+            return None
+        apart = _apart_in(extra)
+    return apart.client
 
 
 def wished_queue(new: NewJob) -> str:

@@ -107,17 +107,14 @@ class Post(Conversation):
         if client is None:
             return
         found = self._find(client)
-        if found is not None and job.id in found.joined:
+        if found is not None and found.joined and job.id in found.joined:
             found.part(job.id)
-        if found is not None and found.takes_results and not self._has_box(client):
+        has_box = self._boxes and _key(client) in self._boxes  # it hears results in their order
+        if found is not None and found.takes_results and not has_box:
             found.say_result(result_of(event), msgid_of(job), client.envelope)
         elif client.identity or found is not None:
             until = now + self._limits.kept_result_ms
             self._keep(Letter(client, result_of(event), msgid_of(job), until), _key(client))
-
-    def _has_box(self, client: Address) -> bool:
-        """Whether results wait for a client, which hears them in their order."""
-        return bool(self._boxes) and _key(client) in self._boxes
 
     def _send(self, letter: Letter) -> bool:
         client = self._find(letter.client)

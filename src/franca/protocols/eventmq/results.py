@@ -51,7 +51,7 @@ def failure_in(body: bytes, text_max: int) -> Failure | None:
         start = begun.end()
         said = body[start : start + 4 * text_max].decode("utf-8", "replace")
         return Failure("Error", said[:text_max])
-    if not body or body[0] != _BRACE or b'"error"' not in body:
+    if not body or body[0] != _BRACE or body.find(b'"error"') < 0:
         return None
     try:
         answer = _decode(body)

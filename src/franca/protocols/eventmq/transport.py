@@ -102,7 +102,9 @@ class ZmtpConversation(Conversation):
             self.task = None
         link = self.link
         act = self.act
-        for _ in range(self._share):
+        left = self._share
+        while left:
+            left -= 1
             message = frames.next_message()
             if frames.commands:
                 self._take_commands()
@@ -118,14 +120,14 @@ class ZmtpConversation(Conversation):
                 self._act_on_rest(message, now)
             else:
                 act(message, now)
-            is_behind = frames.is_behind
+            is_behind = frames.data  # as `is_behind` of Frames, right behind a message
             if is_behind:
                 # A worker that is given a job asks for the next: told only behind all that
                 # follows, it would be given another.
                 link.deliver(now)
             if self.holding or link.closing:
                 return False
-            if not is_behind and frames.large is None:
+            if not is_behind:
                 self.has_had_its_share = False
                 return self.task is not None
             if self.has_had_its_share:

@@ -7,6 +7,8 @@ chance.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from random import Random
 from typing import Final
 
@@ -33,72 +35,70 @@ _REPLY: Final = _HEAD + more(b"REPLY") + _ID_MORE
 _ACK: Final = _HEAD + more(b"ACK") + _ID_MORE
 _HEARTBEAT: Final = _HEAD + more(b"HEARTBEAT") + _ID_MORE
 _KBYE: Final = _HEAD + more(b"KBYE") + _ID_LAST
+_LAST_DIGITS: Final = [b"%03x" % number for number in range(16**3)]
+
+
+def _ids(stem: bytes) -> Iterator[bytes]:
+    """Ids that begin with `stem` and count from 1. Most of each is written once for many."""
+    for high in count():
+        head = b"%b%09x" % (stem, high)
+        for digits in _LAST_DIGITS if high else _LAST_DIGITS[1:]:
+            yield head + digits
 
 
 class Voice:
     """Says what a broker says, each with a new id."""
 
-    __slots__ = ("_count", "_stem")
+    __slots__ = ("_ids", "_stem")
 
     def __init__(self, rng: Random) -> None:
         stem = f"{rng.getrandbits(96):024x}"
         self._stem = f"{stem[:8]}-{stem[8:12]}-4{stem[13:16]}-{stem[16:20]}-".encode()
-        self._count = 0
+        self._ids = _ids(self._stem)
 
     @property
     def name(self) -> bytes:
         """What this broker's sockets are called."""
         return self._stem + b"0" * 12
 
-    def _id(self) -> bytes:
-        self._count += 1
-        return b"%b%012x" % (self._stem, self._count)
-
     def handed_over(self, msgid: bytes) -> bytes:
         """REPLY to a client: its request is with a worker now."""
-        self._count += 1
-        return b"%b%b%012x%b" % (_REPLY, self._stem, self._count, last(msgid))
+        size = len(msgid)
+        if size > SHORT_MAX:
+            return b"".join((_REPLY, next(self._ids), last(msgid)))
+        return b"".join((_REPLY, next(self._ids), LAST_HEADS[size], msgid))
 
     def result(self, result: bytes, msgid: bytes) -> list[bytes]:
         """REPLY to a client: what came of its request."""
         size, id_size = len(result), len(msgid)
         if size <= SHORT_MAX and id_size <= SHORT_MAX:
-            heads = MORE_HEADS[size], LAST_HEADS[id_size]
-            return [b"".join((_REPLY, self._id(), heads[0], result, heads[1], msgid))]
-        return pieces(_REPLY + self._id(), [result, msgid])
+            own_id, head, id_head = next(self._ids), MORE_HEADS[size], LAST_HEADS[id_size]
+            return [b"".join((_REPLY, own_id, head, result, id_head, msgid))]
+        return pieces(_REPLY + next(self._ids), [result, msgid])
 
     def report(self, text: bytes) -> list[bytes]:
         """REPLY to an administrator, in pieces."""
-        return pieces(_REPLY + self._id(), [text])
+        return pieces(_REPLY + next(self._ids), [text])
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""
-        return b"".join((_ACK, self._id(), last(msgid[:ECHO_BYTES_MAX])))
+        return b"".join((_ACK, next(self._ids), last(msgid[:ECHO_BYTES_MAX])))
 
     def heartbeat(self, stamp: bytes) -> bytes:
         """HEARTBEAT, with the time in seconds."""
-        return b"".join((_HEARTBEAT, self._id(), last(stamp)))
+        return b"".join((_HEARTBEAT, next(self._ids), last(stamp)))
 
     def kbye(self) -> bytes:
         """KBYE: the broker is leaving. (The document's KBAI is a word that no peer knows.)"""
-        return _KBYE + self._id()
+        return _KBYE + next(self._ids)
 
 
-def request(msgid: bytes, queue: bytes, headers: bytes, body: bytes) -> bytes:
-    """REQUEST: a worker is given this job."""
-    size = len(body)
-    if size > SHORT_MAX or len(msgid) > SHORT_MAX or len(queue) > SHORT_MAX:
-        return b"".join((_REQUEST, more(msgid), more(queue), more(headers), last(body)))
-    return b"%b%b%b%b%b%b%b%b" % (
-        _REQUEST,
-        MORE_HEADS[len(msgid)],
-        msgid,
-        MORE_HEADS[len(queue)],
-        queue,
-        more(headers),
-        LAST_HEADS[size],
-        body,
-    )
+def request(msgid: bytes, middle: bytes, body: bytes) -> bytes:
+    """REQUEST: a worker is given this job; `middle` are the frames of its queue and headers."""
+    size, id_size = len(body), len(msgid)
+    if size > SHORT_MAX or id_size > SHORT_MAX:
+        return b"".join((_REQUEST, more(msgid), middle, last(body)))
+    return b"".join((_REQUEST, MORE_HEADS[id_size], msgid, middle, LAST_HEADS[size], body))
 
 
 def long_request(frames: list[bytes]) -> list[bytes]:
