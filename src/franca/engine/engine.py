@@ -23,7 +23,7 @@ from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
-from franca.engine.blame import is_of_the_core
+from franca.engine.blame import is_of_the_core, link_in
 from franca.engine.roster import Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
@@ -345,7 +345,10 @@ class Engine(Roster):
         self.broker.tick(now)
         self.deliver(now)
         for service in self.services.values():
-            service.tick(now)
+            try:
+                service.tick(now)
+            except Exception as error:
+                self._blame(link_in(error), error, now)
         if now - self._swept_at >= SWEEP_MS:
             self.sweep(now)
         self.deliver(now)
@@ -381,7 +384,10 @@ class Engine(Roster):
         for service in self.services.values():
             service.stop(now)
         for link in list(self.links):
-            link.conversation.stop(now)
+            try:
+                link.conversation.stop(now)
+            except Exception as error:
+                self._blame(link, error, now)
         self.deliver(now)
 
     def consumers(self) -> int:
