@@ -23,7 +23,7 @@ from franca.protocols.memodb.messages import (
     encode_disconnect,
     task,
 )
-from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
+from franca.protocols.memodb.outbox import LARGE_BYTES, SHARED_BYTES, Outbox
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.workers import (
     BEATING,
@@ -236,7 +236,7 @@ class Crew:
         worker.until = job.until
         durable = worker.durable or job.policy.durable
         worker.durable = False
-        self._say_job(worker, job, durable)
+        self._say_job(worker, job, durable, False)
 
     def _give_back(self, job: Job, session: Session, now: Millis) -> None:
         """A job that its worker will never hear of, unless it was taken away meanwhile."""
@@ -245,7 +245,7 @@ class Crew:
         except NotHeld:
             pass
 
-    def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
+    def _say_job(self, worker: Worker, job: Job, durable: bool, again: bool) -> None:
         body = job.body
         if job.origin == ORIGIN:
             extra = job.extra
@@ -257,7 +257,7 @@ class Crew:
             if len(body) > LARGE_BYTES:
                 self.conversation.tired = True
         outbox = self._outbox
-        outbox.say(worker.stack, head, body, durable, worker.id)
+        outbox.say(worker.stack, head, body, durable, worker.id, again)
         worker.answer = self._last_count = outbox.count
         self._last_given = worker
 
@@ -306,15 +306,22 @@ class Crew:
             # It never heard of the job that was taken from it meanwhile.
             worker.job = None
             self._want(worker, now)
-        elif self._outbox.is_on_its_way(worker.id, worker.answer, stack, len(job.body)):
+        elif self._is_on_its_way(worker, job):
             pass  # it is not written once more for somebody who does not read
         elif not job.away:
-            self._say_job(worker, job, job.policy.durable)
+            self._say_job(worker, job, job.policy.durable, True)
         else:
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
             self._want(worker, now)
+
+    def _is_on_its_way(self, worker: Worker, job: Job) -> bool:
+        """Whether the job that a worker asks for again has not left, and is too long to repeat."""
+        # What another protocol wrote is written anew each time: nobody shares it.
+        most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
+        is_small = len(job.body) <= most
+        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=is_small)
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""
