@@ -32,7 +32,6 @@ from franca.protocols.memodb.workers import (
     PARKED,
     WORKING,
     Worker,
-    size_of,
 )
 
 if TYPE_CHECKING:
@@ -80,10 +79,10 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
-        if not self._workers.has_room(size_of(header.services, said), self, now):
-            self.link.note("a READY of more services than workers may offer together")
-            return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
+        if worker is None:
+            self.conversation.tired = True  # to find out took as long as to take it in
+            return  # not answered: it may ask again when others have left
         self._readies[said] = worker
         self.here[worker.session] = worker
         self._want(worker, now)
@@ -121,7 +120,9 @@ class Crew:
             return
         doing = worker.doing
         if worker.crew is not self or doing is LOST:
-            self._workers.find_again(worker, self)
+            if not self._workers.find_again(worker, self, now):
+                self.conversation.tired = True
+                return  # not answered either
             self.here[worker.session] = worker
         if self._says_again(worker, data, start, at, end, parts):
             self._answer_again(worker, stack, now)
