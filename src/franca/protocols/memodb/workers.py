@@ -214,6 +214,7 @@ class Workers:
         self._lost.pop(worker, None)
         worker.crew.let_go(worker)
         worker.crew = crew
+        worker.answer = 0  # nothing was said to it there
         crew.bytes += worker.cost
         worker.session = session
         session.owner = crew.conversation
