@@ -391,6 +391,38 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 
+def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved() -> None:
+    world = World()
+    client, old, new = world.peer(), worker_on(world), world.peer()
+    client.job(b"one")
+    new.result(old.given(), b"done")
+    client.job(b"two")
+    task = new.given()
+    other = worker_on(world)
+    old.hang_up(unheard=True)
+    assert other.hear() is None
+    new.result(task, b"done too")
+    assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
+
+
+def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
+    world = World()
+    client, old, new = world.peer(), world.peer(), world.peer()
+    client.job(b"one")
+    old.ready()
+    first = old.given()
+    asked = old.result(first, b"done")
+    client.job(b"two")
+    old.given()
+    new.ask(encode_result(b"done", first.worker), asked)
+    task = new.given()
+    other = worker_on(world)
+    old.hang_up(unheard=True)
+    assert other.hear() is None
+    new.result(task, b"done too")
+    assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
+
+
 def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)

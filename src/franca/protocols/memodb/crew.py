@@ -69,7 +69,7 @@ class Crew:
         self._patient: dict[Worker, None] = {}
         self._heartbeat_ms = service.settings.heartbeat_ms
         self._last_given: Worker | None = None
-        self._last_count = 0
+        self._last_job = 0
 
     # -- what workers say -------------------------------------------------------------------------
 
@@ -259,8 +259,9 @@ class Crew:
                 self.conversation.tired = True
         outbox = self._outbox
         outbox.say(worker.stack, head, body, durable, worker.id, again)
-        worker.answer = self._last_count = outbox.count
+        worker.answer = outbox.count
         self._last_given = worker
+        self._last_job = job.id
 
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
@@ -363,9 +364,11 @@ class Crew:
         """The connection is gone: what its workers hold goes to others."""
         self.stop()
         last = self._last_given
-        is_last = self._last_count == self._outbox.count
-        if unheard and is_last and last is not None and last.job is not None:
-            self._give_back(last.job, last.session, now)
+        # One that has moved hears of its job elsewhere, whatever became of what was said here.
+        if unheard and last is not None and last.crew is self:
+            job, is_last = last.job, last.answer == self._outbox.count
+            if is_last and job is not None and job.id == self._last_job:
+                self._give_back(job, last.session, now)
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()
