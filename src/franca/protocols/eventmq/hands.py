@@ -267,7 +267,7 @@ class Hands:
             self.reply_too_large(msgid, len(result), now)
             return
         broker = self._broker
-        job = self._held(msgid) or self._held_by_its_ghost(msgid, now)
+        job = self.held_as(msgid) or self._held_by_its_ghost(msgid, now)
         if job is None:
             settle_late(broker, result, msgid, now)
             return
@@ -300,7 +300,7 @@ class Hands:
         nobody waits for is simply done.
         """
         broker = self._broker
-        job = self._held(msgid) or self._held_by_its_ghost(msgid, now) or self._only_job(msgid)
+        job = self.held_as(msgid) or self._held_by_its_ghost(msgid, now) or self._only_job(msgid)
         if job is None:
             return
         if job.policy.tells_end or broker.watchers_of(job.id):
@@ -317,7 +317,7 @@ class Hands:
 
     def reply_unnamed(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """The document's REPLY, which does not say to what: to its own id, or to the only job."""
-        if self._held(msgid) is None:
+        if self.held_as(msgid) is None:
             if len(self.session.leases) != 1:
                 self._conversation.refuse("a REPLY to nobody knows which request")
                 return
@@ -338,7 +338,7 @@ class Hands:
             and (failures < 0 or job.failures < failures)
         )  # fmt: skip
 
-    def _held(self, msgid: bytes) -> Job | None:
+    def held_as(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""
         if len(msgid) > MSGID_BYTES_MAX:
             return None
