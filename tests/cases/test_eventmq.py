@@ -239,7 +239,6 @@ def results(client: EventMQ, most: int) -> Iterator[tuple[str, bytes]]:
     return islice(iter(lambda: or_none(client.result), None), most)
 
 
-@pytest.mark.case(31)
 @pytest.mark.parametrize(("count", "size"), [(200, 200_000), (40, 4_000_000)])
 def test_a_client_that_reads_all_the_time_hears_every_large_result(
     start: StartServer, count: int, size: int
@@ -255,15 +254,14 @@ def test_a_client_that_reads_all_the_time_hears_every_large_result(
     assert peak_mb(server) < 400, f"{peak_mb(server)} MB"
 
 
-@pytest.mark.case(31)
 def test_and_so_does_one_that_asked_for_the_same_later(start: StartServer) -> None:
     server = start(speaks=("eventmq",))
-    first, second = peer(server, b"first"), peer(server, b"second")
+    first, second, worker = peer(server, b"first"), peer(server, b"second"), peer(server)
     for client in (first, second):
         for number in range(50):
             client.request(call("os", "getpid"), headers="reply-requested", msgid=f"job-{number}")
         client.ask("STATUS")  # they are all there
-    thread = work_off(peer(server).inform(slots=64), 50, b"x" * 200_000)
+    thread = work_off(worker.inform(slots=64), 50, b"x" * 200_000)
     heard: dict[str, int] = {}
 
     def listen(client: EventMQ, name: str) -> None:

@@ -111,10 +111,11 @@ class Ledger:
             self.idle.add(queue)
         return queue
 
-    def list_queue(self, name: str) -> None:
-        """Have a queue of that name listed; `TooMuch` if there are too many."""
-        self._check_no_new((name,))
-        self.queue(name)
+    def list_queue(self, *names: str) -> None:
+        """Have queues of these names listed: all, or none and `TooMuch` if there are too many."""
+        self._check_no_new(names)
+        for name in names:
+            self.queue(name)
 
     def _new_queue(self, name: str) -> Queue:
         queue = self.queues[name] = Queue(name, self.windows)
