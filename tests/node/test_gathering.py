@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
@@ -118,3 +119,22 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
         await s.reaches("commit")
         await s.ends()
         await s.until(lambda: bool(answered))
+
+
+@asynchronous
+async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
+    with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+        writers = [s.guest() for _ in range(2)]
+        answered: list[object] = []
+        prepared: list[Changes] = []
+        patch.setattr(s.store, "prepare", prepared.append)
+        writers[0].says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        s.broker.recall(JobQuery(names=("nobody",)), Answered(answered))
+        await s.reaches("commit")
+        writers[1].says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        await s.turns()
+        assert s.broker.pending_bytes > LONG_GROUP_BYTES
+        await s.ends()
+        await s.reaches("commit")
+        assert len(prepared) == 1
+        assert answered

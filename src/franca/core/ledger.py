@@ -43,6 +43,7 @@ DEAD = State.DEAD
 HELD = Shelf.HELD
 TAIL = Shelf.TAIL
 NOWHERE = Shelf.NOWHERE
+AMPLE_BYTES = 1 << 62
 TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 
 
@@ -69,6 +70,7 @@ class Ledger:
         "pending_bytes",
         "queues",
         "queues_bytes",
+        "room_bytes",
         "totals",
         "waiting",
         "watches",
@@ -86,6 +88,7 @@ class Ledger:
         self.idle = IdleQueues()
         self.waiting = Waiting()
         self.pending_bytes = 0
+        self.room_bytes = AMPLE_BYTES
         self._by_name: dict[str, Job | Namesakes] = {}
         self._shared: dict[str, Namesakes] = {}
         self.keys = Keys()
@@ -336,6 +339,8 @@ class Ledger:
         self._flushed = False
         self._emptied = []
         self._spared = []
+        # What is new needs room twice, in the log and in the file.
+        self.room_bytes -= 2 * self.pending_bytes
         self.pending_bytes = 0
         return changes
 

@@ -8,6 +8,8 @@ from franca.core.model import Millis
 from franca.node.connection import Connection
 from franca.node.outlet import size_of
 
+URGENT_MS = 1_000
+"""For so long after the last job that needs no disk, the next one is expected."""
 LONG_GROUP_BYTES = 4 * 1024 * 1024
 """A group with more bytes than this in new jobs takes long to write."""
 GATHERING_PASSES = 8

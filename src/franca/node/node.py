@@ -17,7 +17,7 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.failing import tell_failing
 from franca.node.gauges import Gauges
-from franca.node.group import LONG_GROUP_BYTES, Gathering, Group, Waiter
+from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Waiter
 from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
 from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
@@ -27,14 +27,11 @@ from franca.store.port import Store
 
 TICK_S = 0.05
 PATIENCE_S = 0.005
-URGENT_MS = 1_000
-"""For so long after the last job that needs no disk, the next one is expected."""
+INSTANT_EVERY_MS = 20  # a store that makes nothing durable is told now and then what changed
 REST_S = 0.001
 SMALL_GROUP = 8
 """While such jobs are expected, a group of more than so many answers is followed by a rest, so that
 groups are few and large: each takes time that others then do not have to wait for."""
-INSTANT_EVERY_MS = 20
-"""A store that makes nothing durable is told what changed now and then; nobody waits for it."""
 
 
 class Node:
@@ -65,6 +62,7 @@ class Node:
         self._instant = store.instant
         self._tell_at: Millis = 0
         self._gathering = Gathering()
+        self._wants_waited = False
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
@@ -325,9 +323,11 @@ class Node:
         broker = self.engine.broker
         self._in_flight.is_long = broker.pending_bytes > LONG_GROUP_BYTES
         changes = broker.drain()
-        if self._in_flight.is_long and self._writer is not None:
-            self.store.prepare(changes)  # what is wanted is read behind the next group
+        if self._in_flight.is_long and self._writer is not None and not self._wants_waited:
+            self._wants_waited = broker.has_wants()  # they are read behind the next group
+            self.store.prepare(changes)
             return
+        self._wants_waited = False
         wants = broker.take_wants()
         supplied = self.store.write(changes, wants)
         for want, jobs in zip(wants, supplied, strict=False):
