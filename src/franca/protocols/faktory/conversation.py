@@ -85,12 +85,14 @@ class FaktoryConversation(Waiting):
                 act(self, rest, now)
             if start == size or not left or self.holding or link.closing:
                 break
+            if link.bulky and link.is_full():
+                break  # the rest when this has been taken
         self.service.commands += self._share - left
         if start == size or link.closing:
             return self._work is not None
         self._behind = True
         self._buffer.feed(data[start:])
-        if left and not self.holding:
+        if left and not self.holding and not (link.bulky and link.is_full()):
             return self._catch_up(b"", now)
         return not self.holding or self._work is not None
 
@@ -100,11 +102,14 @@ class FaktoryConversation(Waiting):
         buffer.feed(data)
         self._behind = True
         link = self.link
+        left = self._share
         if self._work is not None:
             if data or not self.service.gate.admits(self):
                 return True  # its turn is not yet, or is in the next call
             self._work_on(self._work, now)
-        for _ in range(self._share):
+            if link.bulky and link.is_full():
+                left = 0
+        for _ in range(left):
             if self.holding:
                 return self._work is not None
             try:
@@ -125,6 +130,8 @@ class FaktoryConversation(Waiting):
                 act(self, rest, now)
             if link.closing:
                 return False
+            if link.bulky and link.is_full():
+                break
         self._behind = len(buffer) > 0
         return self._work is not None or (self._behind and not self.holding)
 

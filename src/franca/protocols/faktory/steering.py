@@ -66,8 +66,23 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     """INFO: everything about the server in one object."""
     if rest:
         conversation.say(error("INFO takes no arguments"))
+        return
+    reply = conversation.service.info(now)
+    if reply is None:
+        conversation.begin(_info(conversation), now)
     else:
-        conversation.say(bulk(conversation.service.info(now)))
+        conversation.say_shared(reply)
+
+
+def _info(conversation: FaktoryConversation) -> Work:
+    """The same in steps, which all who wait for the answer take together."""
+    overview = conversation.service.overview
+    yield
+    now = yield
+    while (reply := overview.kept(now) or overview.step(now)) is None:
+        now = yield
+    conversation.say_shared(reply)
+    return b""
 
 
 def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

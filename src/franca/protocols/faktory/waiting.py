@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
@@ -21,6 +22,8 @@ FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 MANY_NAMES: Final = 64
 """A FETCH with more names has its turn like other commands that take long."""
+LONG_REPLY_BYTES: Final = 16 * 1024
+"""Replies are counted where one is longer than this: others are little even if a share has many."""
 
 
 class Waiting(Conversation):
@@ -55,6 +58,16 @@ class Waiting(Conversation):
         """Answer with what must be durable first."""
         self.last_grant = None
         self.link.write_after_commit(reply)
+        if len(reply) > LONG_REPLY_BYTES:
+            self.link.bulky = True
+
+    def say_shared(self, pieces: Sequence[bytes]) -> None:
+        """The same for an answer that many may be given: each is said the very same pieces."""
+        self.last_grant = None
+        if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(pieces[0])
 
     # -- what takes long --------------------------------------------------------------------------
 
@@ -164,7 +177,10 @@ class Waiting(Conversation):
     def _say_granted(self, job: Job) -> None:
         self.last_grant = job
         self._last_attempt = job.attempts
-        self.link.write_after_commit(self._render(job))
+        reply = self._render(job)
+        self.link.write_after_commit(reply)
+        if len(reply) > LONG_REPLY_BYTES:
+            self.link.bulky = True
 
     def hush(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""

@@ -1,0 +1,150 @@
+"""What one connection, or many that do the same, can make the server keep or do at once."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from franca.core.limits import Limits
+from franca.protocols.faktory.gate import STEPS_A_TURN
+from franca.protocols.faktory.info import QUEUES_A_STEP
+from tests.protocols.faktory.puppet import OK, Puppet, World
+
+SOFT_BYTES = 100_000
+
+
+def with_queues(count: int, size: int = 8) -> World:
+    """A world with very many queues, whose names are so long."""
+    world = World(limits=Limits(output_soft_bytes=SOFT_BYTES))
+    for number in range(count):
+        world.broker.queue(f"{number:08}".ljust(size, "x"))
+    return world
+
+
+def said_of(client: Puppet) -> list[bytes]:
+    """What a client is to be sent after this turn."""
+    return list(client.link.out)
+
+
+def turn_until(world: World, *clients: Puppet) -> int:
+    """How many turns it takes until each of these has something to hear."""
+    for turns in range(10_000):
+        if all(client.link.out for client in clients):
+            return turns
+        world.engine.turn(world.now)
+    raise AssertionError("no answer")
+
+
+def test_a_long_info_is_the_same_pieces_for_all_who_ask() -> None:
+    world = with_queues(3_000, 1_000)
+    clients = [world.client() for _ in range(40)]
+    for client in clients:
+        world.engine.received(client.link, b"INFO\r\n")
+    turn_until(world, *clients)
+    pieces = {id(piece): len(piece) for client in clients for piece in said_of(client)[1:]}
+    assert sum(pieces.values()) < 4_000_000
+    assert max(pieces.values()) < 3_000_000
+    world.run()
+    for client in clients:
+        reply = client.take()
+        assert reply is not None
+        assert len(json.loads(reply.body or b"")["faktory"]["queues"]) == 3_000
+
+
+def test_who_asks_again_and_again_is_told_a_share_in_a_turn() -> None:
+    for count in (900, 3_000):
+        world = with_queues(count, 1_000)
+        client = world.client()
+        world.engine.received(client.link, b"INFO\r\n" * 64)
+        heard = 0
+        while heard < 64:
+            turn_until(world, client)
+            replies = [piece for piece in said_of(client) if piece.startswith(b"$")]
+            assert len(replies) == 1
+            heard += 1
+            world.listen()
+        assert len(client.take_all()) == 64
+
+
+def test_who_fetches_large_jobs_in_one_breath_is_given_a_share_in_a_turn() -> None:
+    world = World(limits=Limits(output_soft_bytes=SOFT_BYTES))
+    client = world.client()
+    for number in range(20):
+        assert client.push(f"jid-{number:04}", "x" * 60_000) == OK
+    for ending in (b"", b"TRA"):
+        world.engine.received(client.link, b"FETCH\r\n" * 10 + ending)
+        heard = 0
+        while heard < 10:
+            turn_until(world, client)
+            assert len(client.link.out) <= 2
+            heard += len(client.link.out)
+            world.listen()
+    assert len(client.take_all()) == 20
+
+
+def test_a_long_answer_of_work_ends_a_share_too() -> None:
+    world = with_queues(900, 1_000)
+    client = world.client()
+    names = b" ".join(name.encode() for name in world.broker.queues)
+    world.engine.received(client.link, b"QUEUE LATENCY %b\r\n" % names + b"INFO\r\n" * 2)
+    turn_until(world, client)
+    assert len(client.link.out) == 1
+    world.run()
+    assert [reply.kind for reply in client.take_all()] == ["$"] * 3
+
+
+def test_info_about_very_many_queues_is_made_in_steps_for_all_together() -> None:
+    queues = 40 * QUEUES_A_STEP
+    world = with_queues(queues)
+    clients = [world.client() for _ in range(4)]
+    for client in clients:
+        world.engine.received(client.link, b"INFO\r\n")
+    turns = turn_until(world, *clients)
+    assert queues / QUEUES_A_STEP / STEPS_A_TURN <= turns <= queues / QUEUES_A_STEP / 2
+    world.run()
+    first, *others = (client.take() for client in clients)
+    assert others == [first] * 3
+
+
+def test_no_turn_of_a_long_info_takes_long() -> None:
+    world = with_queues(30_000, 1_000)
+    client = world.client()
+    for _ in range(4):
+        # A busy machine may count a pause of its own as ours, but not each time.
+        world.now += 1_000
+        world.engine.received(client.link, b"INFO\r\n")
+        longest = 0.0
+        while not client.link.out:
+            began = time.thread_time()
+            world.engine.turn(world.now)
+            longest = max(longest, time.thread_time() - began)
+        world.run()
+        if longest < 0.1:
+            return
+    raise AssertionError(f"{longest} s")
+
+
+def test_an_info_that_nobody_waits_for_any_more_is_begun_anew() -> None:
+    world = with_queues(20 * QUEUES_A_STEP)
+    client, other = world.client(), world.client()
+    world.engine.received(client.link, b"INFO\r\n")
+    for _ in range(5):
+        world.engine.turn(world.now)
+    client.hang_up()
+    other.push("job-00001", queue="00000000")
+    world.pass_time(1_000)
+    assert other.info()["faktory"]["total_enqueued"] == 1
+
+
+def test_queues_that_come_and_go_while_info_is_made_leave_it_whole() -> None:
+    world = with_queues(5 * QUEUES_A_STEP)
+    client, other = world.client(), world.client()
+    world.engine.received(client.link, b"INFO\r\n")
+    world.engine.turn(world.now)
+    world.engine.turn(world.now)
+    other.push("job-00001", queue="new")
+    assert other.line("QUEUE REMOVE *") == OK
+    reply = client.take()
+    assert reply is not None
+    facts = json.loads(reply.body or b"")["faktory"]
+    assert len(facts["queues"]) == facts["total_queues"]
