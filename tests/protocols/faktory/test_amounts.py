@@ -148,3 +148,105 @@ def test_queues_that_come_and_go_while_info_is_made_leave_it_whole() -> None:
     assert reply is not None
     facts = json.loads(reply.body or b"")["faktory"]
     assert len(facts["queues"]) == facts["total_queues"]
+
+
+# -- commands that are worked on ---------------------------------------------------------------
+
+
+def slow_push(jid: str, size: int) -> bytes:
+    """A large job whose text must be mended, which takes many turns."""
+    args = rb"\ud800" * (size // 6)
+    return b'PUSH {"jid":"%b","jobtype":"t","args":["%b"]}\r\n' % (jid.encode(), args)
+
+
+def test_a_command_counts_as_unread_until_it_is_answered() -> None:
+    world = World()
+    client = world.client()
+    for verb in (b"PUSH", b"PUSHB", b"FAIL"):
+        line = slow_push("jid-0001", 600_000).replace(b"PUSH", verb)
+        world.engine.received(client.link, line + b"TRACK x\r\n")
+        world.engine.turn(world.now)
+        while not client.link.out:
+            assert 600_000 <= client.conversation.unread() <= len(line) + 9
+            assert world.engine.waits_to_act(client.link)
+            world.engine.turn(world.now)
+        world.run()
+        assert client.conversation.unread() == 0
+        assert len(client.take_all()) == 2
+
+
+def test_a_command_of_a_client_that_is_gone_counts_no_more() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, slow_push("jid-0001", 600_000))
+    world.engine.turn(world.now)
+    conversation = client.conversation
+    client.hang_up()
+    assert conversation.unread() == 0
+
+
+def test_nobody_is_blamed_for_the_time_that_its_command_takes() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, slow_push("jid-0001", 2_000_000))
+    while not client.link.out:
+        world.now += world.limits.frame_ms
+        world.engine.turn(world.now)
+        assert not client.link.closing
+        assert not client.link.partial_since
+
+
+def crowded() -> tuple[World, Puppet, Puppet, bytes]:
+    """One whose large command is worked on, and one who has sent only a part of another."""
+    world = World(limits=Limits(input_bytes=1_000_000))
+    client, other = world.client(), world.client()
+    line = slow_push("jid-0002", 600_000)
+    world.engine.received(client.link, slow_push("jid-0001", 600_000))
+    world.engine.turn(world.now)
+    world.engine.received(other.link, line[:400_000])
+    world.engine.turn(world.now)
+    assert other.conversation.holding
+    assert not client.link.out
+    return world, client, other, line[400_000:]
+
+
+def test_the_rest_of_a_large_command_waits_while_enough_is_worked_on() -> None:
+    world, client, other, rest = crowded()
+    small = world.client()
+    assert small.push("jid-0003") == OK
+    world.run()
+    assert client.take() == OK
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_it_is_taken_if_it_comes_all_the_same() -> None:
+    _, client, other, rest = crowded()
+    other.send(rest)
+    assert [client.take(), other.take()] == [OK, OK]
+
+
+def test_nobody_waits_for_a_command_of_a_client_that_is_gone() -> None:
+    _, client, other, rest = crowded()
+    client.hang_up()
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_nobody_waits_for_a_command_of_a_client_that_does_not_read() -> None:
+    world, client, other, rest = crowded()
+    world.engine.hold_back(client.link)
+    world.pass_time(200)
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_who_leaves_while_it_waits_is_not_called() -> None:
+    world, client, other, _ = crowded()
+    other.hang_up()
+    world.run()
+    assert client.take() == OK
+    assert client.push("jid-0003") == OK

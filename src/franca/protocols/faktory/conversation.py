@@ -118,7 +118,9 @@ class FaktoryConversation(Waiting):
                 self._line_too_long(refusal.text, now)
                 return False
             if words is None:
-                self._behind = len(buffer) > 0
+                size = len(buffer)
+                self._behind = size > 0
+                self.holding = size > LARGE_BYTES and self.service.desk.must_wait(self)
                 return False
             self.service.commands += 1
             verb, rest = words
@@ -157,16 +159,17 @@ class FaktoryConversation(Waiting):
         self._buffer = ByteBuffer()
         if self._work is not None:
             self._work.close()
-            self._work = None
             self.service.gate.leave(self)
+            self._end_work()
+        self.service.desk.leave(self)
         self._part(now)
         job = self.last_grant
         if unheard and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
 
     def unread(self) -> int:
-        """How many bytes wait in the buffer."""
-        return len(self._buffer) if self._behind else 0
+        """How many bytes wait in the buffer, or are kept by a command that is worked on."""
+        return self._work_bytes + (len(self._buffer) if self._behind else 0)
 
     def stop(self, now: Millis) -> None:
         """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""
@@ -179,14 +182,6 @@ class FaktoryConversation(Waiting):
             self.go_on()
 
     # -- what steering and the worker registry ask for ------------------------------------------
-
-    def go_on(self) -> None:
-        """An answer that was waited for is given: read on, in the next turn.
-
-        Not at once: others have yet to hear what has happened in this one.
-        """
-        self.holding = False
-        self.link.again()
 
     def mutated(self) -> None:
         """A MUTATE is done, which was waited for if its client is still there."""

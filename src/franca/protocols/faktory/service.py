@@ -12,6 +12,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.desk import Desk
 from franca.protocols.faktory.gate import Gate
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
@@ -61,6 +62,7 @@ class FaktoryService(Service):
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
         self.gate = Gate()
+        self.desk = Desk(self.limits.input_bytes // 4)
         self.wishes = Wishes(broker)
         self.registry = Workers()
         self.commands = 0
@@ -83,7 +85,8 @@ class FaktoryService(Service):
         return worker
 
     def tick(self, now: Millis) -> None:
-        """Hang up on workers that fell silent; keep no old answer."""
+        """Hang up on workers that fell silent; keep nobody waiting, and no old answer, in vain."""
+        self.desk.look()
         self.overview.forget(now)
         if now >= self._reap_at:
             self._reap_at = now + REAP_MS

@@ -55,7 +55,7 @@ def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         fail = read_usual_fail(rest)
     except BAD_JSON:
-        conversation.begin(_fail_closely(conversation, rest), now)
+        conversation.begin(_fail_closely(conversation, rest), len(rest), now)
     else:
         conversation.say_after_commit(_fail(conversation, fail, now))
 
@@ -77,7 +77,7 @@ def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Work:
 
 def on_large_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FAIL: not done, and why, at such length that it takes several turns."""
-    conversation.begin(_fail_large(conversation, rest), now)
+    conversation.begin(_fail_large(conversation, rest), len(rest), now)
 
 
 def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Work:

@@ -11,6 +11,7 @@ from franca.core.model import NEVER, Demand, Job, Millis, Session
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wish
 from franca.protocols.faktory.workers import Worker, WorkerState
@@ -40,6 +41,7 @@ class Waiting(Conversation):
         self._render = service.renderer.reply
         self._session: Session | None = None
         self._work: Work | None = None
+        self._work_bytes = 0
         self._demand: Demand | None = None
         self._wish: Wish | None = None
         self._asked: bytes | None = None
@@ -71,10 +73,16 @@ class Waiting(Conversation):
 
     # -- what takes long --------------------------------------------------------------------------
 
-    def begin(self, work: Work, now: Millis) -> None:
-        """Act on a command that may take more than this turn, and answer it when it is done."""
+    def begin(self, work: Work, size: int, now: Millis) -> None:
+        """Act on a command that may take more than this turn, and answer it when it is done.
+
+        So many bytes of it are kept until then, and count as unread.
+        """
         next(work)
         self._work = work
+        self._work_bytes = size
+        if size > LARGE_BYTES:
+            self.service.desk.take(self, size)
         self.holding = True
         self._work_on(work, now)
 
@@ -89,7 +97,22 @@ class Waiting(Conversation):
         except Refused as refusal:
             self.holding = False
             self.say_after_commit(refusal_of(refusal))
+        self._end_work()
+
+    def _end_work(self) -> None:
         self._work = None
+        is_large = self._work_bytes > LARGE_BYTES
+        self._work_bytes = 0
+        if is_large:
+            self.service.desk.leave(self)
+
+    def go_on(self) -> None:
+        """What was waited for has come: read on, in the next turn.
+
+        Not at once: others have yet to hear what has happened in this one.
+        """
+        self.holding = False
+        self.link.again()
 
     # -- jobs --------------------------------------------------------------------------------------
 
@@ -97,7 +120,7 @@ class Waiting(Conversation):
         """FETCH: a job now, or within two seconds, or none."""
         if rest != self._asked:
             if rest.count(b" ") > MANY_NAMES:
-                self.begin(self._fetch_many(rest), now)
+                self.begin(self._fetch_many(rest), len(rest), now)
                 return
             if not self._may_ask(rest):
                 return
