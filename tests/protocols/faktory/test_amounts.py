@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 from franca.core.limits import Limits
+from franca.core.model import Job
 from franca.protocols.faktory.gate import STEPS_A_TURN
 from franca.protocols.faktory.info import QUEUES_A_STEP
 from tests.protocols.faktory.puppet import OK, Puppet, World
@@ -250,3 +252,21 @@ def test_who_leaves_while_it_waits_is_not_called() -> None:
     world.run()
     assert client.take() == OK
     assert client.push("jid-0003") == OK
+
+
+# -- jobs that were given out -------------------------------------------------------------------
+
+
+def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
+    world = World()
+    idle, other = world.client("w1"), world.client("w1")
+    other.push("jid-0001", "x" * 1_000)
+    (found,) = world.broker.jobs.values()
+    known = sys.getrefcount(found)
+    assert idle.fetch() is not None
+    assert other.ack("jid-0001") == OK
+    assert not world.broker.jobs
+    assert sys.getrefcount(found) < known
+    assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
+    idle.hang_up(unheard=True)
+    assert not world.jobs()

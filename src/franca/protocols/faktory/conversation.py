@@ -163,7 +163,7 @@ class FaktoryConversation(Waiting):
             self._end_work()
         self.service.desk.leave(self)
         self._part(now)
-        job = self.last_grant
+        job = self.broker.jobs.get(self.last_grant)
         if unheard and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
 

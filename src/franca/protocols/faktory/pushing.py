@@ -7,13 +7,13 @@ from franca.core.model import Millis
 from franca.protocols.faktory.bulk import push_many
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.job import TakesLong
-from franca.protocols.faktory.waiting import refusal_of
+from franca.protocols.faktory.waiting import NO_JOB, refusal_of
 from franca.protocols.faktory.wire import OK
 
 
 def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """PUSH: one job."""
-    conversation.last_grant = None
+    conversation.last_grant = NO_JOB
     try:
         conversation.push(rest, now)
     except TakesLong:

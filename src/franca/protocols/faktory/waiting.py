@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Job, Millis, Session
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, Session
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
@@ -23,6 +23,9 @@ FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 MANY_NAMES: Final = 64
 """A FETCH with more names has its turn like other commands that take long."""
+NO_JOB: Final[JobId] = 0
+"""No job has this id. A job that was given out is remembered by its id: it may be gone by now, and
+its body should be, too."""
 LONG_REPLY_BYTES: Final = 16 * 1024
 """Replies are counted where one is longer than this: others are little even if a share has many."""
 
@@ -37,7 +40,7 @@ class Waiting(Conversation):
         self.worker: Worker | None = None
         self.holder = ""
         self.polled_in = -1
-        self.last_grant: Job | None = None
+        self.last_grant: JobId = NO_JOB
         self._render = service.renderer.reply
         self._session: Session | None = None
         self._work: Work | None = None
@@ -53,19 +56,19 @@ class Waiting(Conversation):
 
     def say(self, reply: bytes) -> None:
         """Answer with what no disk can make untrue."""
-        self.last_grant = None
+        self.last_grant = NO_JOB
         self.link.write(reply)
 
     def say_after_commit(self, reply: bytes) -> None:
         """Answer with what must be durable first."""
-        self.last_grant = None
+        self.last_grant = NO_JOB
         self.link.write_after_commit(reply)
         if len(reply) > LONG_REPLY_BYTES:
             self.link.bulky = True
 
     def say_shared(self, pieces: Sequence[bytes]) -> None:
         """The same for an answer that many may be given: each is said the very same pieces."""
-        self.last_grant = None
+        self.last_grant = NO_JOB
         if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
             self.link.write_bulk(*pieces)
         else:
@@ -198,7 +201,7 @@ class Waiting(Conversation):
             self._wish = None
 
     def _say_granted(self, job: Job) -> None:
-        self.last_grant = job
+        self.last_grant = job.id
         self._last_attempt = job.attempts
         reply = self._render(job)
         self.link.write_after_commit(reply)
