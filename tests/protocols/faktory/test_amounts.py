@@ -6,10 +6,13 @@ import json
 import sys
 import time
 
+import pytest
+
 from franca.core.limits import Limits
 from franca.core.model import Job
 from franca.protocols.faktory.gate import STEPS_A_TURN
 from franca.protocols.faktory.info import QUEUES_A_STEP
+from franca.protocols.faktory.wire import Reply
 from tests.protocols.faktory.puppet import OK, Puppet, World
 
 SOFT_BYTES = 100_000
@@ -270,3 +273,72 @@ def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
     assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
     idle.hang_up(unheard=True)
     assert not world.jobs()
+
+
+# -- what must be short -------------------------------------------------------------------------
+
+LONG = 20_000_000
+
+
+def longest_turn(world: World, client: Puppet, line: bytes) -> float:
+    """The seconds of processor time of the longest turn until the line is answered."""
+    world.engine.received(client.link, line)
+    longest = 0.0
+    while not client.link.out:
+        began = time.thread_time()
+        world.engine.turn(world.now)
+        longest = max(longest, time.thread_time() - began)
+    world.run()
+    return longest
+
+
+@pytest.mark.parametrize("form", [b"PUSH {%b}\r\n", b"PUSHB [{%b}]\r\n"])
+@pytest.mark.parametrize(
+    ("member", "text", "reason"),
+    [
+        (b"at", b"2030-01-01T00:00:00.%b1Z", b"invalid timestamp for"),
+        (b"created_at", b"%b", b"created_at and enqueued_at cannot be longer"),
+        (b"enqueued_at", b"%b", b"created_at and enqueued_at cannot be longer"),
+        (b"queue", b"q%b", b"queue names cannot be longer than 1024 bytes"),
+        (b"jobtype", b"t%b", b"jid and jobtype cannot be longer than 1024 bytes"),
+    ],
+)
+@pytest.mark.parametrize("size", [2_000, LONG])
+def test_what_must_be_short_is_refused_if_it_is_long(
+    form: bytes, member: bytes, text: bytes, reason: bytes, size: int
+) -> None:
+    client = World().client()
+    said = {b"jid": b"jid-0001", b"jobtype": b"t", member: text % (b"1" * size)}
+    members = b",".join(b'"%b":"%b"' % pair for pair in said.items()) + b',"args":[]'
+    reply = client.ask(form % members)
+    assert reason in (reply.body or b"")
+    assert reply.kind == ("-" if form.startswith(b"PUSH ") else "$")
+    assert not client.world.jobs()
+
+
+def test_a_time_of_very_many_digits_does_not_take_long() -> None:
+    for _ in range(4):
+        world = World()
+        client = world.client()
+        line = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[],"at":"2030-01-01T00:00:00.%bZ"}\r\n'
+        longest = longest_turn(world, client, line % (b"1" * LONG))
+        if longest < 0.08:
+            return
+    raise AssertionError(f"{longest} s")
+
+
+@pytest.mark.parametrize("form", [b"PUSH {%b}\r\n", b"PUSHB [{%b}]\r\n"])
+def test_a_long_custom_is_looked_at_in_steps(form: bytes) -> None:
+    members = b'"jid":"jid-0001","jobtype":"t","args":[1],"custom":{"a":[%b1]}' % (
+        b"[1], " * 500_000
+    )
+    for _ in range(4):
+        world = World()
+        client = world.client()
+        longest = longest_turn(world, client, form % members)
+        assert client.take() in (OK, Reply("$", b"{}"))
+        assert b"[1], [1], 1]}" in client.fetch_raw()
+        assert client.ask(form % members) in (OK, Reply("$", b"{}"))
+        if longest < 0.1:
+            return
+    raise AssertionError(f"{longest} s")
