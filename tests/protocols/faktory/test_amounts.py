@@ -226,6 +226,21 @@ def test_the_rest_of_a_large_command_waits_while_enough_is_worked_on() -> None:
     assert other.take() == OK
 
 
+def test_all_who_have_sent_a_part_wait_at_once() -> None:
+    world = World(limits=Limits(input_bytes=1_000_000))
+    client, fetching, *others = (world.client() for _ in range(5))
+    for number, other in enumerate((fetching, *others)):
+        other.send(slow_push(f"jid-000{number}", 600_000)[:400_000])
+    fetching.send(b'"]}\r\nFETCH\r\n')
+    assert fetching.take() == OK
+    world.engine.received(client.link, slow_push("jid-0009", 600_000))
+    world.engine.turn(world.now)
+    assert all(world.engine.waits_to_act(other.link) for other in others)
+    world.run()
+    assert client.take() == OK
+    assert not any(other.conversation.holding for other in others)
+
+
 def test_it_is_taken_if_it_comes_all_the_same() -> None:
     _, client, other, rest = crowded()
     other.send(rest)

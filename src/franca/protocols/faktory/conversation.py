@@ -183,6 +183,13 @@ class FaktoryConversation(Waiting):
 
     # -- what steering and the worker registry ask for ------------------------------------------
 
+    def wait_with_rest(self) -> bool:
+        """Hold until there is room for the rest of a large line, if that is what comes next."""
+        if self.holding or len(self._buffer) <= LARGE_BYTES:
+            return False
+        self.holding = True
+        return True
+
     def mutated(self) -> None:
         """A MUTATE is done, which was waited for if its client is still there."""
         if not self.link.closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -108,6 +109,10 @@ class Waiting(Conversation):
         self._work_bytes = 0
         if is_large:
             self.service.desk.leave(self)
+
+    @abstractmethod
+    def wait_with_rest(self) -> bool:
+        """Hold until there is room for the rest of a large line, if that is what comes next."""
 
     def go_on(self) -> None:
         """What was waited for has come: read on, in the next turn.
