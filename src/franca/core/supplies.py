@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+from franca.core.changes import Changes
+from franca.core.ledger import TAIL
 from franca.core.lines import Lines
 from franca.core.model import Job, Millis
 from franca.core.tail import SupplyReady, SupplyWaiting
+
+LOOKS_PER_JOB = 5
+"""Jobs that are looked at for each that may leave memory: the others are watched, or only there."""
 
 
 class Supplies(Lines):
     """The lines, filled from the store."""
 
     __slots__ = ()
+
+    def has_changes(self) -> bool:
+        """Whether `drain` would hand over anything."""
+        return super().has_changes() or self._is_overfull()
+
+    def drain(self) -> Changes:
+        """Everything that changed; and what leaves memory because the store has filled it."""
+        if self._is_overfull():
+            self._cut_supplied()
+        return super().drain()
+
+    def _cut_supplied(self) -> None:
+        """Empty windows, those that the store has filled first: a few jobs, the next drain goes on.
+
+        Before a group and not after it: what is read behind the group must find them in the tail.
+        """
+        left = 2 * self.limits.supply_jobs
+        looks = LOOKS_PER_JOB * left
+        while left > 0 and looks > 0 and self._is_overfull():
+            oldest = next(iter(self._supplied))
+            leaving, staying = oldest.let_go(left, looks, self._may_leave)
+            for job in leaving:
+                oldest.grow_tail(job.priority)
+                self._to_tail(job)
+            for job in staying:
+                if job.shelf is TAIL:
+                    self._touch(job)
+            left -= len(leaving)
+            looks -= len(leaving) + len(staying) + 1
+            if not leaving or (left > 0 and looks > 0):
+                del self._supplied[oldest]
 
     def supplied_ready(self, want: SupplyReady, jobs: list[Job], now: Millis) -> None:
         """The next jobs of a queue's tail have come into memory."""
@@ -35,7 +71,8 @@ class Supplies(Lines):
         self._match(queue, now)
         if self._large_bytes > self.limits.large_bytes:
             self._lighten()
-        self._make_room(queue)
+        self._supplied.pop(queue, None)
+        self._supplied[queue] = None
         if queue.tail and queue.size <= self.limits.supply_jobs:
             self._want_ready(queue)
 

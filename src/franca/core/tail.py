@@ -183,7 +183,7 @@ class Tail(LargeBodies):
         else:  # for each job that comes two may leave, until the window is small enough
             queue.crowd = queue.size + limits.supply_jobs if queue.size > keep else 0
 
-    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int, most: int = NO_LIMIT) -> bool:
+    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int, most: int) -> bool:
         """Let jobs leave a window; False if some of them may not."""
         all_left = True
         for job in queue.cut(keep, keep_bytes, most):
@@ -198,17 +198,11 @@ class Tail(LargeBodies):
             queue.mark = None
         return all_left
 
-    def _make_room(self, queue: Queue) -> None:
-        """The store has filled a window: others that it filled before are emptied for it."""
-        self._supplied.pop(queue, None)
-        self._supplied[queue] = None
-        most = self.limits.window_bytes + self.limits.supply_bytes
-        while self.windows.bytes_held > most:
-            oldest = next(iter(self._supplied))
-            if oldest is queue:
-                break
-            del self._supplied[oldest]
-            self._cut_to(oldest, 0, 0)
+    def _is_overfull(self) -> bool:
+        """Whether windows that the store has filled must be emptied for the one it filled last."""
+        limits = self.limits
+        most = limits.window_bytes + limits.supply_bytes
+        return self.windows.bytes_held > most and len(self._supplied) > 1
 
     def _back_to_tail(self, job: Job, queue: Queue) -> None:
         """A ready job whose body is in the store goes where such jobs are."""
@@ -305,17 +299,19 @@ class Tail(LargeBodies):
 
         The answers must be handed in before anything else happens to memory. At most one
         recall at a time: what is done with its jobs must be written before the next one reads.
+        While windows are still being emptied for the last one, no further ones are filled.
         """
         recalls: list[Want] = []
         supplies: list[Want] = []
         later: list[Want] = []
         full = self.windows.bytes_held >= self.limits.window_bytes
+        hold = self.hold_supplies or self._is_overfull()
         for want in self.wants:
             if isinstance(want, Recall):
                 (later if recalls else recalls).append(want)
             elif isinstance(want, SupplyWaiting):
                 supplies.append(want)
-            elif self.hold_supplies:
+            elif hold:
                 later.append(want)
             elif full and not self._is_asked_for(want.queue):
                 self.queues[want.queue].supplying = False
