@@ -144,6 +144,13 @@ class Ledger:
             return []
         return list(found.jobs.values()) if isinstance(found, Namesakes) else [found]
 
+    def ids_named(self, name: str) -> list[JobId]:
+        """Their ids, which are quickly taken however many they are."""
+        found = self._by_name.get(name)
+        if found is None:
+            return []
+        return list(found.jobs) if isinstance(found, Namesakes) else [found.id]
+
     def first_named(self, name: str) -> Iterator[Job]:
         """The same, as many as are looked at."""
         found = self._by_name.get(name)
