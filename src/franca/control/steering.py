@@ -152,7 +152,7 @@ async def _steer_these(node: NodePort, references: list[Reference], steering: St
 async def _act_on(node: NodePort, query: JobQuery, steering: Steering, tally: Tally) -> None:
     """Steer what a query by ids or names means, in memory or out of it.
 
-    Jobs newer than the request are left: whoever goes on giving jobs a name would never see its end.
+    Jobs newer than the request are left: where a name is given again and again it would not end.
     """
     newest, held = await node.ask(partial(_held_by_now, query))
     for some in _portions(node, held):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.known import Known, known_of, unseen
@@ -337,42 +336,6 @@ class Tail(LargeBodies):
     def recall(self, query: JobQuery, by: Recaller) -> None:
         """Ask the store for jobs; `by` is handed them in a later turn."""
         self.wants.append(Recall(query, by))
-
-    def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
-        """Jobs that the store found, those in memory in place of their rows if still fitting."""
-        jobs: list[Job] = []
-        for row in found:
-            job = self.jobs.get(row.id) or self._dirty.get(row.id, row)
-            if job.away and not row.away:
-                job.body, job.away = row.body, False
-                job.weight += len(job.body)
-                if job.id in self.jobs:
-                    self._keep_large(job)
-                    self.waiting.burden(job)
-            if not query.states or job.state in query.states:
-                jobs.append(job)
-        return jobs
-
-    def page_of(self, want: Recall, found: list[Job]) -> list[Job] | None:
-        """The jobs to hand to whoever asked; None if the store looks on because none fits yet."""
-        query = want.query
-        last = want.reached or (found[-1].id if len(found) >= query.limit else 0)
-        if query.names:
-            found = self._with_named(query, found, last)
-        jobs = self.resolve(query, found)
-        if jobs or not last or query.by_time:
-            return jobs
-        self.recall(replace(query, after=last), want.by)
-        return None
-
-    def _with_named(self, query: JobQuery, found: list[Job], last: JobId) -> list[Job]:
-        """And those in memory, up to where the store looked: it does not look there for names."""
-        jobs = {job.id: job for job in found}
-        for name in query.names:
-            for job in self.named(name):
-                if job.policy.durable and query.after < job.id and (not last or job.id <= last):
-                    jobs[job.id] = job
-        return [jobs[job_id] for job_id in sorted(jobs)]
 
     def _want_ready(self, queue: Queue) -> None:
         if queue.tail and not queue.supplying and queue.mark is not None:
