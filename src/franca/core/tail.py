@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, known_of, unseen
+from franca.core.known import Known, WaitedFor, known_of, unseen
 from franca.core.large import LargeBodies
 from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
@@ -106,7 +106,7 @@ class Tail(LargeBodies):
         self.wants: list[Want] = []
         self.hold_supplies = False
         self._supplied: dict[Queue, None] = {}
-        self._waited_for: dict[JobId, Known] = {}
+        self._waited_for = WaitedFor()
 
     # -- birth ----------------------------------------------------------------------------
 
@@ -155,8 +155,7 @@ class Tail(LargeBodies):
 
     def _unknow(self, job: Job | Known) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
-        if self._waited_for:
-            self._waited_for.pop(job.id, None)
+        self._waited_for.drop(job)
         known = self._recent.get(job.name)
         if known is not None and known.id == job.id:
             del self._recent[job.name]
@@ -210,7 +209,7 @@ class Tail(LargeBodies):
         self._touch(job)
         self._to_tail(job)
         if job.id in self._watchers:
-            self._waited_for[job.id] = known_of(job)
+            self._waited_for.add(known_of(job))
         if queue.line and not queue.paused:
             self._want_ready(queue)
 
