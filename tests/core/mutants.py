@@ -25,7 +25,7 @@ mutant = MUTANTS.of
 
 @mutant(Queue, "cut")
 def lose_a_job_at_the_cut(cut: Any) -> Any:
-    return lambda self, keep, keep_bytes: cut(self, keep, keep_bytes)[1:]
+    return lambda self, *bounds: cut(self, *bounds)[1:]
 
 
 @mutant(Life, "finish")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from franca.core.model import Failure, OnHangUp
+from typing import cast
+
+from msgspec.structs import replace
+
+from franca.core.model import Failure, JobQuery, OnHangUp, Shelf, State
 from franca.core.namesakes import LAST_LOOKED_AT, LOOKED_AT
-from tests.core.kit import MINUTE, Bench, T
+from franca.core.tail import Recall, Recaller
+from tests.core.kit import MINUTE, Bench, T, ids
 
 MANY = 3 * LOOKED_AT
 
@@ -80,3 +85,30 @@ def test_a_flush_leaves_no_names() -> None:
     bench.broker.flush(T)
     assert not bench.broker.named("n")
     assert not bench.broker._shared
+
+
+def test_many_of_one_name_are_recalled_a_page_at_a_time_wherever_they_lie() -> None:
+    bench = Bench(window_jobs=40, supply_jobs=10)
+    jobs = bench.submit_many(100, name="n")
+    away = [bench.submit(name="n", run_at=T + 9_000) for _ in range(50)]
+    bench.write()
+    for states, wanted in (((State.READY,), jobs), ((State.WAITING,), away), ((), jobs + away)):
+        pages = [recalled(bench, states, 0)]
+        while pages[-1]:
+            pages.append(recalled(bench, states, pages[-1][-1]))
+        assert max(map(len, pages)) <= 7
+        assert [job_id for page in pages for job_id in page] == ids(wanted)
+
+
+def recalled(bench: Bench, states: tuple[State, ...], after: int) -> list[int]:
+    """A page as it is handed to whoever asked."""
+    query = JobQuery(states=states, names=("n",), after=after, limit=7)
+    while True:
+        found = bench.disk.find(replace(query, limit=999))
+        rows = [job for job in found if job.shelf is Shelf.TAIL][: query.limit]
+        page = bench.broker.page_of(Recall(query, cast(Recaller, None)), rows)
+        if page is not None:
+            return ids(page)
+        [want] = bench.broker.take_wants()
+        assert isinstance(want, Recall)
+        query = want.query

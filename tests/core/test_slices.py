@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
-from franca.core import lines
+from franca.core import lines, steering
 from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
 from franca.core.events import Finished, Unmet
-from franca.core.model import Demand, NewJob, OnHangUp, Policy, Schedule, State
+from franca.core.known import unseen
+from franca.core.model import Demand, NewJob, OnConflict, OnHangUp, Policy, Schedule, State
 from franca.core.sessions import ENDED_AT_ONCE
+from franca.core.steering import TOLD_AT_ONCE
 from tests.core.kit import MINUTE, Bench, T
 
 MANY = 2 * ENDED_AT_ONCE + 1
@@ -142,3 +146,36 @@ def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(
     assert [session for session, _ in bench.events()] == workers[2:4]
     bench.broker.tick(T)
     assert [session for session, _ in bench.events()] == workers[4:]
+
+
+def test_those_who_wait_for_jobs_of_a_tail_that_is_purged_or_flushed() -> None:
+    for end in ("purge", "flush"):
+        bench = Bench(window_jobs=1, supply_jobs=1)
+        client, broker = bench.worker(), bench.broker
+        for number in range(MANY):
+            bench.submit(key=f"k{number}")
+        bench.submit(key="later", run_at=T + MINUTE)
+        bench.write()
+        for number in range(MANY):
+            bench.submit(key=f"k{number}", on_conflict=OnConflict.JOIN, watcher=client)
+        if end == "purge":
+            bench.submit(
+                key="later", run_at=T + MINUTE, on_conflict=OnConflict.JOIN, watcher=client
+            )
+        with patch.object(steering, "unseen", side_effect=unseen) as looked_at:
+            broker.purge("q", T) if end == "purge" else broker.flush(T)
+        assert looked_at.call_count <= TOLD_AT_ONCE
+        told = [len(bench.ends(client))]
+        while told[-1]:
+            broker.tick(T)
+            told.append(len(bench.ends(client)))
+        assert max(told) <= 2 * TOLD_AT_ONCE
+        assert sum(told) == MANY
+        assert len(told) > 2
+        assert len(client.watches) == (end == "purge"), (
+            "the one that is not ready is still waited for"
+        )
+        if end == "flush":
+            assert broker.keys.bytes == 0
+        bench.write()
+        bench.submit(key="k5")

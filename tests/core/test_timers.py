@@ -35,6 +35,28 @@ def test_a_slice_rings_in_the_order_in_which_its_timers_were_set() -> None:
     assert timers.due(50) == list(reversed(things))
 
 
+def test_timers_that_were_set_and_discarded_leave_nothing_behind() -> None:
+    timers: Buckets[int] = Buckets(50)
+    timers.add(-1, 7_000_000)
+    for number in range(20_000):
+        timers.discard(number, timers.add(number, 60_000 + 50 * number))
+    assert len(timers._heap) <= 1_003
+    timers.add(-2, 6_000_000)
+    assert timers.due(6_000_100) == [-2]
+    assert timers.next_at() == 7_000_050
+    assert timers.due(7_000_050) == [-1]
+
+
+def test_a_slice_that_was_emptied_and_filled_again_rings_once() -> None:
+    timers: Buckets[int] = Buckets(50)
+    for number in range(5_000):
+        timers.discard(number, timers.add(number, 100))
+        timers.discard(number, timers.add(number, 1_000 + 50 * number))
+    timers.add(1, 100)
+    assert timers.due(1_000_000) == [1]
+    assert timers.next_at() is None
+
+
 def test_clearing_forgets_everything() -> None:
     timers: Buckets[int] = Buckets(50)
     timers.add(1, 10)

@@ -12,7 +12,9 @@ from franca.core.events import Granted
 from franca.core.limits import Limits
 from franca.core.model import Demand, NewJob, OnHangUp, Policy
 from franca.core.tail import SupplyReady
+from franca.store.rows import POLICIES_MAX
 from franca.store.sqlite import SqliteStore
+from tests.store.kit import Desk, tailed
 
 SMALL = replace(Limits(), window_jobs=2, supply_jobs=4, supply_bytes=5_000)
 
@@ -40,3 +42,13 @@ def test_large_bodies_come_into_memory_a_few_at_a_time_and_all_of_them_come(tmp_
     store.close()
     assert got == [b"%04d" % number for number in range(20)]
     assert 0 < largest <= 8_000
+
+
+def test_policies_are_shared_and_no_more_of_them_remembered_than_is_of_use(desk: Desk) -> None:
+    policies = [Policy(lease_ms=number) for number in range(2 * POLICIES_MAX)]
+    desk.write(added=[tailed(1 + n, policy=policy) for n, policy in enumerate(policies)])
+    found = desk.ready()
+    assert [job.policy for job in found] == policies
+    assert len(desk.sqlite._reading._policies) <= POLICIES_MAX
+    last, again = desk.recall(ids=(found[-1].id,)), desk.recall(ids=(found[-1].id,))
+    assert last[0].policy is again[0].policy

@@ -165,6 +165,42 @@ def test_many_emptied_tails_are_swept_in_one_step(desk: Desk) -> None:
     assert desk.sqlite._books.eras == {}
 
 
+def steps_of_a_recall(desk: Desk, **query: Any) -> int:
+    """How much SQLite does for it."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    desk.sqlite._db.set_progress_handler(count, 1)
+    desk.recall(**query)
+    desk.sqlite._db.set_progress_handler(None, 0)
+    return steps
+
+
+def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(desk: Desk) -> None:
+    held = [a_job(n) for n in range(1, 101)]
+    dead = [tailed(n, state=State.DEAD, run_at=n) for n in range(201, 301)]
+    desk.write(added=[*held, *dead])
+    query: dict[str, Any] = {"states": (State.DEAD,), "by_time": True, "limit": 2}
+    before = steps_of_a_recall(desk, **query)
+    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in held])
+    assert len(desk.sqlite._books.gone) == 97
+    assert steps_of_a_recall(desk, **query) == before
+    assert [job.id for job in desk.recall(**query)] == [201, 202]
+
+
+def test_waiting_jobs_by_time_are_found_behind_held_ones_that_are_gone(desk: Desk) -> None:
+    held = [a_job(n, state=State.WAITING, run_at=n) for n in range(1, 31)]
+    desk.write(added=[*held, tailed(99, state=State.WAITING, run_at=27)])
+    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in held[:25]])
+    query: dict[str, Any] = {"states": (State.WAITING,), "by_time": True}
+    assert [job.id for job in desk.recall(**query, limit=3)] == [26, 27, 99]
+    assert desk.find(**query, limit=99) == [26, 27, 99, 28, 29, 30]
+
+
 def test_many_held_jobs_are_gone_at_once_and_their_rows_later(desk: Desk, tmp_path: Path) -> None:
     jobs = [a_job(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 21)]
     desk.write(added=[*jobs, *STAYING])

@@ -13,7 +13,7 @@ from msgspec import Meta
 from franca.control.port import BadRequest
 from franca.control.views import STATES
 from franca.core.broker import Broker
-from franca.core.model import Job, JobQuery, State
+from franca.core.model import JobId, JobQuery, State
 
 NAMES_MAX = 10_000
 """Names or references in one request."""
@@ -24,12 +24,12 @@ States = Annotated[list[str], Meta(max_length=len(STATES))]
 Reference = str | Annotated[int, Meta(ge=-ID_MAX, le=ID_MAX)]
 
 
-def held_by(broker: Broker, query: JobQuery) -> list[Job]:
-    """The jobs in memory that a query by ids or names means."""
-    jobs = [broker.jobs[job_id] for job_id in query.ids if job_id in broker.jobs]
+def held_ids(broker: Broker, query: JobQuery) -> list[JobId]:
+    """The ids of jobs in memory that a query by ids or names means. The jobs may be very many."""
+    ids = [job_id for job_id in query.ids if job_id in broker.jobs]
     for name in query.names:
-        jobs += broker.named(name)
-    return jobs
+        ids += broker.ids_named(name)
+    return ids
 
 
 def by_ids(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:

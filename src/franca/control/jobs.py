@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from franca.control.choice import ID_MAX, Reference, States, by_ids, held_by, states_of
+from franca.control.choice import ID_MAX, Reference, States, by_ids, held_ids, states_of
 from franca.control.port import BadRequest, NodePort
 from franca.control.views import View, summary, whole
 from franca.core.broker import Broker
@@ -201,5 +201,6 @@ async def _look_up(node: NodePort, word: str) -> list[View]:
 
 def _copied_from_memory(query: JobQuery, engine: Engine, now: Millis) -> list[Job]:
     """As they are now: they are looked at later, and on another thread."""
-    held = held_by(engine.broker, query)[-query.limit :]
-    return [replace(job, story=list(job.story or ())) for job in held]
+    held = held_ids(engine.broker, query)[-query.limit :]
+    jobs = [engine.broker.jobs[job_id] for job_id in held]
+    return [replace(job, story=list(job.story or ())) for job in jobs]

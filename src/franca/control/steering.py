@@ -1,16 +1,18 @@
 """What operators may do to jobs that are there, by reference or by filter.
 
-By filter it goes in portions, one turn each, so that a hundred thousand dead jobs do not stop
-the world. A job that refuses is told apart; the others are not kept from it.
+It goes in portions, one turn each, so that a hundred thousand dead jobs, or as many of one name, do
+not stop the world. A job that refuses is told apart; the others are not kept from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from franca.control.choice import (
     NAMES_MAX,
@@ -18,7 +20,7 @@ from franca.control.choice import (
     States,
     by_ids,
     by_names,
-    held_by,
+    held_ids,
     states_of,
 )
 from franca.control.port import BadRequest, NodePort
@@ -148,27 +150,64 @@ async def _steer_these(node: NodePort, references: list[Reference], steering: St
 
 
 async def _act_on(node: NodePort, query: JobQuery, steering: Steering, tally: Tally) -> None:
-    """Steer what a query by ids or names means, in memory or out of it."""
-    broker = node.engine.broker
-    await node.ask(lambda engine, now: tally.act(broker, steering, held_by(broker, query), now))
-    ids = query.ids or tuple(job.id for job in await node.find(query))
-    await _act_on_stored(node, ids, steering, tally)
+    """Steer what a query by ids or names means, in memory or out of it.
+
+    Jobs newer than the request are left: where a name is given again and again it would not end.
+    """
+    newest, held = await node.ask(partial(_held_by_now, query))
+    for some in _portions(node, held):
+        await node.ask(partial(_act_on_held, some, steering, tally))
+        if query.names:
+            tally.ids.clear()  # of no use here, and there may be very many of them
+    if query.ids:
+        await _act_on_stored(node, query.ids, steering, tally)
+        return
+    after = 0
+    while after < newest:
+        found = await node.find(replace(query, after=after))
+        ids = [job.id for job in found if job.id <= newest]
+        if not ids:
+            return
+        await _act_on_stored(node, ids, steering, tally)
+        tally.ids.clear()
+        after = ids[-1]
+
+
+def _held_by_now(query: JobQuery, engine: Engine, now: Millis) -> tuple[JobId, list[JobId]]:
+    return engine.broker.totals.last_job_id, held_ids(engine.broker, query)
+
+
+def _portions(node: NodePort, ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:
+    """So many at a time as are acted on in one turn."""
+    portion = node.engine.limits.supply_jobs
+    for start in range(0, len(ids), portion):
+        yield ids[start : start + portion]
+
+
+def _act_on_held(
+    ids: Sequence[JobId], steering: Steering, tally: Tally, engine: Engine, now: Millis
+) -> None:
+    """Steer those that are still in memory."""
+    broker = engine.broker
+    jobs = [broker.jobs[job_id] for job_id in ids if job_id in broker.jobs]
+    tally.act(broker, steering, jobs, now)
 
 
 async def _act_on_stored(
-    node: NodePort, ids: tuple[JobId, ...], steering: Steering, tally: Tally
+    node: NodePort, ids: Sequence[JobId], steering: Steering, tally: Tally
 ) -> None:
     """Steer jobs wherever they lie by now, as many at a time as their bodies allow."""
     broker = node.engine.broker
-    after = 0
 
     def act(jobs: list[Job], now: Millis) -> JobId:
         tally.act(broker, steering, jobs, now)
         return jobs[-1].id if jobs else 0
 
-    while ids and after < max(ids):
-        query = JobQuery(states=steering.states, ids=ids, after=after, limit=len(ids))
-        after = await node.recall(query, act) or max(ids)
+    for some in _portions(node, ids):
+        after, last = 0, max(some)
+        while after < last:
+            query = JobQuery(states=steering.states, ids=tuple(some), after=after, limit=len(some))
+            after = await node.recall(query, act) or last
 
 
 async def _states_of(node: NodePort, words: list[str]) -> dict[str, str]:
@@ -179,7 +218,7 @@ async def _states_of(node: NodePort, words: list[str]) -> dict[str, str]:
         if query is None:
             continue
         found = {job.id: job for job in await node.find(query)}
-        for job in await node.ask(partial(_held_in, query)):
+        for job in await node.ask(partial(_newest_held, query)):
             found[job.id] = job
         for job_id in sorted(found):
             job = found[job_id]
@@ -187,8 +226,13 @@ async def _states_of(node: NodePort, words: list[str]) -> dict[str, str]:
     return states
 
 
-def _held_in(query: JobQuery, engine: Engine, now: Millis) -> list[Job]:
-    return held_by(engine.broker, query)
+def _newest_held(query: JobQuery, engine: Engine, now: Millis) -> list[Job]:
+    """Of each reference a job in memory; of many of one name that which came last."""
+    broker = engine.broker
+    jobs = [broker.jobs[job_id] for job_id in query.ids if job_id in broker.jobs]
+    for name in query.names:
+        jobs += islice(broker.last_named(name), 1)
+    return jobs
 
 
 async def _steer_all(node: NodePort, params: Choose, steering: Steering) -> Tally:

@@ -232,7 +232,7 @@ class Broker(Sessions):
             job = self._make(new, taken.id, taken.run_at)
             job.name = taken.name
             if watcher is not None:
-                self._waited_for[taken.id] = taken
+                self._waited_for.add(taken)
         else:
             job = taken
             if new.policy.durable and not job.policy.durable:
@@ -276,7 +276,7 @@ class Broker(Sessions):
     def tick(self, now: Millis) -> None:
         """Everything whose time has come."""
         self._put_on_the_clock()
-        if self._untold or self._debris:
+        if self._untold or self._untold_unseen or self._debris:
             self._tell_some()
         if self._leaving:
             self._leave(self._leaving.popleft(), now)

@@ -18,11 +18,12 @@ _READY = State.READY
 class Keys:
     """One job to a key. Ready jobs of a tail are kept apart: they may all go at once."""
 
-    __slots__ = ("_others", "_tails", "bytes")
+    __slots__ = ("_others", "_tail_bytes", "_tails", "bytes")
 
     def __init__(self) -> None:
         self.bytes = 0
         self._tails: dict[str, dict[str, Known]] = {}
+        self._tail_bytes: dict[str, int] = {}
         self._others: dict[str, dict[str, Job | Known]] = {}
 
     def get(self, queue: str, key: str) -> Job | Known | None:
@@ -39,7 +40,9 @@ class Keys:
         if isinstance(taken, Known) and taken.state is _READY:
             self._remove(self.get(queue, key))
             self._tails.setdefault(queue, {})[key] = taken
-            self.bytes += key_cost(taken)
+            cost = key_cost(taken)
+            self.bytes += cost
+            self._tail_bytes[queue] = self._tail_bytes.get(queue, 0) + cost
             return
         if self._tails:
             tail = self._tails.get(queue)
@@ -83,8 +86,9 @@ class Keys:
             return
         tail = self._tails[queue]
         del tail[key]
+        self._tail_bytes[queue] -= key_cost(taken)
         if not tail:
-            del self._tails[queue]
+            del self._tails[queue], self._tail_bytes[queue]
 
     def forget_queue(self, queue: str) -> None:
         """There is no queue of that name any more."""
@@ -92,15 +96,18 @@ class Keys:
             del self._others[queue]
 
     def take_tail(self, queue: str) -> list[Known]:
-        """Forget the ready jobs of a queue's tail; returns what was known of them."""
-        knowns = list(self._tails.pop(queue, {}).values())
-        self.bytes -= sum(map(key_cost, knowns))
-        return knowns
+        """Forget the ready jobs of a queue's tail; returns what was known of them.
+
+        They are not looked at one by one, because they may be very many.
+        """
+        self.bytes -= self._tail_bytes.pop(queue, 0)
+        return list(self._tails.pop(queue, {}).values())
 
     def take_all(self) -> list[Job | Known]:
         """Forget everything; returns what there was."""
         found = [taken for _, taken in self.items()]
         self._tails.clear()
+        self._tail_bytes.clear()
         self._others.clear()
         self.bytes = 0
         return found

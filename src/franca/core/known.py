@@ -53,3 +53,40 @@ def unseen(known: Known) -> Job:
     job = Job(known.id, *names, b"", "", "", _TAIL_POLICY, 0, NEVER)
     job.state = State.CANCELLED
     return job
+
+
+class WaitedFor:
+    """Jobs of the tail that somebody waits for. Ready ones are kept by their queues: of one queue
+    they may all go at once, and they may be very many."""
+
+    __slots__ = ("_others", "_ready")
+
+    def __init__(self) -> None:
+        self._ready: dict[str, dict[JobId, Known]] = {}
+        self._others: dict[JobId, Known] = {}
+
+    def add(self, known: Known) -> None:
+        """Somebody waits for a job of the tail."""
+        mine = self._others
+        if known.state is State.READY:
+            mine = self._ready.setdefault(known.queue, {})
+        mine[known.id] = known
+
+    def drop(self, job: Job | Known) -> None:
+        """A job is in the tail no longer; nothing happens if nobody waits for it."""
+        self._others.pop(job.id, None)
+        mine = self._ready.get(job.queue)
+        if mine is not None:
+            mine.pop(job.id, None)
+            if not mine:
+                del self._ready[job.queue]
+
+    def take_ready(self, queue: str) -> dict[JobId, Known]:
+        """Forget the ready jobs of one queue; returns them."""
+        return self._ready.pop(queue, {})
+
+    def take_all(self) -> list[dict[JobId, Known]]:
+        """Forget all of them; returns them."""
+        taken = [*self._ready.values(), self._others]
+        self._ready, self._others = {}, {}
+        return taken

@@ -143,10 +143,21 @@ class Ledger:
 
     def named(self, name: str) -> list[Job]:
         """Every job in memory that goes by this public name, oldest first. They may be many."""
+        return list(self.all_named(name))
+
+    def all_named(self, name: str) -> Iterable[Job]:
+        """The same, to be looked at before anything changes."""
+        found = self._by_name.get(name)
+        if found is None:
+            return ()
+        return found.jobs.values() if isinstance(found, Namesakes) else (found,)
+
+    def ids_named(self, name: str) -> list[JobId]:
+        """Their ids, which are quickly taken however many they are."""
         found = self._by_name.get(name)
         if found is None:
             return []
-        return list(found.jobs.values()) if isinstance(found, Namesakes) else [found]
+        return list(found.jobs) if isinstance(found, Namesakes) else [found.id]
 
     def first_named(self, name: str) -> Iterator[Job]:
         """The same, as many as are looked at."""

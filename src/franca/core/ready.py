@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from franca.core.model import NEVER, Demand, Job, Millis
 
@@ -312,6 +313,37 @@ class Queue:
         if dropped:
             self.mark_before(dropped[-1])
         return dropped
+
+    def let_go(
+        self, most: int, looks: int, may_leave: Callable[[Job], bool]
+    ) -> tuple[list[Job], list[Job]]:
+        """Drop the window's last jobs that may leave it, up to `most`; those, and who stays.
+
+        The mark is set as by a cut. Looks at no more jobs than `looks`.
+        """
+        leaving: list[Job] = []
+        staying: list[Job] = []
+        for priority in reversed(self._order):
+            level = self._levels[priority]
+            before = len(staying)
+            while level and len(leaving) < most and len(leaving) + len(staying) < looks:
+                job = level.pop()
+                if isinstance(job, Hole):
+                    self._holes[priority] -= 1
+                elif may_leave(job):
+                    self._left(job)
+                    leaving.append(job)
+                else:
+                    staying.append(job)
+            stopped = bool(level)
+            level.extend(reversed(staying[before:]))
+            if priority in self._holes:
+                self._trim(priority, level)
+            if stopped:
+                break
+        if leaving:
+            self.mark_before(leaving[-1])
+        return leaving, staying
 
     def mark_before(self, job: Job) -> None:
         """Let the tail begin with this job at the latest."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from random import Random
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
 from franca.core.locks import Locks
-from franca.core.model import Failure, Job, Millis, Policy, Schedule, Shelf
+from franca.core.model import Failure, Job, JobId, Millis, Policy, Schedule, Shelf
 from franca.core.reasons import NO_FAILURE
 from franca.core.schedules import Schedules
 
@@ -31,12 +32,13 @@ class Steering(Life):
     turn by turn, and turn by turn their memory (`_debris`) is given up.
     """
 
-    __slots__ = ("_debris", "_untold", "schedules")
+    __slots__ = ("_debris", "_untold", "_untold_unseen", "schedules")
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, rng, totals)
         self.schedules = Schedules()
         self._untold: deque[tuple[Job, Failure]] = deque()
+        self._untold_unseen: deque[tuple[Iterator[Known], Failure]] = deque()
         self._debris: list[Job | Known] = []
 
     # -- schedules ------------------------------------------------------------------------
@@ -190,6 +192,18 @@ class Steering(Life):
         del self._debris[-FREED_AT_ONCE:]
         for _ in range(min(len(self._untold), TOLD_AT_ONCE)):
             self._tell_end(*self._untold.popleft())
+        if self._untold_unseen:
+            knowns, failure = self._untold_unseen[0]
+            for known in (some := list(islice(knowns, TOLD_AT_ONCE))):
+                if known.id in self._watchers:
+                    self._tell_end(unseen(known), failure)
+            if len(some) < TOLD_AT_ONCE:
+                self._untold_unseen.popleft()
+
+    def _tell_later(self, knowns: dict[JobId, Known], failure: Failure) -> None:
+        """Jobs of the tail are gone unseen: those who wait for them are told turn by turn."""
+        if knowns:
+            self._untold_unseen.append((iter(knowns.values()), failure))
 
     def _empty_tails(self, queue_names: dict[str, None], failure: Failure) -> None:
         """Every ready job of the queues that only the store has is gone, uncommitted ones too."""
@@ -200,13 +214,12 @@ class Steering(Life):
                     job.state = CANCELLED
                 if job.shelf is Shelf.TAIL:
                     self._spared.append(job.id)
-        for known in [*self._waited_for.values(), *self._recent.values()]:
-            if known.queue in queue_names and known.state is READY:
-                self._unknow(known)
-                if known.id in self._watchers:
-                    self._untold.append((unseen(known), failure))
         for name in queue_names:
+            self._tell_later(self._waited_for.take_ready(name), failure)
             self._debris += self.keys.take_tail(name)
+        for known in list(self._recent.values()):
+            if known.queue in queue_names and known.state is READY:
+                del self._recent[known.name]
 
     def remove_queue(self, queue_name: str, now: Millis) -> None:
         """Purge a queue and forget it; a later job makes it anew."""
@@ -236,7 +249,6 @@ class Steering(Life):
         self._settings.clear()
         self._schedules_changed.clear()
         self._recent.clear()
-        self._waited_for.clear()
         self.waiting.clear()
         self.schedules = Schedules()
         self._lease_ends.clear()
@@ -266,9 +278,8 @@ class Steering(Life):
                 self._untold.append((job, failure))
         for session in self._holders.values():
             session.leases.clear()
-        if not self._watchers.keys() <= jobs.keys():
-            knowns = self._waited_for.values()
-            self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
+        for knowns in self._waited_for.take_all():
+            self._tell_later(knowns, failure)
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)
         self._debris += jobs.values()

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, known_of, unseen
+from franca.core.known import Known, WaitedFor, known_of, unseen
 from franca.core.large import LargeBodies
 from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
@@ -107,7 +106,7 @@ class Tail(LargeBodies):
         self.wants: list[Want] = []
         self.hold_supplies = False
         self._supplied: dict[Queue, None] = {}
-        self._waited_for: dict[JobId, Known] = {}
+        self._waited_for = WaitedFor()
 
     # -- birth ----------------------------------------------------------------------------
 
@@ -156,8 +155,7 @@ class Tail(LargeBodies):
 
     def _unknow(self, job: Job | Known) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
-        if self._waited_for:
-            self._waited_for.pop(job.id, None)
+        self._waited_for.drop(job)
         known = self._recent.get(job.name)
         if known is not None and known.id == job.id:
             del self._recent[job.name]
@@ -183,7 +181,7 @@ class Tail(LargeBodies):
         else:  # for each job that comes two may leave, until the window is small enough
             queue.crowd = queue.size + limits.supply_jobs if queue.size > keep else 0
 
-    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int, most: int = NO_LIMIT) -> bool:
+    def _cut_to(self, queue: Queue, keep: int, keep_bytes: int, most: int) -> bool:
         """Let jobs leave a window; False if some of them may not."""
         all_left = True
         for job in queue.cut(keep, keep_bytes, most):
@@ -198,17 +196,11 @@ class Tail(LargeBodies):
             queue.mark = None
         return all_left
 
-    def _make_room(self, queue: Queue) -> None:
-        """The store has filled a window: others that it filled before are emptied for it."""
-        self._supplied.pop(queue, None)
-        self._supplied[queue] = None
-        most = self.limits.window_bytes + self.limits.supply_bytes
-        while self.windows.bytes_held > most:
-            oldest = next(iter(self._supplied))
-            if oldest is queue:
-                break
-            del self._supplied[oldest]
-            self._cut_to(oldest, 0, 0)
+    def _is_overfull(self) -> bool:
+        """Whether windows that the store has filled must be emptied for the one it filled last."""
+        limits = self.limits
+        most = limits.window_bytes + limits.supply_bytes
+        return self.windows.bytes_held > most and len(self._supplied) > 1
 
     def _back_to_tail(self, job: Job, queue: Queue) -> None:
         """A ready job whose body is in the store goes where such jobs are."""
@@ -217,7 +209,7 @@ class Tail(LargeBodies):
         self._touch(job)
         self._to_tail(job)
         if job.id in self._watchers:
-            self._waited_for[job.id] = known_of(job)
+            self._waited_for.add(known_of(job))
         if queue.line and not queue.paused:
             self._want_ready(queue)
 
@@ -305,17 +297,19 @@ class Tail(LargeBodies):
 
         The answers must be handed in before anything else happens to memory. At most one
         recall at a time: what is done with its jobs must be written before the next one reads.
+        While windows are still being emptied for the last one, no further ones are filled.
         """
         recalls: list[Want] = []
         supplies: list[Want] = []
         later: list[Want] = []
         full = self.windows.bytes_held >= self.limits.window_bytes
+        hold = self.hold_supplies or self._is_overfull()
         for want in self.wants:
             if isinstance(want, Recall):
                 (later if recalls else recalls).append(want)
             elif isinstance(want, SupplyWaiting):
                 supplies.append(want)
-            elif self.hold_supplies:
+            elif hold:
                 later.append(want)
             elif full and not self._is_asked_for(want.queue):
                 self.queues[want.queue].supplying = False
@@ -341,42 +335,6 @@ class Tail(LargeBodies):
     def recall(self, query: JobQuery, by: Recaller) -> None:
         """Ask the store for jobs; `by` is handed them in a later turn."""
         self.wants.append(Recall(query, by))
-
-    def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
-        """Jobs that the store found, those in memory in place of their rows if still fitting."""
-        jobs: list[Job] = []
-        for row in found:
-            job = self.jobs.get(row.id) or self._dirty.get(row.id, row)
-            if job.away and not row.away:
-                job.body, job.away = row.body, False
-                job.weight += len(job.body)
-                if job.id in self.jobs:
-                    self._keep_large(job)
-                    self.waiting.burden(job)
-            if not query.states or job.state in query.states:
-                jobs.append(job)
-        return jobs
-
-    def page_of(self, want: Recall, found: list[Job]) -> list[Job] | None:
-        """The jobs to hand to whoever asked; None if the store looks on because none fits yet."""
-        query = want.query
-        last = want.reached or (found[-1].id if len(found) >= query.limit else 0)
-        if query.names:
-            found = self._with_named(query, found, last)
-        jobs = self.resolve(query, found)
-        if jobs or not last or query.by_time:
-            return jobs
-        self.recall(replace(query, after=last), want.by)
-        return None
-
-    def _with_named(self, query: JobQuery, found: list[Job], last: JobId) -> list[Job]:
-        """And those in memory, up to where the store looked: it does not look there for names."""
-        jobs = {job.id: job for job in found}
-        for name in query.names:
-            for job in self.named(name):
-                if job.policy.durable and query.after < job.id and (not last or job.id <= last):
-                    jobs[job.id] = job
-        return [jobs[job_id] for job_id in sorted(jobs)]
 
     def _want_ready(self, queue: Queue) -> None:
         if queue.tail and not queue.supplying and queue.mark is not None:

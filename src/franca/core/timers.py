@@ -8,13 +8,15 @@ again, and most timers are removed before they ring. Knows nothing of what a tim
 from __future__ import annotations
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Generic, TypeVar
 
 from franca.core.model import Millis
 
 T = TypeVar("T", bound=Hashable)
+_SPARE_NUMBERS = 1_000
+"""Numbers of buckets that are gone that may lie in the heap besides the others."""
 
 
 class Buckets(Generic[T]):
@@ -45,7 +47,10 @@ class Buckets(Generic[T]):
         if members is not None:
             members.pop(item, None)
             if not members:
-                del self._buckets[bucket]  # its number stays in the heap until its slice is over
+                del self._buckets[bucket]  # its number stays in the heap, but not with too many
+                if len(self._heap) > 2 * len(self._buckets) + _SPARE_NUMBERS:
+                    self._heap = list(self._buckets)
+                    heapify(self._heap)
 
     def due(self, now: Millis, most: int = 1 << 60) -> list[T]:
         """Take out up to `most` items whose slice is over by `now`, in order of slices."""

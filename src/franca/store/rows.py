@@ -23,6 +23,9 @@ APART = 1
 """What a row says whose body has a row of its own. Its checksum begins with this, and with the era
 of a row of the tail, which `search.select` puts in front of it."""
 
+POLICIES_MAX = 1_000
+"""Policies that are remembered, so that jobs share them: producers may give each job its own."""
+
 LIFE = "state, place, run_at, failures, job, crc"
 COLUMNS = f"id, queue, kind, name, key, priority, apart, {LIFE}"
 COLUMN_COUNT = len(COLUMNS.split(","))
@@ -80,7 +83,7 @@ def _body_crc(job_id: JobId, body: bytes) -> int:
 def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
     """The job of a row, checked, with its body if that lies apart and was read, else `away`.
 
-    ValueError if the row is not what was written. Jobs with the same policy share it.
+    ValueError if the row is not what was written. Jobs with the same policy share it, as a rule.
     """
     job = bodiless(row)
     if job.away and len(row) > COLUMN_COUNT:
@@ -90,7 +93,13 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
             raise ValueError(f"the row of job {job.id} is damaged: its body is not its own")
         job.body = body
         job.away = False
-    job.policy = policies.setdefault(job.policy, job.policy)
+    policy = policies.get(job.policy)
+    if policy is None:
+        if len(policies) >= POLICIES_MAX:
+            policies.clear()
+        policies[job.policy] = job.policy
+    else:
+        job.policy = policy
     job.shelf = shelf
     job.timed = False
     weigh(job)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from franca.core.model import JobId, JobQuery, QueueCount, Shelf, State
@@ -94,11 +95,8 @@ class Page(NamedTuple):
 def read_page(
     db: sqlite3.Connection, query: JobQuery, sources: list[Source], gone: Collection[JobId]
 ) -> Page:
-    """The next jobs that fit; those that are held and `gone` have only not been deleted yet.
-
-    By time there are no pages, so that there it must be looked behind these.
-    """
-    limit = query.limit + len(gone) if query.by_time else query.limit
+    """The next jobs that fit; those that are held and `gone` have only not been deleted yet."""
+    limit = query.limit
     conditions, values = _conditions(query)
     bound = None
     order = "j.run_at, j.id"
@@ -114,12 +112,18 @@ def read_page(
         where = " AND ".join(filter(None, [source.where(query), *conditions])) or "1"
         columns, table = columns_of(source.table), source.table
         sql = f"SELECT {columns} FROM {table} j WHERE {where} ORDER BY {order} LIMIT ?"
-        found += [(source.shelf, row) for row in db.execute(sql, [*values, limit])]
+        held_and_gone: Collection[JobId] = ()
+        if query.by_time and source.shelf is Shelf.HELD:
+            held_and_gone = gone
+        rows = db.execute(sql, [*values, limit + len(held_and_gone)])
+        # By time there are no pages: of held jobs it must be looked behind those that are gone.
+        living = (row for row in rows if row[0] not in held_and_gone)
+        found += [(source.shelf, row) for row in islice(living, limit)]
     found.sort(key=_by_time if query.by_time else _by_id, reverse=query.newest_first)
-    rows = [entry for entry in found[:limit] if entry[1][0] not in gone]
     if query.by_time:
-        return Page(rows[: query.limit], 0)
-    return Page(rows, bound or 0 if len(found) < limit else _by_id(found[limit - 1]))
+        return Page(found[:limit], 0)
+    there = [entry for entry in found[:limit] if entry[1][0] not in gone]
+    return Page(there, bound or 0 if len(found) < limit else _by_id(found[limit - 1]))
 
 
 def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
