@@ -33,7 +33,7 @@ RUNS_AT_ONCE: Final = 64
 _SPARE_IDS: Final = 1_000
 
 
-class Run(Struct, gc=False):
+class Run(Struct, gc=False, eq=False):
     """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
 
     job: Job
@@ -163,7 +163,7 @@ class Settling(Asking):
 
     def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        run = self._held.pop(self.speech.read_handle(args)[0], None)
+        run = self._let_go(self.speech.read_handle(args)[0])
         if run is not None and self._is_own(run):
             self.broker.fail(run.job, run.holder, FAILED_RUN, now)
             self._has_room(now)
