@@ -177,6 +177,32 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
 # -- the end of waiting ----------------------------------------------------------------------------
 
 
+def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
+    """They are equal in all they say, and yet one has its job and the other has not."""
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n")
+    job = worker.grab()
+    world.broker.refusing_new = True
+    run = worker.message(p.RUN_JOB, packed("f", "n", timeout=5), b"same")
+    worker.send(run + worker.message(p.WORK_FAIL, job.handle, b"fail") + run)
+    worker.heard()
+    world.pass_time(10_000)
+    assert not world.engine.notices
+    assert not worker.is_hung_up
+    assert not world.service.waits.taken
+
+
+def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
+    waiting = Waits(Share(Budget(10_000, "waits"), 0))
+    one, other = Wait(b"abcd", 5_000), Wait(b"abcd", 5_000)
+    for wait in (one, other):
+        waiting.add(("f", "n"), wait)
+    assert not waiting.remove(("f", "n"), other)
+    assert waiting.of(("f", "n"))[0] is one
+    assert waiting.expired(6_000) == (("f", "n"), one)
+
+
 def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
     world = World()
     world.worker("f")
