@@ -131,7 +131,8 @@ class PeriodicService(Service):
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
         for talk in list(self._talks):
-            talk.follow_rules(self._now)
+            if talk in self._talks:
+                talk.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
@@ -171,7 +172,8 @@ class PeriodicService(Service):
         longest = self.config.keepalive_ms
         silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
         for talk in silent[:SWEPT_A_TICK]:
-            talk.drop(now)
+            if talk in self._talks:
+                talk.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
 
@@ -191,10 +193,11 @@ class PeriodicService(Service):
                 client.was_waited_for = True
             elif client.link.full and not client.link.closed:
                 continue
-            del self.slow[name]
+            self.slow.pop(name, None)
         for talk, name in list(self.put_off.items()):
-            if self.may_tell(name):
-                del self.put_off[talk]
+            # What one says may make another be hung up on, which is not asked again then.
+            if talk in self.put_off and self.may_tell(name):
+                self.put_off.pop(talk, None)
                 talk.retry(now)
                 talk.link.deliver(now)
 
@@ -249,7 +252,7 @@ class PeriodicService(Service):
 
     def follow(self, job: Job) -> None:
         """A job was submitted: those who wait for its stream hear of it."""
-        for talk in self.streams.get((job.queue, job.key), ()):
+        for talk in list(self.streams.get((job.queue, job.key), ())):
             talk.follow(job)
 
     def unfollow(self, name: Name, talk: Asking) -> None:

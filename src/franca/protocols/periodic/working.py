@@ -353,7 +353,7 @@ class Working(Settling):
     def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
         done = super().ring(now, most)
-        if self.link.closing:
+        if self.link.closing or self.link.closed:
             return done
         # Each is owed as long after it was asked for as the others: the first come first.
         while self._owed:
