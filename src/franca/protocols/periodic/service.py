@@ -25,6 +25,7 @@ from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
 from franca.protocols.periodic.talk import Talk
+from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
 from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
 
@@ -81,6 +82,8 @@ class PeriodicService(Service):
         self.rng = rng
         self.config = Config()
         self.intake = Intake(broker, self.config)
+        self.doc = DocSpeech(self.limits.name_bytes_max)
+        self.text = TextSpeech(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
         self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
@@ -111,9 +114,7 @@ class PeriodicService(Service):
         self._shared: Shared | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
-        self.commands = 0
-        self.refused = 0
-        self.unreadable = 0
+        self.commands = self.refused = self.unreadable = 0
         self._talks: dict[Talk, Millis] = {}
         self._request_stop = request_stop
         self._sweep_at: Millis = NEVER
