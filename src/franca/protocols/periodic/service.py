@@ -39,6 +39,8 @@ RUNG_A_TICK: Final = 1_000
 """Answers given in one tick because their time has come; the rest are given in the next."""
 TOLD_A_TICK: Final = 8_000
 """Pieces of streams passed on between two ticks; then workers wait with the next one."""
+WRITTEN_A_TICK: Final = 8 * 1024 * 1024
+"""Bytes of jobs in JSON that are written between two ticks; then workers wait for the next one."""
 SWEPT_A_TICK: Final = 20
 """Silent connections hung up on in one tick."""
 PACE_MS: Final = 10_000
@@ -91,8 +93,8 @@ class PeriodicService(Service):
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
         self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
-        self.told = 0
-        """How many were told what a worker said, since the last tick."""
+        self.told = self.written = 0
+        """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
         self.slow: dict[Name, tuple[Asking, Millis]] = {}
         """Jobs of which a client does not take what it is sent, and since when."""
         self.put_off: dict[Talk, Name] = {}
@@ -158,7 +160,7 @@ class PeriodicService(Service):
             self.listings = {
                 key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
-        self.told = 0
+        self.told = self.written = 0
         if self.slow or self.put_off:
             self._let_go_on(now)
         self._ringing += self.alarms.due(now)
@@ -187,6 +189,10 @@ class PeriodicService(Service):
         waited for once: after that it is cut off, and no worker need care.
         """
         return self.told < TOLD_A_TICK and name not in self.slow
+
+    def may_write(self) -> bool:
+        """Whether more jobs may be written anew now: it takes ten times as long as to hand on."""
+        return self.written < WRITTEN_A_TICK
 
     def _let_go_on(self, now: Millis) -> None:
         for name, (client, since) in list(self.slow.items()):

@@ -247,6 +247,7 @@ class DocSpeech(TextSpeech):
     """The document's dialect: jobs are JSON objects, handles are numbers."""
 
     name = "doc"
+    writes_anew = True
     workload_max = JSON_BYTES_MAX
 
     def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
