@@ -127,7 +127,8 @@ class Working(Settling):
         """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
         if self.service.rules is not None:
             self._rule()
-        self._check_writing()
+        if self.speech.writes_anew:
+            self._check_writing()
         if self.follows_document:
             self._grab_now(msgid, now)
             return
@@ -200,7 +201,7 @@ class Working(Settling):
             if len(self.session.leases) >= RUNS_MAX:
                 self._is_sated = True
                 return
-            if self._must_not_write():
+            if self.speech.writes_anew and self._must_not_write():
                 self._rest(now, WRITE_AGAIN_MS)
                 return
             demand = self._new_demand(NEVER)
