@@ -311,6 +311,16 @@ def test_of_two_functions_the_one_that_is_spelled_alike_is_dropped() -> None:
     assert admin.line("status") == b"A\t0\t0\t0\n.\n"
 
 
+def test_names_that_are_too_long_for_any_function_are_not_remembered() -> None:
+    world = World()
+    client = world.connect()
+    name = "n" * 8_000
+    assert client.line(f"drop function {name}") == b"ERR function not found\r\n"
+    assert client.line(f"maxqueue {name} 5") == b"OK\r\n"
+    client.say(Packet.CANT_DO, name)
+    assert not world.service.names._texts
+
+
 def test_a_function_that_is_called_too_long_is_not_created() -> None:
     admin = World(limits=Limits(name_bytes_max=8)).connect()
     assert admin.line("create function " + "x" * 9) == (

@@ -223,3 +223,30 @@ def test_a_sleeper_with_many_functions_that_learns_more_is_heavy() -> None:
         assert b"new" not in other.conversation.functions
         world.run()
     assert b"new" in other.conversation.functions
+
+
+# -- one connection that is told much --------------------------------------------------------------
+
+
+def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others() -> None:
+    world = World()
+    client, worker = world.connect(), world.worker("f")
+    for _ in range(40):
+        client.submit_bg("f", b"w" * 300_000)
+    world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 64)
+    world.engine.turn(world.now)
+    assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
+    world.run()
+    heard = [message.number for message in worker.take_all()]
+    assert heard.count(Packet.JOB_ASSIGN) == 40
+    assert heard.count(Packet.NO_JOB) == 24
+
+
+def test_echoes_end_a_share_when_as_much_waits_as_may() -> None:
+    world = World()
+    client = world.connect()
+    world.engine.received(client.link, packet(Packet.ECHO_REQ, b"x" * 300_000) * 20)
+    world.engine.turn(world.now)
+    assert sum(map(len, client.link.out)) < world.limits.output_soft_bytes + 300_100
+    world.run()
+    assert len(client.take_all()) == 20

@@ -112,3 +112,10 @@ def test_the_next_of_all_minutes_is_found_without_looking_at_those_before(
     after = ms("2026-09-21T14:58:20")
     assert next_match([b""] * 5, zone, after) == ms("2026-09-21T14:59:00")
     assert len(looked_at) == 2
+
+
+def test_a_field_of_many_spaces_is_not_looked_at() -> None:
+    fields = [b"*", b"*", b" 7 ", b"*", b"*"]
+    assert next_match(fields, UTC, ms("2026-09-21T14:13:20")) == ms("2026-10-07T00:00")
+    fields[2] = b" " * 1_000 + b"7"
+    assert next_match(fields, UTC, ms("2026-09-21T14:13:20")) is None

@@ -79,6 +79,29 @@ def test_a_name_of_a_megabyte_is_unknown_and_answered(number: int) -> None:
     assert client.ask(number, b"\xff" * (1 << 20)).arguments[1:3] == [b"0", b"0"]
 
 
+@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+def test_a_long_name_is_answered_at_once_and_held_once(number: int) -> None:
+    world = World()
+    client = world.connect()
+    name = b"x" * 1_000_000
+    world.engine.received(client.link, packet(number, name))
+    world.engine.turn(world.now)
+    held = [piece for piece in client.link.out if len(piece) >= len(name)]
+    assert held == [name], "nothing was put in front of a copy of it"
+    assert client.conversation._unsaid is None
+    assert not client.conversation.holding
+    world.run()
+    assert client.take() is not None
+
+
+@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+def test_behind_a_short_name_nuls_do_not_count_and_a_long_one_is_not_looked_at(number: int) -> None:
+    client = World().connect()
+    assert client.ask(number, b"n" + b"\0" * 9).arguments[0] == b"n"
+    said = b"n" + b"\0" * 1_000
+    assert client.ask(number, said).body.startswith(said + b"\x000\x000")
+
+
 def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -> None:
     world = World(limits=SMALL)
     client = world.connect()

@@ -65,6 +65,36 @@ def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
     assert run.worker.ask(number, run.handle, *arguments) == answer, "nor has a second word"
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        Packet.WORK_COMPLETE,
+        Packet.WORK_EXCEPTION,
+        Packet.WORK_DATA,
+        Packet.WORK_WARNING,
+        Packet.WORK_FAIL,
+    ],
+)
+def test_a_handle_of_megabytes_is_no_jobs_and_not_looked_at(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    worker = world.worker("f")
+    looked_at: list[int] = []
+
+    class Held(dict[bytes, object]):
+        def get(self, key: bytes, otherwise: object = None) -> object:
+            looked_at.append(len(key))
+            return otherwise
+
+        def pop(self, key: bytes, otherwise: object = None) -> object:
+            return self.get(key, otherwise)
+
+    monkeypatch.setattr(worker.conversation, "held", Held())
+    assert worker.ask(number, b"\1" * 1_000_000).number == Packet.ERROR
+    assert max(looked_at, default=0) < 200
+
+
 def test_a_handle_that_is_too_long_is_refused_in_the_originals_words() -> None:
     worker = World().worker("f")
     text = "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf"

@@ -293,6 +293,41 @@ def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each() -> 
     assert world.service.overheard.taken == 0
 
 
+@pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
+def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) -> None:
+    world = World()
+    world.service.overheard.most = 100
+    holder, other = broadcaster(world), broadcaster(world)
+    client = world.client()
+    for number in range(20):
+        for worker in (holder, other):
+            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+        client.submit("f", f"n{number}")
+    held = [
+        (worker, run)
+        for worker in (holder, other)
+        for run in worker.conversation._held.values()
+        if run.is_overheard
+    ]
+    taken = sum(worker.conversation._overheard.taken for worker in (holder, other))
+    assert len(held) == taken >= 20
+    for worker, run in held:
+        handle = str8("f") + str8(run.job.name)
+        said = {
+            "done": (p.WORK_DONE, handle),
+            "fail": (p.WORK_FAIL, handle),
+            "later": (p.SCHED_LATER, handle + bytes(10)),
+            "acquire": (p.ACQUIRE, str8("l") + b"\0\1" + handle),
+            "unassigned": (p.JOB_UNASSIGNED, b""),
+        }.get(end)
+        if said is not None:
+            worker.say(*said, msgid=run.msgid)
+        else:
+            worker.hang_up()
+    assert sum(worker.conversation._overheard.taken for worker in (holder, other)) == 0
+    assert world.service.overheard.taken == 0
+
+
 def test_a_job_for_all_is_written_once_for_all_of_them() -> None:
     world = World()
     workers = [broadcaster(world) for _ in range(4)]

@@ -275,3 +275,92 @@ def test_a_load_of_large_jobs_is_taken_in_by_bytes_too() -> None:
     world.run()
     assert client.words() == [p.SUCCESS]
     assert len(world.jobs()) == 20
+
+
+# -- workers that are given large jobs -----------------------------------------------------------
+
+
+def grabs(worker: Puppet) -> bytes:
+    """As many GRAB_JOBs as a share of a turn has room for."""
+    return b"".join(worker.message(p.GRAB_JOB, b"", worker.next_id()) for _ in range(64))
+
+
+def offering(world: World, dialect: str) -> Puppet:
+    worker = world.connect(dialect).register(p.WORKER)
+    worker.say(p.CAN_DO, worker.func("f"))
+    worker.heard()
+    return worker
+
+
+@pytest.mark.parametrize("dialect", [CRC, DOC])
+@pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
+def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
+    dialect: str, size: int
+) -> None:
+    world = World()
+    worker, client = offering(world, dialect), world.client()
+    count = 4_000_000 // size
+    for number in range(count):
+        client.submit("f", f"n{number}", b"w" * size)
+    world.engine.received(worker.link, grabs(worker))
+    world.engine.turn(world.now)
+    said = sum(map(len, worker.link.out))
+    assert size < said < world.limits.output_soft_bytes + 2 * size
+    world.run()
+    world.pass_time(500)
+    assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == min(count, 64)
+
+
+def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once() -> None:
+    world = World()
+    worker, client = offering(world, CRC), world.client()
+    worker.send(grabs(worker))
+    worker.heard()
+    for number in range(30):
+        job = packed("f", f"n{number}", bytes(300_000))
+        world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
+    world.engine.turn(world.now)
+    assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 2 * 300_000
+    world.run()
+    assert len(worker.assigned()) == 30
+
+
+def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
+    world = World()
+    workers, client = [offering(world, DOC) for _ in range(6)], world.client()
+    waiting, exact = workers[0], workers[1]
+    waiting.say(p.GRAB_JOB)
+    exact.conversation.follows_document = True
+    for number in range(20):
+        client.submit("f", f"n{number}", b"\1" * 50_000)
+    for worker in workers[1:]:
+        world.engine.received(worker.link, grabs(worker)[:100])
+    before = world.broker.leased
+    world.engine.turn(world.now)
+    assert world.broker.leased - before <= 2, "a job takes six times its bytes"
+    world.run()
+    assert world.service.written <= 800_000
+    assert not world.engine.has_input(), "nobody is asked again and again"
+    world.pass_time(1_000)
+    assert world.broker.leased == 20
+    assert not world.service.put_off
+    heard = [message for worker in workers for message in worker.heard()]
+    assert len([m for m in heard if m.command == p.JOB_ASSIGN]) == 20
+
+
+def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_is() -> None:
+    world = World()
+    slow, client = offering(world, DOC), world.client()
+    slow.say(p.GRAB_JOB)
+    quick = world.worker("f")
+    quick.say(p.GRAB_JOB)
+    quick.heard()
+    world.service.written = 1 << 30
+    client.submit("f", "n", b"w")
+    assert [job.name for job in quick.assigned()] == ["n"]
+    client.submit("f", "m", b"w")
+    world.pass_time(200)
+    assert [message.command for message in slow.heard()] == [p.JOB_ASSIGN]

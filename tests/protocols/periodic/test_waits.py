@@ -174,7 +174,56 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
     assert not world.service.put_off
 
 
+def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_again() -> None:
+    """Both were kept waiting, and one of them also follows what the other has to say."""
+    world = World(limits=Limits(output_hard_bytes=1_000_000))
+    first, second, slow = world.worker("f"), world.worker("g"), world.client()
+    for func in ("f", "g"):
+        say_many(slow, p.RECV_DATA, packed(func, "n"))
+        world.client().submit(func, "n")
+    handles = [worker.grab().handle for worker in (first, second)]
+    say_many(second, p.RECV_DATA, *[packed("f", "n")] * MANY)
+    slow.link.full = True
+    for worker, handle in zip((first, second), handles, strict=True):
+        worker.say(p.WORK_DATA, handle + b"x")
+        worker.say(p.WORK_DATA, handle + bytes(60_000))
+    assert list(world.service.put_off) == [first.conversation, second.conversation]
+    slow.link.full = False
+    world.pass_time(100)
+    assert second.is_hung_up
+    assert not world.service.put_off
+    assert len(slow.heard()[-1].data) == 60_000
+    first.say(p.WORK_DONE, handles[0])
+    assert slow.heard()[-1].data == b"EOF", "everybody else goes on"
+
+
 # -- the end of waiting ----------------------------------------------------------------------------
+
+
+def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
+    """They are equal in all they say, and yet one has its job and the other has not."""
+    world = World()
+    client, worker = world.client(), world.worker("f")
+    client.submit("f", "n")
+    job = worker.grab()
+    world.broker.refusing_new = True
+    run = worker.message(p.RUN_JOB, packed("f", "n", timeout=5), b"same")
+    worker.send(run + worker.message(p.WORK_FAIL, job.handle, b"fail") + run)
+    worker.heard()
+    world.pass_time(10_000)
+    assert not world.engine.notices
+    assert not worker.is_hung_up
+    assert not world.service.waits.taken
+
+
+def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
+    waiting = Waits(Share(Budget(10_000, "waits"), 0))
+    one, other = Wait(b"abcd", 5_000), Wait(b"abcd", 5_000)
+    for wait in (one, other):
+        waiting.add(("f", "n"), wait)
+    assert not waiting.remove(("f", "n"), other)
+    assert waiting.of(("f", "n"))[0] is one
+    assert waiting.expired(6_000) == (("f", "n"), one)
 
 
 def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:

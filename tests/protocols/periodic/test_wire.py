@@ -15,6 +15,7 @@ from franca.protocols.periodic.wire import (
     Frames,
     Message,
     Opening,
+    PlainFrames,
     TextFrames,
     UndecidedFrames,
     read_opening,
@@ -225,3 +226,23 @@ def test_a_size_that_only_looks_like_it_is_taken_as_it_is(size: int) -> None:
     message = TextFrames(MAX).cut(data, 0)
     assert message is not None
     assert (message[0], message[1], message[3]) == (msgid, 13, len(data))
+
+
+@pytest.mark.parametrize("frames", [TextFrames, BinaryFrames, UndecidedFrames])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"17\0\1\x0d\0\1f\0\1n\0\1",
+        b"1" * 64 + b"\0\1\x0d\0\1",
+        b"abcd\x0d\1f\0\1n",
+        b"17\0\1no command",
+        b"\xc2\x80\x80\0\1\x0d\0\1",
+    ],
+)
+@pytest.mark.parametrize("extra", [0, 100, 5_000, 0xC280 - 20])
+def test_a_large_message_is_cut_as_a_small_one_is(
+    frames: type[PlainFrames], payload: bytes, extra: int
+) -> None:
+    payload += b"w" * extra
+    data = b"\0REQ" + len(payload).to_bytes(4) + payload + b"\0REQ"
+    assert frames(1 << 20).cut_first(bytearray(data)) == frames(1 << 20).cut(data, 0)

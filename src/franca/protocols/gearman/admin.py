@@ -221,6 +221,9 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
         return
     if not _may_change(conversation):
         return
+    if len(words[2]) > service.limits.name_bytes_max:
+        conversation.link.write(_NO_FUNCTION)
+        return
     queue = service.broker.queues.get(service.names.text(words[2]))
     if queue is not None and queue.listed:
         _drop(conversation, queue, now)
@@ -257,6 +260,9 @@ def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -
     if not _may_change(conversation):
         return
     service = conversation.service
+    if len(words[1]) > service.limits.name_bytes_max:
+        conversation.link.write(OK)  # as of any function that is not there
+        return
     name = service.names.text(words[1])
     limits = [max(number_in(word), 0) for word in words[2:]]
     high, normal, low = limits * 3 if len(limits) == 1 else [*limits, 0, 0, 0][:3]

@@ -43,5 +43,5 @@ def on_option(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
 def on_client_id(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """SET_CLIENT_ID: what `workers` calls this connection; no answer."""
-    said = body.partition(b"\0")[0][:CLIENT_ID_BYTES_KEPT]
+    said = body[:CLIENT_ID_BYTES_KEPT].partition(b"\0")[0]
     conversation.client_id = on_one_line(said) or b"-"

@@ -63,7 +63,8 @@ class GearmanConversation(Conversation):
     if they changed since it was last looked at. What is said of a job in `over` has no effect
     and is no error. `joins` counts the submits of this connection that wait for the same job as
     one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
-    took beyond the time of most, in messages.
+    took beyond the time of most, in messages. `_needed` is how many bytes the message in front has,
+    if it is not all there.
 
     A client that connects and says nothing until it has a job is a proper one.
     """
@@ -139,10 +140,7 @@ class GearmanConversation(Conversation):
         return self.service.heavy.must_wait(self, data, now)
 
     def _act(self, data: bytes, now: Millis) -> int:
-        """Act on messages from the front of `data`; returns how many bytes were used up.
-
-        If it stops because a message is not all there, `_needed` says how many bytes would do.
-        """
+        """Act on messages from the front of `data`; returns how many bytes were used up."""
         size, link, service = len(data), self.link, self.service
         packets, most = self._packets, self._body_max
         left, events = self._share, self.broker.events
@@ -184,6 +182,8 @@ class GearmanConversation(Conversation):
                 left -= self.spent
                 self.spent = 0
             if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
+                break
+            if link.bulky and link.is_full():
                 break
         if self.learned or len(events) > TOLD_AT_ONCE:
             self._end_share(len(events), now)

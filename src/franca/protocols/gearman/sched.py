@@ -14,6 +14,8 @@ _LEAP_YEAR: Final = 2024
 _MONTHS_AHEAD: Final = 41 * 12
 """A 29th of February on a given weekday may be forty years away, and no other date further."""
 _CLOCKS_GO_BACK_H: Final = 3
+_FIELD_BYTES_MAX: Final = 64
+"""Two digits and some spaces: a longer field makes no sense, and is not looked at."""
 _DAY_S: Final = 24 * 3600
 
 
@@ -65,6 +67,8 @@ def _clocks_go_back(day: date, zone: tzinfo) -> bool:
 
 def _read(field: bytes, among: range) -> Sequence[int]:
     """The numbers that a field stands for; none if it makes no sense."""
+    if len(field) > _FIELD_BYTES_MAX:
+        return ()
     text = field.strip(b" ")
     if text in (b"", b"*"):
         return among

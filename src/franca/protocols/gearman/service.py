@@ -185,9 +185,9 @@ class GearmanService(Service):
     def _forget_limits(self) -> None:
         """Look at a few limits: a function that is not listed any more has none."""
         for name in list(islice(self.maxqueue, LIMITS_A_TICK)):
-            limits = self.maxqueue.pop(name)
+            limits = self.maxqueue.pop(name, None)
             queue = self.broker.queues.get(name)
-            if queue is not None and queue.listed:
+            if limits is not None and queue is not None and queue.listed:
                 self.maxqueue[name] = limits
 
     # -- workers that were woken ------------------------------------------------------------------
@@ -205,8 +205,9 @@ class GearmanService(Service):
     def tick(self, now: Millis) -> None:
         """Wake others in place of those who were woken and do not come."""
         for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
-            self.heard_of(conversation)
-            self.broker.wake_another(conversation.session)
+            if conversation in self._woken:
+                self.heard_of(conversation)
+                self.broker.wake_another(conversation.session)
         if self._paced:
             self._let_go_on(now)
         if self.maxqueue:
@@ -215,7 +216,7 @@ class GearmanService(Service):
         surplus = len(self.ended) - ENDED_KEPT
         if surplus > 0:
             for handle in list(islice(self.ended, surplus)):
-                del self.ended[handle]
+                self.ended.pop(handle, None)
 
     # -- workers that are faster than their clients ----------------------------------------
 
@@ -245,8 +246,8 @@ class GearmanService(Service):
                 worker.paced_ms += held_ms  # it was cut off, or left: in vain too
             elif client.link.full:
                 continue
-            del self._paced[worker]
-            worker.go_on(now)
+            if self._paced.pop(worker, None) is not None:
+                worker.go_on(now)
 
     # -- for operators -----------------------------------------------------------------------------
 

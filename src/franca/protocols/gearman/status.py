@@ -10,11 +10,15 @@ from franca.protocols.gearman.jobs import BY_UNIQUE, ORIGIN, id_in, key_of
 from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.wire import (
     HANDLE_BYTES_MAX,
+    HEADER,
+    LONG_BYTES,
+    RES,
     SEARCHED_AT_ONCE,
     UNIQUE_BYTES_MAX,
     Packet,
     number_text,
     response,
+    without_nuls,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ UNKNOWN: Final[Status] = (0, 0, b"0", b"0")
 DONE: Final[Status] = (0, 0, b"1", b"1")
 GIVEN_UP: Final[Status] = (0, 0, b"0", b"1")
 NOT_RUNNING: Final[Status] = (1, 0, b"0", b"0")
+_UNKNOWN_UNIQUE: Final = b"\x000\x000\x000\x000\x000"
+"""The same of a unique id, and that nobody waits for it."""
 
 
 def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -35,7 +41,7 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     Clients poll until a job is no longer known, so an ended one is not. What became of it shows
     for a while in the numbers: 1 of 1 if it was done, 0 of 1 if it was given up.
     """
-    handle = body.rstrip(b"\0")
+    handle = without_nuls(body, HANDLE_BYTES_MAX)
     service = conversation.service
     if len(handle) > HANDLE_BYTES_MAX:
         _say(conversation, handle, UNKNOWN)
@@ -87,20 +93,34 @@ def status_of(job: Job) -> Status:
 
 
 def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> None:
-    body = b"%b\0%d\0%d\0%b\0%b" % (handle, *status)
-    conversation.link.write(response(Packet.STATUS_RES, body))
+    rest = b"\0%d\0%d\0%b\0%b" % status
+    if len(handle) > LONG_BYTES:
+        _say_long(conversation, Packet.STATUS_RES, handle, rest)
+    else:
+        conversation.link.write(response(Packet.STATUS_RES, handle + rest))
+
+
+def _say_long(conversation: GearmanConversation, number: int, name: bytes, rest: bytes) -> None:
+    """Answer with a name as it came: of one that is long there is no copy."""
+    head = HEADER.pack(RES, number, len(name) + len(rest))
+    conversation.link.write_bulk(head, name, rest)
 
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
+    unique = without_nuls(body, UNIQUE_BYTES_MAX)
+    if len(unique) > UNIQUE_BYTES_MAX:
+        # No job has it; kept here until it may be said, it would be there twice.
+        _say_long(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
+        return
     conversation.spent += len(conversation.broker.queues) // SEARCHED_AT_ONCE
-    conversation.say_all(_by_unique(conversation, body.rstrip(b"\0")))
+    conversation.say_all(_by_unique(conversation, unique))
 
 
 def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[bytes]:
     broker = conversation.broker
     status, watches = UNKNOWN, 0
-    key = key_of(unique, b"", "") if len(unique) <= UNIQUE_BYTES_MAX else ""
+    key = key_of(unique, b"", "")
     if key.startswith(BY_UNIQUE):
         for queue in in_parts(lambda: broker.queues):
             found = broker.keyed(queue, key)

@@ -24,6 +24,9 @@ UNIQUE_BYTES_MAX: Final = 64
 HANDLE_BYTES_MAX: Final = 63
 OPTION_BYTES_MAX: Final = 63
 CLIENT_ID_BYTES_KEPT: Final = 127
+SPARE_BYTES: Final = 64
+"""How many bytes beyond the longest that it may be are looked at to find where a handle or id ends.
+Longer ones are of no use to anybody, and looking through millions of bytes holds everybody up."""
 LONG_BYTES: Final = 4_096
 """Data beyond this is not copied only to stand behind its header."""
 
@@ -31,6 +34,7 @@ SEARCHED_AT_ONCE: Final = 64
 """Functions, or clients, that are looked at in about the time that most packets take."""
 
 _pack = HEADER.pack
+_HANDLE_LOOK: Final = HANDLE_BYTES_MAX + SPARE_BYTES
 
 
 class Packet(IntEnum):
@@ -104,6 +108,19 @@ def number_text(text: bytes) -> bytes:
 def on_one_line(text: bytes) -> bytes:
     """The text without what would break the list in which it is shown."""
     return text.translate(_ON_ONE_LINE)
+
+
+def without_nuls(text: bytes, most: int) -> bytes:
+    """A text that should have `most` bytes, without NULs behind it; a long one as it is."""
+    return text.rstrip(b"\0") if len(text) <= most + SPARE_BYTES else text
+
+
+def part_handle(body: bytes) -> tuple[bytes, bytes]:
+    """A handle and what stands behind it; the front of one that is too long for any job."""
+    if len(body) > LONG_BYTES and body.find(b"\0", 0, _HANDLE_LOOK) < 0:
+        return body[:_HANDLE_LOOK], b""
+    handle, _, rest = body.partition(b"\0")
+    return handle, rest
 
 
 # -- the server's words --------------------------------------------------------------------

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.model import Failure, Job, Millis, State
-from franca.protocols.gearman.wire import HANDLE_BYTES_MAX, MISSING, error
+from franca.protocols.gearman.wire import (
+    HANDLE_BYTES_MAX,
+    LONG_BYTES,
+    MISSING,
+    error,
+    part_handle,
+    without_nuls,
+)
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -36,7 +43,10 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
-    handle, _, result = body.partition(b"\0")
+    if len(body) > LONG_BYTES:
+        handle, result = part_handle(body)
+    else:
+        handle, _, result = body.partition(b"\0")
     job = conversation.held.pop(handle, None)  # as `settled`, without a call
     if conversation.foreign and job is not None:
         conversation.foreign.pop(job.id, None)
@@ -58,18 +68,20 @@ def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> 
 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_FAIL: not done."""
-    handle = body.rstrip(b"\0")
+    handle = without_nuls(body, HANDLE_BYTES_MAX)
+    if len(handle) > HANDLE_BYTES_MAX:
+        conversation.link.write(_HANDLE_TOO_LARGE)
+        return
     job = conversation.settled(handle)
     if job is None:
-        too_large = len(handle) > HANDLE_BYTES_MAX
-        _not_held(conversation, handle, _HANDLE_TOO_LARGE if too_large else _NOT_FOUND)
+        _not_held(conversation, handle, _NOT_FOUND)
     else:
         _fail(conversation, handle, job, _FAILED, now)
 
 
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
-    handle, _, data = body.partition(b"\0")
+    handle, data = part_handle(body)
     job = conversation.settled(handle)
     if job is None:
         _not_held(conversation, handle, _NO_SUCH_EXCEPTION)
@@ -95,7 +107,7 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
     One without both numbers is not: clients would wait for the rest of it.
     """
-    handle, _, data = body.partition(b"\0")
+    handle, data = part_handle(body)
     if b"\0" in data:
         _report(conversation, handle, STATUS, data, _NOT_FOUND)
     else:
@@ -104,13 +116,13 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_DATA: a part of the result."""
-    handle, _, data = body.partition(b"\0")
+    handle, data = part_handle(body)
     _report(conversation, handle, DATA, data, _NO_SUCH_JOB)
 
 
 def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_WARNING: something that its clients should hear."""
-    handle, _, data = body.partition(b"\0")
+    handle, data = part_handle(body)
     _report(conversation, handle, WARNING, data, _NO_SUCH_JOB)
 
 

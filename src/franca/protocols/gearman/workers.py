@@ -102,6 +102,8 @@ def _count(conversation: GearmanConversation, size: int) -> None:
 def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CANT_DO: no more jobs of this function; what the worker runs it may finish."""
     function = body.partition(b"\0")[0]
+    if len(function) > conversation.service.limits.name_bytes_max:
+        return
     if conversation.functions.pop(function, None) is not None:
         conversation.grab = None
         _count(conversation, -_size_of(function))

@@ -304,7 +304,7 @@ class Asking(Talk):
     def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
         done = super().ring(now, most)
-        if self._waits and not self.link.closing:
+        if self._waits and not (self.link.closing or self.link.closed):
             done += self._expire(now, most)
         return done
 

@@ -34,6 +34,8 @@ _WORD_HEAD: Final = b"\0RES\0\0\0\5"
 _BAD: Final = (IndexError, LayoutError)
 COUNTED: Final = 1
 TIMED: Final = 2
+HANDLE_BYTES_MAX: Final = 512
+"""Two short texts with their lengths."""
 TASK_BYTES_MIN: Final = 17
 """The shortest job: two names of one byte, no workload, a time and a version."""
 
@@ -54,6 +56,13 @@ def str8(text: bytes) -> bytes:
         return len(text).to_bytes() + text
     except OverflowError:
         raise Unreadable("a name is too long for this dialect") from None
+
+
+def _handle_at(args: bytes, start: int) -> bytes:
+    """All the rest, if that can be a handle."""
+    if len(args) - start > HANDLE_BYTES_MAX:
+        raise Unreadable("a handle is too long")
+    return args[start:]
 
 
 class CrcSpeech(Speech):
@@ -149,7 +158,8 @@ class CrcSpeech(Speech):
             lock, at = read_str8(args, 0)
         except IndexError:
             raise Unreadable("a lock's name is missing") from None
-        return text_of(lock), int.from_bytes(args[at : at + 2], signed=True), args[at + 2 :]
+        most = int.from_bytes(args[at : at + 2], signed=True)
+        return text_of(lock), most, _handle_at(args, at + 2)
 
     def read_unlock(self, args: bytes) -> tuple[str, bytes]:
         """A lock's name, and the handle of who held it."""
@@ -157,7 +167,7 @@ class CrcSpeech(Speech):
             lock, at = read_str8(args, 0)
         except IndexError:
             raise Unreadable("a lock's name is missing") from None
-        return text_of(lock), args[at:]
+        return text_of(lock), _handle_at(args, at)
 
     def read_setting(self, args: bytes) -> tuple[str, int]:
         """The name of a setting, and the number behind it, if any."""

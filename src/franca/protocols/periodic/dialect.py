@@ -18,7 +18,6 @@ from franca.protocols.conversation import Conversation, Link
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
 from franca.protocols.periodic.shared import SHARED_BYTES, Shared
 from franca.protocols.periodic.speech import Speech
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.wire import Frames, UndecidedFrames, is_uuid
 from franca.protocols.periodic.words import (
     PING,
@@ -37,8 +36,6 @@ SILENCE_MS: Final = 1_000
 
 CRC: Final = CrcSpeech()
 _BINARY: Final = BinarySpeech()
-_DOC: Final = DocSpeech()
-_TEXT: Final = TextSpeech()
 
 
 Verbs = Mapping[int, Callable[[Any, bytes, bytes, Millis], None]]
@@ -67,7 +64,7 @@ class Spoken(Conversation):
         self.link = link
         self.service = service
         self.broker = service.broker
-        self.speech: Speech = _DOC
+        self.speech: Speech = service.doc
         self.role = 0
         self.heard_at = now
         self.listening = service.listening(link.peer.listener)
@@ -107,15 +104,16 @@ class Spoken(Conversation):
         these.
         """
         dialect = self.listening.dialect
-        if dialect == "crc" or self.service.rules is not None:
+        service = self.service
+        if dialect == "crc" or service.rules is not None:
             raise WireError("no-crc", "connections without CRCs are not served here")
         if dialect == "auto":
-            self._frames = UndecidedFrames(self.service.limits.frame_bytes_max)
+            self._frames = UndecidedFrames(service.limits.frame_bytes_max)
             self.is_undecided = True
             self._welcome_at = now + SILENCE_MS
             self.arm(self._welcome_at)
             return
-        self._use({"doc": _DOC, "text": _TEXT, "bin": _BINARY}[dialect])
+        self._use({"doc": service.doc, "text": service.text, "bin": _BINARY}[dialect])
         self.follows_document = dialect == "doc"
         if dialect != "doc":
             self.link.write(self.speech.welcome(self._connection_id()))
@@ -136,14 +134,15 @@ class Spoken(Conversation):
             if frames.is_binary:
                 self._use(_BINARY)
             else:
-                self._use(_TEXT if has_waited or self.is_undecided else _DOC)
+                in_fields = has_waited or self.is_undecided
+                self._use(self.service.text if in_fields else self.service.doc)
         if self.is_undecided and command in (SUBMIT_JOB, REMOVE_JOB) and not self.is_checked:
             self.decide_by_job(args[:1] == b"{")
 
     def decide_by_job(self, in_json: bool) -> None:
         """A job that the peer names, or is to be given, tells whether it speaks JSON."""
         self.is_undecided = False
-        self._use(_DOC if in_json else _TEXT)
+        self._use(self.service.doc if in_json else self.service.text)
 
     def _decide_on_confirmations(self, msgid: bytes, command: int, now: Millis) -> None:
         """Whether a worker wants to be answered: npm's before 1.5 die of an answer.

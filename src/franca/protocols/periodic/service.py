@@ -25,6 +25,7 @@ from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
 from franca.protocols.periodic.talk import Talk
+from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
 from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
 
@@ -38,6 +39,8 @@ RUNG_A_TICK: Final = 1_000
 """Answers given in one tick because their time has come; the rest are given in the next."""
 TOLD_A_TICK: Final = 8_000
 """Pieces of streams passed on between two ticks; then workers wait with the next one."""
+WRITTEN_A_TICK: Final = 8 * 1024 * 1024
+"""Bytes of jobs in JSON that are written between two ticks; then workers wait for the next one."""
 SWEPT_A_TICK: Final = 20
 """Silent connections hung up on in one tick."""
 PACE_MS: Final = 10_000
@@ -81,6 +84,8 @@ class PeriodicService(Service):
         self.rng = rng
         self.config = Config()
         self.intake = Intake(broker, self.config)
+        self.doc = DocSpeech(self.limits.name_bytes_max)
+        self.text = TextSpeech(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
         self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
@@ -88,8 +93,8 @@ class PeriodicService(Service):
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
         self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
-        self.told = 0
-        """How many were told what a worker said, since the last tick."""
+        self.told = self.written = 0
+        """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
         self.slow: dict[Name, tuple[Asking, Millis]] = {}
         """Jobs of which a client does not take what it is sent, and since when."""
         self.put_off: dict[Talk, Name] = {}
@@ -111,9 +116,7 @@ class PeriodicService(Service):
         self._shared: Shared | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
-        self.commands = 0
-        self.refused = 0
-        self.unreadable = 0
+        self.commands = self.refused = self.unreadable = 0
         self._talks: dict[Talk, Millis] = {}
         self._request_stop = request_stop
         self._sweep_at: Millis = NEVER
@@ -131,7 +134,8 @@ class PeriodicService(Service):
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
         for talk in list(self._talks):
-            talk.follow_rules(self._now)
+            if talk in self._talks:
+                talk.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ class PeriodicService(Service):
             self.listings = {
                 key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
-        self.told = 0
+        self.told = self.written = 0
         if self.slow or self.put_off:
             self._let_go_on(now)
         self._ringing += self.alarms.due(now)
@@ -171,7 +175,8 @@ class PeriodicService(Service):
         longest = self.config.keepalive_ms
         silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
         for talk in silent[:SWEPT_A_TICK]:
-            talk.drop(now)
+            if talk in self._talks:
+                talk.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
 
@@ -185,16 +190,21 @@ class PeriodicService(Service):
         """
         return self.told < TOLD_A_TICK and name not in self.slow
 
+    def may_write(self) -> bool:
+        """Whether more jobs may be written anew now: it takes ten times as long as to hand on."""
+        return self.written < WRITTEN_A_TICK
+
     def _let_go_on(self, now: Millis) -> None:
         for name, (client, since) in list(self.slow.items()):
             if now - since >= PACE_MS:
                 client.was_waited_for = True
             elif client.link.full and not client.link.closed:
                 continue
-            del self.slow[name]
+            self.slow.pop(name, None)
         for talk, name in list(self.put_off.items()):
-            if self.may_tell(name):
-                del self.put_off[talk]
+            # What one says may make another be hung up on, which is not asked again then.
+            if talk in self.put_off and self.may_tell(name):
+                self.put_off.pop(talk, None)
                 talk.retry(now)
                 talk.link.deliver(now)
 
@@ -249,7 +259,7 @@ class PeriodicService(Service):
 
     def follow(self, job: Job) -> None:
         """A job was submitted: those who wait for its stream hear of it."""
-        for talk in self.streams.get((job.queue, job.key), ()):
+        for talk in list(self.streams.get((job.queue, job.key), ())):
             talk.follow(job)
 
     def unfollow(self, name: Name, talk: Asking) -> None:

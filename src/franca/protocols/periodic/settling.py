@@ -30,10 +30,16 @@ FAILED_RUN: Final = Failure("WorkFail", "the worker reported a failure")
 TOO_LARGE: Final = Failure("TooLarge", "its result was larger than results may be")
 RUNS_AT_ONCE: Final = 64
 """Runs looked at in about the time that any other message takes."""
+FEEDING_BYTES: Final = 8 * 1024
+"""Of smaller jobs a turn's share is not much, whoever is given them."""
+WRITE_AGAIN_MS: Final = 50
+"""When a worker asks again for whom too much was to be written: in the next tick."""
+NOBODYS: Final = ("", "")
+"""The job that a message is about which waits for nothing but the next tick."""
 _SPARE_IDS: Final = 1_000
 
 
-class Run(Struct, gc=False):
+class Run(Struct, gc=False, eq=False):
     """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
 
     job: Job
@@ -51,6 +57,8 @@ class Settling(Asking):
         self._held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
         self._overheard = Share(self.service.overheard, OVERHEARD_FREE)
+        self._is_fed = False
+        """Whether it was given as much as it may be before it has taken some of it."""
         self._by_id: dict[bytes, bytes] | None = None
         """Handles by the id of the GRAB_JOB, from when one is first asked for."""
 
@@ -74,9 +82,28 @@ class Settling(Asking):
             shared = self.service.share(shown.workload)
             front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
             self.link.write_after_commit(front)
-            if rest:
-                self.link.write_bulk(*rest)
+            self.link.write_bulk(*rest)
+        if size >= FEEDING_BYTES:
+            self._feed()
         return True
+
+    def _feed(self) -> None:
+        """A job was written that is not short."""
+        link = self.link
+        if self.speech.writes_anew:
+            self.service.written += len(link.out[-1])
+        if link.is_full():
+            self._is_fed = True
+            self.spent += self._share
+
+    def _must_not_write(self) -> bool:
+        """Whether a job would have to be written anew, and that was done enough for now."""
+        return self.speech.writes_anew and not self.service.may_write()
+
+    def _check_writing(self) -> None:
+        """`NotNow` if nothing should be written for this worker before the next tick."""
+        if self._must_not_write() and not self._is_gone:
+            raise NotNow(NOBODYS)
 
     def _hold(self, handle: bytes, run: Run) -> None:
         """The worker has a job."""
@@ -163,7 +190,7 @@ class Settling(Asking):
 
     def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        run = self._held.pop(self.speech.read_handle(args)[0], None)
+        run = self._let_go(self.speech.read_handle(args)[0])
         if run is not None and self._is_own(run):
             self.broker.fail(run.job, run.holder, FAILED_RUN, now)
             self._has_room(now)

@@ -75,6 +75,8 @@ class Speech(ABC):
     limits_runs = False
     """Whether a job without a timeout has the server's; in the older dialects it has none."""
 
+    writes_anew = False
+    """Whether a workload is not written as it is, so that a large one takes long."""
     workload_max = 1 << 62
     """The largest workload that it can write, as far as frames have room."""
 

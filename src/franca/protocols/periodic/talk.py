@@ -152,6 +152,8 @@ class Talk(Spoken):
                 if self.spent or service.told != told:
                     left -= self.spent + (service.told - told) // TOLD_AT_ONCE
                     self.spent = 0
+                if link.bulky and link.is_full():
+                    left = 0
             else:
                 if start < size and not link.closing:
                     self._pending += data[start:]

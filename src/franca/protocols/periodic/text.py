@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.core.errors import TooMuch
+from franca.core.limits import Limits
 from franca.core.names import text_of
 from franca.protocols.bodies import is_utf8
 from franca.protocols.periodic.shared import Shared
@@ -23,13 +24,18 @@ from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame, plain_head
 from franca.protocols.periodic.words import EOF, JOB_ASSIGN
 
+NAME_BYTES_MAX: Final = Limits().name_bytes_max
 JSON_BYTES_MAX: Final = 4 * 1024 * 1024
 """A job in JSON: it is read and written in one go, and as text takes several times the room."""
 DUMP_JOBS: Final = 100
 """Jobs in one answer of a dump."""
 _BAD: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
-_HANDLE: Final = re.compile(rb"([0-9]+)(?:\x00\x01|\x00|$)")
-_LIST: Final = re.compile(rb'\s*\{\s*"jobs"\s*:\s*\[')
+# What anybody sent may be millions of bytes long: no pattern looks at more than a few of them.
+_HANDLE: Final = re.compile(rb"([0-9]{1,20})(?:\x00\x01|\x00|$)")
+_LIST: Final = re.compile(rb'\s{0,64}\{\s{0,64}"jobs"\s{0,64}:\s{0,64}\[')
+_SPACE_MAX: Final = 64
+_NUMBER_BYTES: Final = 64
+"""What is looked at of a number in text."""
 _TOKEN: Final = re.compile(rb'["{}\]]')
 _REST_OF_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _NUMBER: Final = re.compile(rb"\s{0,9}(-?[0-9]{1,18})")
@@ -72,9 +78,18 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class TextSpeech(Speech):
-    """The dialect between the document's and today's: jobs are fields, handles are names."""
+    """The dialect between the document's and today's: jobs are fields, handles are names.
+
+    Nothing in it says how long a field is, so it is known here how long a name may be: only so much
+    is looked at.
+    """
 
     name = "text"
+
+    def __init__(self, name_bytes_max: int = NAME_BYTES_MAX) -> None:
+        self._name_max = name_bytes_max
+        self._handle_look = 2 * name_bytes_max + 4
+        self._fields_look = 2 * name_bytes_max + 2 * _NUMBER_BYTES + 8
 
     def frames(self, size_max: int) -> Frames:
         """What cuts this dialect's messages."""
@@ -88,23 +103,57 @@ class TextSpeech(Speech):
             if len(args) > JSON_BYTES_MAX:
                 raise TooMuch(f"a job in {len(args)} bytes of JSON, at most {JSON_BYTES_MAX}")
             try:
-                return _task_of(_JOB.decode(args), len(args))
+                return self._task_of(_JOB.decode(args), len(args))
             except _BAD:
                 raise Unreadable("not a job") from None
-        fields = args.split(SEPARATOR, 4)
+        fields = args[: self._fields_look].split(SEPARATOR, 4)
         if len(fields) < 2 or not fields[0] or not fields[1]:
             raise Unreadable("a job without a name")
-        task = Task(text_of(fields[0]), text_of(fields[1]))
+        if len(fields) < 5 and len(args) > self._fields_look:
+            raise Unreadable("a job with a field that is too long")
+        task = Task(self._name_of(fields[0]), self._name_of(fields[1]))
         task.sched_at, task.count = _number(fields, 2), _number(fields, 3)
-        task.workload = fields[4] if len(fields) > 4 else b""
+        if len(fields) > 4:
+            task.workload = args[sum(map(len, fields[:4])) + 4 * len(SEPARATOR) :]
         return task
+
+    def _name_of(self, raw: bytes) -> str:
+        """A name as text, which takes long to make of what is too long to be one."""
+        if len(raw) > self._name_max:
+            raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
+        return text_of(raw)
+
+    def _task_of(self, job: _Job, size: int) -> Task:
+        if not job.func or not job.name:
+            raise Unreadable("a job without a name")
+        if max(len(job.func), len(job.name)) > self._name_max:
+            raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
+        raw = bytes(job.workload)
+        workload = raw
+        if raw[0] == _QUOTE:
+            try:
+                workload = _TEXT.decode(raw).encode()
+            except _BAD:
+                raise Unreadable("a workload that is no text") from None
+        elif raw == b"null":
+            workload = b""
+        return Task(
+            self._name_of(job.func.encode()),
+            self._name_of(job.name.encode()),
+            workload,
+            _whole(job.sched_at),
+            _whole(job.counter),
+            _whole(job.timeout),
+            in_json=True,
+            size=size,
+        )
 
     def read_tasks(self, args: bytes) -> Iterable[Task]:
         """The jobs of a LOAD: a JSON object with all of them, or one in fields."""
         opening = _LIST.match(args)
         if opening is not None:
             return map(self.read_task, _objects(args, opening.end()))
-        if args.lstrip()[:1] == b"{":
+        if args[:_SPACE_MAX].lstrip()[:1] == b"{":
             raise Unreadable("not a list of jobs")
         return [self.read_task(args)]
 
@@ -112,7 +161,7 @@ class TextSpeech(Speech):
         """A function's name alone."""
         if not args:
             raise Unreadable("a name is missing")
-        return text_of(args)
+        return self._name_of(args)
 
     def read_removal(self, args: bytes) -> tuple[str, str]:
         """The function and the name of a job to be removed."""
@@ -121,13 +170,21 @@ class TextSpeech(Speech):
 
     def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
         """A handle, and what comes behind it."""
-        handle, _, rest = args.partition(SEPARATOR)
-        return handle, rest
+        return self._part_handle(args)
+
+    def _part_handle(self, args: bytes) -> tuple[bytes, bytes]:
+        at = args.find(SEPARATOR, 0, self._handle_look + len(SEPARATOR))
+        if at >= 0:
+            return args[:at], args[at + len(SEPARATOR) :]
+        if len(args) > self._handle_look:
+            raise Unreadable("a handle is too long")
+        return args, b""
 
     def read_later(self, args: bytes) -> tuple[bytes, int, int]:
         """A handle, a delay in seconds, and how far the job's counter moves."""
-        handle, *rest = args.split(SEPARATOR, 2)
-        return handle, _number(rest, 0), _number(rest, 1)
+        handle, rest = self._part_handle(args)
+        numbers = rest[: 2 * _NUMBER_BYTES].split(SEPARATOR, 1)
+        return handle, _number(numbers, 0), _number(numbers, 1)
 
     # -- the server's words -----------------------------------------------------------------------
 
@@ -190,6 +247,7 @@ class DocSpeech(TextSpeech):
     """The document's dialect: jobs are JSON objects, handles are numbers."""
 
     name = "doc"
+    writes_anew = True
     workload_max = JSON_BYTES_MAX
 
     def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
@@ -249,44 +307,21 @@ class DocSpeech(TextSpeech):
         return b"".join(answers)
 
 
-def _task_of(job: _Job, size: int) -> Task:
-    if not job.func or not job.name:
-        raise Unreadable("a job without a name")
-    raw = bytes(job.workload)
-    workload = raw
-    if raw[0] == _QUOTE:
-        try:
-            workload = _TEXT.decode(raw).encode()
-        except _BAD:
-            raise Unreadable("a workload that is no text") from None
-    elif raw == b"null":
-        workload = b""
-    return Task(
-        text_of(job.func.encode()),
-        text_of(job.name.encode()),
-        workload,
-        _whole(job.sched_at),
-        _whole(job.counter),
-        _whole(job.timeout),
-        in_json=True,
-        size=size,
-    )
-
-
 def _objects(text: bytes, start: int) -> Iterator[bytes]:
     """The objects of a JSON array, one at a time: all at once they would take many times the room.
 
-    Where each ends is found here, what it says by whoever reads it.
+    Where each ends is found here, what it says by whoever reads it. More than one may have is not
+    looked at, in whatever it consists.
     """
     depth = tokens = 0
     first = at = start
-    while (found := _TOKEN.search(text, at, at + JSON_BYTES_MAX)) is not None:
+    while (found := _TOKEN.search(text, at, first + JSON_BYTES_MAX)) is not None:
         token, at = text[found.start()], found.end()
         tokens += 1
         if tokens > TOKENS_MAX:
             raise Unreadable("too much to be a job")
         if token == _QUOTE:
-            rest = _REST_OF_TEXT.match(text, at, at + JSON_BYTES_MAX)
+            rest = _REST_OF_TEXT.match(text, at, first + JSON_BYTES_MAX)
             if rest is None:
                 break
             at = rest.end()
@@ -301,6 +336,7 @@ def _objects(text: bytes, start: int) -> Iterator[bytes]:
             if not depth:
                 tokens = 0
                 yield text[first:at]
+                first = at
         elif not depth:
             return
     raise Unreadable("a list without its end")

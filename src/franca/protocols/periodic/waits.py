@@ -31,8 +31,11 @@ Name = tuple[str, str]
 """A function, and the key of a job in it."""
 
 
-class Wait(Struct, gc=False):
-    """An answer that is owed: the result of a job, or its stream (then it has no end)."""
+class Wait(Struct, gc=False, eq=False):
+    """An answer that is owed: the result of a job, or its stream (then it has no end).
+
+    A peer may use one id many times, so that each is only itself, however alike they are.
+    """
 
     msgid: bytes
     until: Millis

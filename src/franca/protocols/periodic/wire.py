@@ -31,6 +31,8 @@ NO_COMMAND: Final = -1
 
 ID_BYTES_MAX: Final = 64
 """Ids of the old dialects have no fixed size; the longest ever seen is a UUID in text."""
+_FRONT_BYTES: Final = 2 * ID_BYTES_MAX
+"""An id, a command and what parts them take less."""
 SOLE_BYTES_MIN: Final = 17
 SOLE_BYTES_MAX: Final = 1 << 16
 _RAW_IDS: Final = (4, 16, 36)
@@ -215,6 +217,18 @@ class PlainFrames(Frames):
             return None
         end = start + head + size
         return (*self.split(data[start + head : end]), end)
+
+    def cut_first(self, data: bytearray) -> Message | None:
+        """The message that lies in front, of which only the arguments are copied."""
+        magic, size = _PLAIN_HEAD.unpack_from(data)
+        end = 8 + (size & _SIZE_MASK)
+        is_usual = magic == REQUEST and 8 + _FRONT_BYTES < end <= 8 + self._size_max
+        if not is_usual or len(data) < end or _MANGLED.match(data, 4):
+            return super().cut_first(data)
+        with memoryview(data) as view:
+            # All but the arguments stands in the first bytes, and they are the rest.
+            msgid, command, args = self.split(bytes(view[8 : 8 + _FRONT_BYTES]))
+            return msgid, command, bytes(view[8 + _FRONT_BYTES - len(args) : end]), end
 
     @abstractmethod
     def split(self, payload: bytes) -> tuple[bytes, int, bytes]:

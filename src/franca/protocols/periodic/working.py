@@ -18,7 +18,7 @@ from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.room import Share
-from franca.protocols.periodic.settling import RUNS_MAX, Settling
+from franca.protocols.periodic.settling import RUNS_MAX, WRITE_AGAIN_MS, Settling
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS, UNKNOWN
 
 GRABS_MAX: Final = 4_096
@@ -34,9 +34,8 @@ ASKED_AT_ONCE: Final = 64
 FUNC_BYTES: Final = 1_000
 """What a function that a worker offers takes beside its name, roughly."""
 FUNCS_BYTES_MAX: Final = 32 * 1024 * 1024
-"""What the functions that all workers offer take together."""
+"""What the functions that all workers offer take together, but for the first few of each."""
 FUNCS_BYTES_FREE: Final = 4 * 1024
-"""But for the first few of each worker."""
 CASTS_MAX: Final = 2_000
 """Workers that may want every job of one function: all of them are told of it in one turn."""
 GRAB_AGAIN_MS: Final = 5_000
@@ -128,6 +127,8 @@ class Working(Settling):
         """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
         if self.service.rules is not None:
             self._rule()
+        if self.speech.writes_anew:
+            self._check_writing()
         if self.follows_document:
             self._grab_now(msgid, now)
             return
@@ -200,6 +201,9 @@ class Working(Settling):
             if len(self.session.leases) >= RUNS_MAX:
                 self._is_sated = True
                 return
+            if self.speech.writes_anew and self._must_not_write():
+                self._rest(now, WRITE_AGAIN_MS)
+                return
             demand = self._new_demand(NEVER)
             try:
                 answer = self.broker.demand(demand, now)
@@ -212,12 +216,13 @@ class Working(Settling):
                 return
             self._assign(answer.job, self._next_grab(), now)
             left -= 1
-            if left <= 0:
+            if left <= 0 or self._is_fed:
                 self._ask_later()
                 return
 
     def _ask_later(self) -> None:
-        """Others come first: go on next turn."""
+        """Others come first: go on next turn, or when the worker has taken what it was given."""
+        self._is_fed = False
         self.unasked = self.asks_later = True
         self.link.again()
 
@@ -254,6 +259,9 @@ class Working(Settling):
 
     def say_granted(self, event: Granted, now: Millis) -> None:
         """A job has come. One for a demand that is no longer made goes back."""
+        if self._must_not_write():
+            self._withdraw()
+            self._rest(now, WRITE_AGAIN_MS)
         if event.demand is not self._demand or self.link.closing or not self._grabs:
             try:
                 self.broker.give_back(event.job, self.session.holder, now)
@@ -264,7 +272,7 @@ class Working(Settling):
         self._assign(event.job, self._next_grab(), now)
         if not self._grabs:
             return
-        if len(self.funcs) < FUNCS_AT_ONCE:
+        if len(self.funcs) < FUNCS_AT_ONCE and not self._is_fed:
             self._ask(now)
         else:
             self._ask_later()
@@ -319,9 +327,9 @@ class Working(Settling):
         if self._is_own(run):
             self.broker.give_back(run.job, run.holder, now)
 
-    def _rest(self, now: Millis) -> None:
+    def _rest(self, now: Millis, ms: int = REST_MS) -> None:
         """Ask for nothing for a while."""
-        self._rests_until = now + REST_MS
+        self._rests_until = now + ms
         self.arm(self._rests_until)
 
     def _has_room(self, now: Millis) -> None:
@@ -353,7 +361,7 @@ class Working(Settling):
     def ring(self, now: Millis, most: int) -> int:
         """A moment has come that was armed for."""
         done = super().ring(now, most)
-        if self.link.closing:
+        if self.link.closing or self.link.closed:
             return done
         # Each is owed as long after it was asked for as the others: the first come first.
         while self._owed:
