@@ -152,15 +152,31 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     assert not client.watches
 
 
-def test_a_watched_job_is_not_sent_into_the_tail() -> None:
-    # Nobody could tell its watcher if the tail were emptied unseen.
+@pytest.mark.parametrize("written", [True, False])
+def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(written: bool) -> None:
     bench = Bench(**SMALL)
     client = bench.worker()
     jobs = [bench.submit(watcher=client, run_at=T + 1 if n % 2 else 0) for n in range(30)]
-    bench.write()
-    assert all(job.id in bench.broker.jobs for job in jobs)
+    if written:
+        bench.write()
+    assert sum(job.id in bench.broker.jobs for job in jobs) < 20
+    bench.broker.purge("q", T)
+    assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert len(bench.ends(client)) == 30
+    assert len(bench.ends(client)) == 15
+    assert not client.watches
+    assert not bench.broker._waited_for
+
+
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
+    bench = Bench(**SMALL)
+    client = bench.worker()
+    for number in range(9):
+        bench.submit(key=f"u{number}", watcher=client)
+    assert bench.broker._waited_for
+    bench.broker.close_session(client, T)
+    assert not bench.broker._waited_for
+    assert not bench.broker._watchers
 
 
 def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:

@@ -139,11 +139,11 @@ class Broker(Sessions):
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
         has_room = not self.refusing_new and self.queues_bytes < self.limits.queues_bytes
-        if has_room and watcher is None and not new.run_at and new.policy.durable:
+        if has_room and not new.run_at and new.policy.durable:
             # As `_take_room`, without a call: most jobs come here.
             self.pending_bytes += len(new.body) + len(new.extra)
         else:
-            self._take_room(new, watcher, now)
+            self._take_room(new, now)
         running: Job | None = None
         if taken is not None and taken.state is LEASED:
             assert isinstance(taken, Job)
@@ -168,7 +168,7 @@ class Broker(Sessions):
             self._enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, watcher: Session | None, now: Millis) -> None:
+    def _take_room(self, new: NewJob, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""
         if not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
@@ -179,8 +179,6 @@ class Broker(Sessions):
             return
         if self.refusing_new:
             raise StoreFull(DISK_NEARLY_FULL)
-        if watcher is not None:
-            self._check_room_for_watched(len(new.body))
         self.pending_bytes += len(new.body) + len(new.extra)
 
     def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
@@ -193,14 +191,6 @@ class Broker(Sessions):
             raise TooMuch(TOO_MANY_WAITED_FOR)
         self.fleeting_at = now
         self.fleeting_bytes = size
-
-    def _check_room_for_watched(self, size: int) -> None:
-        """A job that somebody waits for stays in memory, though the store has it too."""
-        limits = self.limits
-        held = self.windows.bytes_held + self._large_bytes
-        most = limits.window_bytes + limits.large_bytes + limits.fleeting_bytes
-        if held and held + size > most:
-            raise TooMuch(TOO_MANY_WAITED_FOR)
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
@@ -238,6 +228,8 @@ class Broker(Sessions):
                 job.policy = new.policy
                 if job.state is LEASED:
                     self.leased_bytes += self._leased_weight(job)
+                if job.state is not READY and len(job.body) > self.limits.large_body_bytes:
+                    self._keep_large(job)
                 self._touch(job)
         if watcher is not None:
             self.watch(job.id, watcher)

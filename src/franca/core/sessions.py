@@ -117,6 +117,8 @@ class Sessions(Steering):
         if watchers:
             return
         del self._watchers[job_id]
+        if self._waited_for:
+            self._waited_for.pop(job_id, None)
         job = self.jobs.get(job_id)
         if job is not None and job.policy.dies_unwatched and job.state is not LEASED:
             self._take_out(job, now)

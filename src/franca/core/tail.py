@@ -97,7 +97,7 @@ class Tail(LargeBodies):
 
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
     `_supplied` has the queues whose windows the store has filled, the last one filled last.
-    `_waited_for` has jobs that somebody watches and that had to go into the tail all the same.
+    `_waited_for` has jobs of the tail that somebody watches: who empties it unseen must tell them.
     """
 
     __slots__ = ("_supplied", "_waited_for", "hold_supplies", "wants")
@@ -141,6 +141,8 @@ class Tail(LargeBodies):
         if job.shelf is not TAIL:
             self._touch(job)
         self._remember(job)
+        if job.id in self._watchers:
+            self._waited_for[job.id] = known_of(job)
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
@@ -216,8 +218,6 @@ class Tail(LargeBodies):
         queue.grow_tail(job.priority)
         self._touch(job)
         self._to_tail(job)
-        if job.id in self._watchers:
-            self._waited_for[job.id] = known_of(job)
         if queue.line and not queue.paused:
             self._want_ready(queue)
 
