@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.events import Finished, Progressed
-from franca.core.model import Failure, OnHangUp, State
+from franca.core.model import NEVER, Failure, OnHangUp, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -216,6 +216,43 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -
     bench.broker.close_session(worker, T)
     assert runs.state is CANCELLED, "nobody waits for another run"
     assert not bench.broker.jobs
+
+
+@pytest.mark.parametrize(
+    "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
+)
+def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
+    bench = Bench()
+    broker, client, worker = bench.broker, bench.worker(), bench.worker()
+    other = bench.submit("other") and bench.take(worker, "other")
+    assert broker.lock(other, worker.holder, "l", 1, T)
+    job = bench.submit(
+        watcher=client, durable=False, dies_unwatched=True, failures=-1, lease_ms=1_000
+    )
+    bench.take(worker)
+    broker.close_session(client, T)
+    match how:
+        case "release":
+            broker.release(job, worker.holder, NEVER, T)
+        case "put off":
+            broker.release(job, worker.holder, T + 1_000, T)
+        case "give_back":
+            broker.give_back(job, worker.holder, T)
+        case "lock":
+            assert not broker.lock(job, worker.holder, "l", 1, T)
+        case "fail":
+            broker.fail(job, worker.holder, Failure(), T)
+        case "lose":
+            broker.close_session(worker, T)
+        case "lapse":
+            broker.tick(T)
+            broker.tick(T + 2_000)
+        case _:
+            broker.retry(job, T)
+    assert job.state is CANCELLED
+    assert job.id not in broker.jobs
+    assert broker.fleeting_bytes == 0
+    assert not broker.locks.waits_for
 
 
 def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:

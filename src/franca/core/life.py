@@ -122,7 +122,7 @@ class Life(Heirs):
             self._put_back(job, run_at, now)
 
     def _put_back(self, job: Job, run_at: Millis, now: Millis) -> None:
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         queue = self.queues[job.queue]
         if run_at > self.wall(now):
@@ -138,7 +138,7 @@ class Life(Heirs):
         self._unlease(job, now)
         job.attempts -= 1
         job.holder = ""
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         self._offer(job, self.queues[job.queue], now)
 
@@ -209,9 +209,9 @@ class Life(Heirs):
         failure = FAILURES[how]
         if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
             as_failure = True
-        if policy.dies_unwatched and job.id not in self._watchers:
-            self._end(job, CANCELLED, b"", failure, now)
-        elif spent:
+        if self._ends_unwatched(job, failure, now):
+            return
+        if spent:
             self.totals.processed += 1
             self.totals.failures += 1
             if as_failure:
@@ -224,7 +224,7 @@ class Life(Heirs):
             self._failed(job, failure, how, now)
         else:
             self._note_attempt(job, how, failure, now)
-            if self._heirs and self._gives_way(job, now):
+            if not self._comes_back(job, failure, now):
                 return
             job.progress = b""
             self._offer(job, self.queues[job.queue], now)
@@ -236,13 +236,29 @@ class Life(Heirs):
         if policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif not failure.final and (policy.failures < 0 or job.failures <= policy.failures):
-            if self._heirs and self._gives_way(job, now):
+            if not self._comes_back(job, failure, now):
                 return
             self._forget_run(job)
             job.run_at = self.wall(now) + delay_ms(policy, job.failures, self._rng)
             self._park(job, self.queues[job.queue])
         else:
             self._bury(job, failure, now)
+
+    def _comes_back(self, job: Job, failure: Failure, now: Millis) -> bool:
+        """Whether a job whose run is over is run again: asked by all that would put it back.
+
+        Else it has ended: nobody waits for it, or a newer one does in its place.
+        """
+        if self._ends_unwatched(job, failure, now):
+            return False
+        return not (self._heirs and self._gives_way(job, now))
+
+    def _ends_unwatched(self, job: Job, failure: Failure, now: Millis) -> bool:
+        """End a job that lives for those who watch it if nobody does."""
+        if not job.policy.dies_unwatched or job.id in self._watchers:
+            return False
+        self._end(job, CANCELLED, b"", failure, now)
+        return True
 
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1

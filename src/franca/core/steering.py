@@ -102,7 +102,7 @@ class Steering(Life):
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
         self._take_away(job, now)
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         job.ended_at = 0
         self._enqueue(job, self.queue(job.queue), now)
