@@ -240,7 +240,6 @@ class Broker(Sessions):
         self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
         if isinstance(taken, Known):
             self._leave_tail(taken)
-            self.locks.wait_no_more(taken.id)
         else:
             self._take_out(taken, now)
             self._end(taken, CANCELLED, b"", REPLACED, now)
@@ -321,6 +320,8 @@ class Broker(Sessions):
         for job in waiting.due(self.wall(now), self.limits.due_jobs):
             queue = self.queue(job.queue)
             self._count_waiting(queue, job, -1)
+            if self.locks.waits_for:
+                self.locks.wait_no_more(job.id)
             self._enqueue(job, queue, now)
         if waiting.tail and waiting.size <= self.limits.supply_jobs:
             self._want_waiting()

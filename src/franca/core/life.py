@@ -15,7 +15,6 @@ from franca.core.heirs import Heirs
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
 from franca.core.lines import LEASE_TICK_MS
-from franca.core.locks import Locks
 from franca.core.model import NEVER, Failure, Job, Millis, Session, State, bare_weight
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
@@ -40,14 +39,12 @@ class Life(Heirs):
         "_rng",
         "fleeting_bytes",
         "listeners",
-        "locks",
     )
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.fleeting_bytes = 0
         self.listeners: dict[str, Session] = {}
-        self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
 
@@ -151,13 +148,14 @@ class Life(Heirs):
         self._check_held(job, holder)
         if self.locks.count >= self.limits.locks_max:
             raise TooMuch("too many locks are held")
-        self.locks.wait_no_more(job.id)
         if self.locks.acquire(name, most, job.id):
             return True
         self._unlease(job, now)
         self._note_attempt(job, "locked out", NO_FAILURE, now)
         self._put_back(job, self.wall(now) + LOCK_AGAIN_MS, now)
-        if job.state is WAITING:
+        # One that had to leave memory, or for which the line is too long, tries again in time.
+        waits = job.state is WAITING and job.id in self.jobs
+        if waits and len(self.locks.waits_for) < self.limits.locks_max:
             self.locks.wait(name, job.id)
         return False
 
@@ -169,14 +167,11 @@ class Life(Heirs):
 
     def _pass_lock_on(self, name: str, now: Millis) -> None:
         """A lock is open to one more: whoever waited longest for it is run again."""
-        while (job_id := self.locks.first_waiting(name)) is not None:
-            self.locks.wait_no_more(job_id)
-            job = self.jobs.get(job_id)
-            # One that has left memory meanwhile comes back when its time has come.
-            if job is not None and job.state is WAITING:
-                self._take_out(job, now)
-                self._enqueue(job, self.queue(job.queue), now)
-                return
+        job_id = self.locks.first_waiting(name)
+        if job_id is not None:
+            job = self.jobs[job_id]
+            self._take_out(job, now)
+            self._enqueue(job, self.queue(job.queue), now)
 
     def extend(self, job: Job, holder: str, until: Millis) -> None:
         """Let a lease end later; it never ends earlier by this."""
@@ -286,8 +281,6 @@ class Life(Heirs):
         self._forget(job)
         if self._large:
             self._drop_large(job)
-        if self.locks.waits_for:
-            self.locks.wait_no_more(job.id)
         if job.policy.durable:
             self._dirty[job.id] = job
             if state is not DEAD:
@@ -347,6 +340,8 @@ class Life(Heirs):
                 self._shrink_tail(queue, job.priority)
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
+            if self.locks.waits_for:
+                self.locks.wait_no_more(job.id)
             if job.id in self._ahead:
                 del self._heirs[self._ahead.pop(job.id)]
             elif held:

@@ -62,7 +62,8 @@ class Limits(Struct, frozen=True):
     watches_max: int = 500_000
     """Clients that wait for jobs, each counted once for each job; further ones are refused."""
     locks_max: int = 100_000
-    """Locks that running jobs hold; further ones are refused."""
+    """Locks that running jobs hold; further ones are refused. And jobs that wait for one of them in
+    line; further ones try again after a minute."""
     idle_queues: int = 10_000
     """Queues without jobs, workers or settings that are still listed; the oldest go first."""
     idle_queue_ms: int = 3_600_000

@@ -74,7 +74,6 @@ class Steering(Life):
         failure = Failure("Cancelled", "removed by a client")
         if isinstance(taken, Known):
             self._leave_tail(taken)
-            self.locks.wait_no_more(taken.id)
             self._tell_end(unseen(taken), failure)
             return True
         heir = self._heirs.get(taken.id)

@@ -143,6 +143,8 @@ class Tail(LargeBodies):
         self._remember(job)
         if job.id in self._watchers:
             self._waited_for[job.id] = known_of(job)
+        if self.locks.waits_for:
+            self.locks.wait_no_more(job.id)
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
@@ -181,7 +183,8 @@ class Tail(LargeBodies):
         others = self.windows.bytes_held - queue.bytes_held
         keep_bytes = max(limits.window_bytes - others, 0)
         if not self._cut_to(queue, keep, keep_bytes, 2 * limits.supply_jobs):
-            queue.crowd = _next_crowd(queue.size, keep)
+            # A quarter more is let in before the next cut, which may be as much in vain.
+            queue.crowd = queue.size + queue.size // 4 if queue.size > keep else 0
         else:  # for each job that comes two may leave, until the window is small enough
             queue.crowd = queue.size + limits.supply_jobs if queue.size > keep else 0
 
@@ -392,8 +395,3 @@ class Tail(LargeBodies):
             waiting.supplying = True
             limits = self.limits
             self.wants.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
-
-
-def _next_crowd(size: int, wished: int) -> int:
-    """The size up to which a cut would be in vain, as the last one left more than was wished."""
-    return size + size // 4 if size > wished else 0
