@@ -112,6 +112,19 @@ def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
     assert [found.body for found in bench.take_all(now=T + 2_000)] == [LARGE]
 
 
+def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None:
+    bench = Bench(waiting_bytes=4_000)
+    worker = bench.worker()
+    bench.submit_many(5, run_at=T + 1, body=KIB)
+    bench.submit(body=LARGE)
+    job = bench.take(worker)
+    assert bench.broker._large_bytes == len(LARGE)
+    bench.broker.release(job, worker.holder, T + 9_000, T)
+    assert job.id not in bench.broker.jobs
+    assert bench.broker._large_bytes == 0
+    assert not bench.broker._large
+
+
 def test_recalled_jobs_have_their_bodies() -> None:
     bench = Bench(large_bytes=0)
     job = bench.submit(body=LARGE, run_at=T + 9_000)

@@ -36,8 +36,9 @@ class LargeBodies(Ledger):
             self._large_bytes += len(job.body)
 
     def _drop_large(self, job: Job) -> None:
-        if self._large.pop(job.id, None) is not None:
-            self._large_bytes -= len(job.body)
+        kept = self._large.pop(job.id, None)
+        if kept is not None:
+            self._large_bytes -= len(kept.body)
 
     def _lighten(self) -> None:
         """Leave large bodies to the store until few enough are in memory, the oldest first."""

@@ -138,6 +138,8 @@ class Tail(LargeBodies):
     def _to_tail(self, job: Job) -> None:
         """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
         self._forget(job)
+        if self._large:
+            self._drop_large(job)
         if job.shelf is not TAIL:
             self._touch(job)
         self._remember(job)
@@ -253,7 +255,6 @@ class Tail(LargeBodies):
         for late in waiting.cut(keep, keep_bytes, limits.supply_jobs):
             if self._may_leave(late):
                 waiting.tail += 1
-                self._drop_large(late)
                 self._to_tail(late)
             else:
                 waiting.add(late)
