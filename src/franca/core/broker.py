@@ -120,9 +120,8 @@ class Broker(Sessions):
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
         """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
 
-        Refused with `NotUnique` where its key is taken and it said REFUSE, with `StoreFull`
-        while the disk has no room, and with `TooMuch` while memory has none. One that replaces
-        a running job waits behind it.
+        `NotUnique` where its key is taken and it said REFUSE, `StoreFull` while the disk has no
+        room, `TooMuch` while memory has none. One that replaces a running job waits behind it.
         """
         if watcher is not None and self.watches >= self.limits.watches_max:
             raise TooMuch(TOO_MANY_WAITED_FOR)
@@ -138,17 +137,18 @@ class Broker(Sessions):
                     raise TooMuch(TOO_MANY_KEYS)
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
+        running: Job | None = None
+        if taken is not None and taken.state is LEASED:
+            assert isinstance(taken, Job)
+            running = taken
+            taken = self._heirs.get(taken.id)
+            self._check_room_behind(taken, new)
         has_room = not self.refusing_new and self.queues_bytes < self.limits.queues_bytes
         if has_room and not new.run_at and new.policy.durable:
             # As `_take_room`, without a call: most jobs come here.
             self.pending_bytes += len(new.body) + len(new.extra)
         else:
             self._take_room(new, now)
-        running: Job | None = None
-        if taken is not None and taken.state is LEASED:
-            assert isinstance(taken, Job)
-            running = taken
-            taken = self._heirs.get(taken.id)
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1

@@ -343,7 +343,7 @@ class Life(Heirs):
             if self.locks.waits_for:
                 self.locks.wait_no_more(job.id)
             if job.id in self._ahead:
-                del self._heirs[self._ahead.pop(job.id)]
+                self._waits_behind_none(job)
             elif held:
                 self.waiting.remove(job)
             else:

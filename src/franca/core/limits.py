@@ -45,7 +45,8 @@ class Limits(Struct, frozen=True):
     leased_jobs: int = 200_000
     """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
     leased_bytes: int = 20 * 1024 * 1024
-    """And what they take in memory beside large bodies."""
+    """And what they take in memory beside large bodies. Jobs that wait behind a run that they
+    replace count too, each with 1 KB more, and are refused beyond it, or beyond half of it."""
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10

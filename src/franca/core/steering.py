@@ -274,6 +274,7 @@ class Steering(Life):
         self._debris += self.keys.take_all()
         self._heirs.clear()
         self._ahead.clear()
+        self.heirs_bytes = 0
         self.locks = Locks()
         self.fleeting_bytes = 0
         self.jobs.clear()
