@@ -152,6 +152,41 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     assert not client.watches
 
 
+@pytest.mark.parametrize("known_by", ["its key", "its name"])
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("end", ["purge", "flush", "run", "nothing"])
+def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
+    known_by: str, written: bool, end: str
+) -> None:
+    bench = Bench(**SMALL, recent_names=1)
+    fields = {"key": "u"} if known_by == "its key" else {"name": "n", "once": True}
+    bench.submit_many(9)
+    job = bench.submit(**fields)
+    if written:
+        bench.write()
+    assert job.id not in bench.broker.jobs
+    client, broker = bench.worker(), bench.broker
+    again = bench.submit(**fields)
+    assert again.id == job.id
+    broker.watch(again.id, client)
+    bench.submit(name="other")  # the name is not among the last few any more
+    assert list(broker._waited_for) == [job.id]
+    match end:
+        case "purge":
+            broker.purge("q", T)
+        case "flush":
+            broker.flush(T)
+        case "run":
+            bench.take_all()
+        case _:
+            broker.close_session(client, T)
+    bench.write()
+    ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
+    assert bench.ends(client) == ends[end]
+    assert not broker._watchers
+    assert not broker._waited_for
+
+
 @pytest.mark.parametrize("written", [True, False])
 def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(written: bool) -> None:
     bench = Bench(**SMALL)

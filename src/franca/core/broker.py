@@ -156,7 +156,7 @@ class Broker(Sessions):
         if taken is not None:
             self._replace(taken, job.id, now)
         if watcher is not None:
-            self.watch(job.id, watcher)
+            self._add_watch(job.id, watcher)
         queue = self.queues.get(new.queue)
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
@@ -219,7 +219,7 @@ class Broker(Sessions):
             job = self._make(new, taken.id, taken.run_at)
             job.name = taken.name
             if watcher is not None:
-                self._waited_for[taken.id] = taken
+                self._waited_for.note(taken)
         else:
             job = taken
             if new.policy.durable and not job.policy.durable:
@@ -232,7 +232,7 @@ class Broker(Sessions):
                     self._keep_large(job)
                 self._touch(job)
         if watcher is not None:
-            self.watch(job.id, watcher)
+            self._add_watch(job.id, watcher)
         return job
 
     def _replace(self, taken: Job | Known, new_id: JobId, now: Millis) -> None:

@@ -199,7 +199,9 @@ class Steering(Life):
                     job.state = CANCELLED
                 if job.shelf is Shelf.TAIL:
                     self._spared.append(job.id)
-        for known in [*self._waited_for.values(), *self._recent.values()]:
+        for name in queue_names:
+            self._waited_for.learn_from(self.keys.in_tail(name))
+        for known in [*self._waited_for.known(), *self._recent.values()]:
             if known.queue in queue_names and known.state is READY:
                 self._unknow(known)
                 if known.id in self._watchers:
@@ -265,13 +267,14 @@ class Steering(Life):
                 self._untold.append((job, failure))
         for session in self._holders.values():
             session.leases.clear()
-        if not self._watchers.keys() <= jobs.keys():
-            knowns = self._waited_for.values()
-            self._untold += [(unseen(k), failure) for k in knowns if k.id in self._watchers]
+        taken = self.keys.take_all()
+        self._waited_for.learn_from(self._recent.values())
+        self._waited_for.learn_from(taken)
+        self._untold += [(unseen(known), failure) for known in self._waited_for.known()]
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)
         self._debris += jobs.values()
-        self._debris += self.keys.take_all()
+        self._debris += taken
         self._heirs.clear()
         self._ahead.clear()
         self.heirs_bytes = 0

@@ -28,6 +28,7 @@ from franca.core.model import (
     TailCount,
 )
 from franca.core.ready import Queue
+from franca.core.waited import WaitedFor
 
 NO_LIMIT = 1 << 60
 
@@ -107,7 +108,7 @@ class Tail(LargeBodies):
         self.wants: list[Want] = []
         self.hold_supplies = False
         self._supplied: dict[Queue, None] = {}
-        self._waited_for: dict[JobId, Known] = {}
+        self._waited_for = WaitedFor()
 
     # -- birth ----------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class Tail(LargeBodies):
             self._touch(job)
         self._remember(job)
         if job.id in self._watchers:
-            self._waited_for[job.id] = known_of(job)
+            self._waited_for.note(known_of(job))
         if self.locks.waits_for:
             self.locks.wait_no_more(job.id)
 
@@ -158,12 +159,12 @@ class Tail(LargeBodies):
         if known.name and not known.attempts:
             self._recent[known.name] = known
             if len(self._recent) > self.limits.recent_names:
-                self._recent.popitem(last=False)
+                self._waited_for.learn_from([self._recent.popitem(last=False)[1]])
 
     def _unknow(self, job: Job | Known) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
-        if self._waited_for:
-            self._waited_for.pop(job.id, None)
+        if self._watchers:
+            self._waited_for.drop(job.id)
         known = self._recent.get(job.name)
         if known is not None and known.id == job.id:
             del self._recent[job.name]
