@@ -49,6 +49,7 @@ class Steering(Life):
     def amend_schedule(self, schedule: Schedule) -> None:
         """Something of a rule that is in force was changed, but not when it fires."""
         assert self.schedules.by_id.get(schedule.id) is schedule, "not in force"
+        self.schedules.count(schedule)
         self._schedules_changed[schedule.id] = schedule
 
     def drop_schedule(self, schedule_id: str) -> bool:
