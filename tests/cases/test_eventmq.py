@@ -6,7 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -218,6 +219,62 @@ def test_a_request_that_is_too_large_is_answered_so_and_logged(start: StartServe
     assert lines, "nothing about it in the log"
     assert str(client.local_port) in lines[0], f"without the peer: {lines[0]}"
     assert or_none(lambda: client.ask("STATUS")) is not None, "the connection was closed"
+
+
+def work_off(worker: EventMQ, count: int, result: bytes) -> threading.Thread:
+    """Have a worker answer so many jobs as fast as it can."""
+
+    def work() -> None:
+        for _ in range(count):
+            worker.reply(worker.next_job().msgid, result)
+            worker.ready()
+
+    thread = threading.Thread(target=lambda: or_none(work))
+    thread.start()
+    return thread
+
+
+def results(client: EventMQ, most: int) -> Iterator[tuple[str, bytes]]:
+    """What a client hears until nothing comes any more."""
+    return islice(iter(lambda: or_none(client.result), None), most)
+
+
+@pytest.mark.parametrize(("count", "size"), [(200, 200_000), (40, 4_000_000)])
+def test_a_client_that_reads_all_the_time_hears_every_large_result(
+    start: StartServer, count: int, size: int
+) -> None:
+    server = start(speaks=("eventmq",))
+    worker, client = peer(server).inform(slots=64), peer(server, b"the-client", timeout=5.0)
+    asked = [client.request(call("os", "getpid"), headers="reply-requested") for _ in range(count)]
+    thread = work_off(worker, count, b"x" * size)
+    heard = [msgid for msgid, _ in results(client, count)]
+    thread.join()
+    assert len(heard) == count, f"{len(heard)} of {count} results were heard"
+    assert heard == asked
+    assert peak_mb(server) < 400, f"{peak_mb(server)} MB"
+
+
+def test_and_so_does_one_that_asked_for_the_same_later(start: StartServer) -> None:
+    server = start(speaks=("eventmq",))
+    first, second, worker = peer(server, b"first"), peer(server, b"second"), peer(server)
+    for client in (first, second):
+        for number in range(50):
+            client.request(call("os", "getpid"), headers="reply-requested", msgid=f"job-{number}")
+        client.ask("STATUS")  # they are all there
+    thread = work_off(worker.inform(slots=64), 50, b"x" * 200_000)
+    heard: dict[str, int] = {}
+
+    def listen(client: EventMQ, name: str) -> None:
+        heard[name] = len(list(results(client, 50)))
+
+    listeners = [
+        threading.Thread(target=listen, args=each) for each in ((first, "first"), (second, "later"))
+    ]
+    for listener in listeners:
+        listener.start()
+    for listener in (*listeners, thread):
+        listener.join()
+    assert heard == {"first": 50, "later": 50}
 
 
 # -- results follow an identity --------------------------------------------------------------------------

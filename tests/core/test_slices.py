@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from franca.core import lines
 from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
 from franca.core.events import Finished, Unmet
 from franca.core.model import Demand, NewJob, OnHangUp, Policy, Schedule, State
@@ -120,3 +123,22 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None
     assert job.state is State.DONE
     assert not bench.broker.jobs
     assert bench.broker.queues["q"].leased == 0
+
+
+def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "MATCHED_BYTES", 100)
+    bench = Bench()
+    for _ in range(5):
+        bench.submit(body=b"x" * 51)
+    bench.broker.pause("q")
+    workers = [bench.worker() for _ in range(5)]
+    for worker in workers:
+        bench.ask(worker)
+    bench.broker.resume("q", T)
+    assert [session for session, _ in bench.events()] == workers[:2]
+    bench.broker.tick(T)
+    assert [session for session, _ in bench.events()] == workers[2:4]
+    bench.broker.tick(T)
+    assert [session for session, _ in bench.events()] == workers[4:]

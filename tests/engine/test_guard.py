@@ -171,3 +171,42 @@ def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> N
     stage.engine.turn(T)
     assert link.broken
     assert isinstance(stage.engine.notices[0].error, NotFound)
+
+
+def test_what_a_service_does_for_one_link_in_a_tick_is_charged_to_that_link() -> None:
+    stage = Stage()
+    bad, other = stage.open(), stage.open()
+
+    class Part:
+        """Of a conversation, as protocols have them."""
+
+        def __init__(self, link: Link) -> None:
+            self._conversation = link.conversation
+
+        def ring(self) -> None:
+            raise ZeroDivisionError
+
+    part = Part(bad)
+    stage.engine.services["echo"].tick = lambda now: part.ring()  # type: ignore[method-assign]
+    stage.engine.tick(T)
+    assert_ended(stage.engine, bad)
+    assert not other.closed
+
+
+def test_an_exception_of_the_service_itself_in_a_tick_is_raised() -> None:
+    stage = Stage()
+    stage.open()
+    stage.engine.services["echo"].tick = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        stage.engine.tick(T)
+
+
+def test_an_exception_while_a_link_is_asked_to_leave_ends_that_link_and_others_are_asked() -> None:
+    stage = Stage()
+    bad, other = stage.open(), stage.open()
+    asked: list[Millis] = []
+    echo(bad).stop = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    echo(other).stop = asked.append  # type: ignore[method-assign, assignment]
+    stage.engine.stop(T)
+    assert_ended(stage.engine, bad)
+    assert asked == [T]

@@ -144,8 +144,9 @@ def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off()
     stage.engine.put_off(link)
     for _ in range(20):
         stage.engine.turn(T)
+        assert link.out == [], "nobody will hear it"
     assert link.closed
-    assert len(echo(link).heard) == 20
+    assert (len(echo(link).heard), echo(link).hung_up) == (20, [True])
 
 
 # -- links that are held back ---------------------------------------------------------------------

@@ -12,9 +12,11 @@ from random import Random
 
 import pytest
 
-from franca.core.broker import Broker
+from franca.core.broker import LARGE_SUBMIT_BYTES, Broker
 from franca.core.changes import Changes
+from franca.core.errors import StoreFull
 from franca.core.limits import Limits
+from franca.core.model import NewJob, Policy
 from franca.node import datadir
 from franca.node.datadir import DataDir
 from franca.node.room import RoomWatch
@@ -367,3 +369,18 @@ def test_ballast_that_somebody_else_took_first_leaves_new_jobs_refused() -> None
     watched.disk.take_ballast = greedy  # type: ignore[method-assign]
     assert watched.room.look() is False
     assert watched.broker.refusing_new is True
+
+
+def test_between_two_looks_no_more_is_taken_than_there_was_room_for() -> None:
+    watched = Watched(free=100 + 30 + 10_000)
+    broker, now = watched.broker, 1_000
+    watched.room.look()
+    with pytest.raises(StoreFull):
+        broker.submit(NewJob("q", "k", b"x" * LARGE_SUBMIT_BYTES, Policy()), now)
+    broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
+    broker.drain()
+    with pytest.raises(StoreFull):
+        broker.submit(NewJob("q", "k", b"x", Policy()), now)
+    broker.submit(NewJob("q", "k", b"x", Policy(durable=False)), now)
+    watched.room.look()
+    broker.submit(NewJob("q", "k", b"x", Policy()), now)

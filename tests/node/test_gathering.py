@@ -1,12 +1,15 @@
-"""A group waits a moment for those who speak one after the other."""
+"""A group waits a moment for those who speak one after the other; a long one has a thread."""
 
 from __future__ import annotations
 
 import asyncio
 
-from franca.core.model import Millis
+import pytest
+
+from franca.core.changes import Changes
+from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
-from franca.node.group import GATHERING_MS, GATHERING_PASSES, Gathering
+from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
 from tests.node.stage import asynchronous, stage
 
 
@@ -15,6 +18,16 @@ class StillClock(SystemClock):
 
     def now(self) -> Millis:
         return 1_000
+
+
+class Answered:
+    """Whoever asks the store for jobs, and notes that it was answered."""
+
+    def __init__(self, answers: list[object]) -> None:
+        self._answers = answers
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        self._answers.append(query)
 
 
 def test_a_group_waits_for_a_few_passes_and_not_longer() -> None:
@@ -72,3 +85,56 @@ async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
         await asyncio.sleep(0)
         assert not s.node.busy
         assert other.heard == "pong;"
+
+
+@asynchronous
+async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
+    with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+        prepared: list[int] = []
+        patch.setattr(s.store, "prepare", lambda changes: prepared.append(len(changes.added)))
+        patch.setattr(s.store, "write", lambda changes, wants: pytest.fail("on this thread"))
+        writer, other = s.guest(), s.guest()
+        writer.says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        await s.reaches("commit")
+        assert prepared == [1]
+        other.says("ping")
+        await other.hears("pong;")
+        assert writer.heard == ""
+        await s.ends()
+        await s.until(lambda: writer.heard.startswith("pushed x"))
+        assert not s.node.disk.is_slow(s.node.clock.now()), "it is the group that was long"
+
+
+@asynchronous
+async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> None:
+    with stage(quick=True) as s:
+        writer = s.guest()
+        answered: list[object] = []
+        s.node.clock = StillClock()
+        writer.says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        s.broker.recall(JobQuery(names=("nobody",)), Answered(answered))
+        await s.reaches("commit")
+        assert answered == []
+        await s.ends()
+        await s.reaches("commit")
+        await s.ends()
+        await s.until(lambda: bool(answered))
+
+
+@asynchronous
+async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
+    with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+        writers = [s.guest() for _ in range(2)]
+        answered: list[object] = []
+        prepared: list[Changes] = []
+        patch.setattr(s.store, "prepare", prepared.append)
+        writers[0].says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        s.broker.recall(JobQuery(names=("nobody",)), Answered(answered))
+        await s.reaches("commit")
+        writers[1].says("push " + "x" * (LONG_GROUP_BYTES + 1))
+        await s.turns()
+        assert s.broker.pending_bytes > LONG_GROUP_BYTES
+        await s.ends()
+        await s.reaches("commit")
+        assert len(prepared) == 1
+        assert answered

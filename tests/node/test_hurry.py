@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.node import node
+from franca.node.group import URGENT_MS
 from tests.node.stage import Guest, Stage, asynchronous, stage
 
 
@@ -115,7 +116,7 @@ async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
 ) -> None:
     with stage() as s:
         writer = await hurried(s)
-        s.broker.fleeting_at -= 2 * node.URGENT_MS
+        s.broker.fleeting_at -= 2 * URGENT_MS
         writer.says("push b")
         await s.turns()
         await s.ends()

@@ -88,7 +88,8 @@ class AnyWorld(Generic[P]):
             said = list(link.out)
             puppet.waited_for_commit |= link.after_commit
             link.out.clear()
-            link.after_commit = False
+            link.after_commit = link.bulky = False
+            link.weighed = 0
             puppet.receive(said)
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, unheard=False)

@@ -6,8 +6,18 @@ import os
 import tracemalloc
 from pathlib import Path
 
+from franca.core.changes import Changes
 from franca.core.model import Job, Shelf, State
-from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, tailed
+from tests.store.kit import (
+    LARGE,
+    Desk,
+    a_job,
+    all_fields,
+    copy,
+    light_fields,
+    odd_jobs,
+    tailed,
+)
 
 
 def bodies_in(desk: Desk) -> list[int]:
@@ -63,3 +73,17 @@ def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> N
     tracemalloc.stop()
     assert [k.id for k in sorted(known, key=lambda k: k.id)] == list(range(1, 25))
     assert most < 4 << 20
+
+
+def test_a_prepared_group_is_what_its_jobs_were_then_and_nothing_before_its_commit(
+    desk: Desk,
+) -> None:
+    jobs = odd_jobs()
+    written = light_fields(jobs)
+    desk.sqlite.prepare(Changes(added=jobs, totals=desk.totals))
+    assert not desk.sqlite._db.in_transaction
+    for job in jobs:
+        job.place -= 1
+        job.body = b"another"
+    desk.sqlite.commit()
+    assert desk.held() == written

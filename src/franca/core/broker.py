@@ -47,6 +47,8 @@ FIRED_AT_ONCE = 200
 TIME_MAX: Millis = 1 << 53
 """No moment is later than this: so much is a whole number everywhere, in JSON too."""
 SMALL_BODY_BYTES = 16 * 1024
+LARGE_SUBMIT_BYTES = 256 * 1024
+"""Before a larger job is taken it is asked whether the disk has room for it."""
 DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
 TOO_MANY_KEYS = "too many unique jobs are stored; try again when some are done"
 TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
@@ -120,8 +122,8 @@ class Broker(Sessions):
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
         """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
 
-        `NotUnique` where its key is taken and it said REFUSE, `StoreFull` while the disk has no
-        room, `TooMuch` while memory has none. One that replaces a running job waits behind it.
+        Refused with `NotUnique` if its key is taken and it said REFUSE, with `StoreFull` or
+        `TooMuch` while there is no room. One that replaces a running job waits behind it.
         """
         if watcher is not None and self.watches >= self.limits.watches_max:
             raise TooMuch(TOO_MANY_WAITED_FOR)
@@ -138,15 +140,16 @@ class Broker(Sessions):
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
         running: Job | None = None
-        if taken is not None and taken.state is LEASED:
-            assert isinstance(taken, Job)
+        if isinstance(taken, Job) and taken.state is LEASED:
             running = taken
             taken = self._heirs.get(taken.id)
             self._check_room_behind(taken, new)
-        has_room = not self.refusing_new and self.queues_bytes < self.limits.queues_bytes
-        if has_room and not new.run_at and new.policy.durable:
+        is_full = self.refusing_new or self.queues_bytes >= self.limits.queues_bytes
+        size = len(new.body) + len(new.extra)
+        is_usual = size < LARGE_SUBMIT_BYTES and not new.run_at and new.policy.durable
+        if is_usual and self.room_bytes > 0 and not is_full:
             # As `_take_room`, without a call: most jobs come here.
-            self.pending_bytes += len(new.body) + len(new.extra)
+            self.pending_bytes += size
         else:
             self._take_room(new, now)
         totals = self.totals
@@ -158,8 +161,7 @@ class Broker(Sessions):
         if watcher is not None:
             self._add_watch(job.id, watcher)
         queue = self.queues.get(new.queue)
-        if queue is None or not queue.listed:
-            queue = self.queue(new.queue)
+        queue = queue if queue is not None and queue.listed else self.queue(new.queue)
         if running is not None:
             self._inherit(job, running)
         elif new.run_at or new.start_by:
@@ -177,9 +179,10 @@ class Broker(Sessions):
         if not new.policy.durable:
             self._take_room_in_memory(new, now)
             return
-        if self.refusing_new:
+        size = len(new.body) + len(new.extra)
+        if self.refusing_new or 2 * (self.pending_bytes + size) > self.room_bytes:
             raise StoreFull(DISK_NEARLY_FULL)
-        self.pending_bytes += len(new.body) + len(new.extra)
+        self.pending_bytes += size
 
     def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
         """A job that only memory has needs its share of it."""

@@ -44,6 +44,7 @@ DEAD = State.DEAD
 HELD = Shelf.HELD
 TAIL = Shelf.TAIL
 NOWHERE = Shelf.NOWHERE
+AMPLE_BYTES = 1 << 62
 TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 
 
@@ -71,6 +72,7 @@ class Ledger:
         "pending_bytes",
         "queues",
         "queues_bytes",
+        "room_bytes",
         "totals",
         "waiting",
         "watches",
@@ -88,6 +90,7 @@ class Ledger:
         self.idle = IdleQueues()
         self.waiting = Waiting()
         self.pending_bytes = 0
+        self.room_bytes = AMPLE_BYTES
         self._by_name: dict[str, Job | Namesakes] = {}
         self._shared: dict[str, Namesakes] = {}
         self.keys = Keys()
@@ -114,10 +117,11 @@ class Ledger:
             self.idle.add(queue)
         return queue
 
-    def list_queue(self, name: str) -> None:
-        """Have a queue of that name listed; `TooMuch` if there are too many."""
-        self._check_no_new((name,))
-        self.queue(name)
+    def list_queue(self, *names: str) -> None:
+        """Have queues of these names listed: all, or none and `TooMuch` if there are too many."""
+        self._check_no_new(names)
+        for name in names:
+            self.queue(name)
 
     def _new_queue(self, name: str) -> Queue:
         queue = self.queues[name] = Queue(name, self.windows)
@@ -338,6 +342,8 @@ class Ledger:
         self._flushed = False
         self._emptied = []
         self._spared = []
+        # What is new needs room twice, in the log and in the file.
+        self.room_bytes -= 2 * self.pending_bytes
         self.pending_bytes = 0
         return changes
 

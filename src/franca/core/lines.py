@@ -27,6 +27,7 @@ from franca.core.timers import Buckets
 KEEP = OnHangUp.KEEP
 LISTED = Choice.LISTED
 LEASE_TICK_MS = 50
+MATCHED_BYTES = 4 * 1024 * 1024
 DEMAND_TICK_MS = 50
 
 
@@ -238,17 +239,26 @@ class Lines(Tail):
             self.keys.forget_queue(queue.name)
             self._supplied.pop(queue, None)
 
-    def _match(self, queue: Queue, now: Millis) -> None:
-        """Give ready jobs of the window to those who wait for them."""
+    def _match(self, queue: Queue, now: Millis) -> int:
+        """Give ready jobs of the window to those who wait for them; how many bytes they have.
+
+        Some of them, if they have many: each must be written down for its worker. `tick` goes on.
+        """
+        given = 0
         while queue.line and queue.gives() and not queue.paused and not self._is_crowded():
+            if given > MATCHED_BYTES:
+                self._crowded[queue.name] = None
+                return given
             demand = next(iter(queue.line))
             job = queue.pop()
+            given += len(job.body)
             self._close_demand(demand)
             self._lease(job, demand, queue, now)
             self.events.append((demand.session, Granted(job, demand)))
         if queue.line and queue.tail and not queue.paused:
             self._want_ready(queue)
         self._wake_enough(queue)
+        return given
 
     def _is_crowded(self) -> bool:
         """Whether as many jobs run as may, or as memory has room for."""
@@ -256,13 +266,14 @@ class Lines(Tail):
         return self.leased >= limits.leased_jobs or self.leased_bytes >= limits.leased_bytes
 
     def _match_crowded(self, now: Millis) -> None:
-        """Give jobs to those who had to wait because too many ran at once."""
+        """Give jobs to those who had to wait because too much ran, or was given, at once."""
         crowded, self._crowded = self._crowded, {}
+        left = MATCHED_BYTES
         for name in crowded:
-            if self._is_crowded():
+            if left < 0 or self._is_crowded():
                 self._crowded[name] = None
             elif (queue := self.queues.get(name)) is not None:
-                self._match(queue, now)
+                left -= self._match(queue, now)
 
     # -- waking ---------------------------------------------------------------------------
 

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from franca.core.broker import Broker
 from franca.core.errors import Refused
+from franca.protocols.conversation import Link
 
 
 def is_of_the_core(error: BaseException, broker: Broker) -> bool:
     """Whether an exception came out of a verb of the broker, and is not a refusal."""
-    if isinstance(error, Refused):
-        return False
+    return not isinstance(error, Refused) and any(one is broker for one in _objects_in(error))
+
+
+def link_in(error: BaseException) -> Link | None:
+    """The link of the conversation, or of a part of one, whose code a service called for it.
+
+    None if the exception is the service's own.
+    """
+    for one in _objects_in(error):
+        conversation = getattr(one, "conversation", getattr(one, "_conversation", one))
+        link = getattr(conversation, "link", None)
+        if isinstance(link, Link):
+            return link
+    return None
+
+
+def _objects_in(error: BaseException) -> Iterator[object]:
+    """Whose methods the exception came through, the outermost first."""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_locals.get("self") is broker:
-            return True
+        yield trace.tb_frame.f_locals.get("self")
         trace = trace.tb_next
-    return False

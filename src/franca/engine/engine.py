@@ -23,7 +23,7 @@ from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
-from franca.engine.blame import is_of_the_core
+from franca.engine.blame import is_of_the_core, link_in
 from franca.engine.roster import Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
@@ -132,11 +132,21 @@ class Engine(Roster):
         """Let go of those who are gone and have nothing left to be acted on."""
         left = PARTINGS
         for link, (last, unheard) in list(self._leaving.items()):
+            if link.out:
+                unheard = True
+                self._leaving[link] = last, unheard
+                self._forget_said(link)
             if self._taken >= last and link not in self._unfinished:
                 self._part(link, now, unheard=unheard)
                 left -= 1
                 if not left:
                     return
+
+    def _forget_said(self, link: Link) -> None:
+        """Keep nothing of what nobody will hear."""
+        link.out.clear()
+        link.after_commit = link.bulky = False
+        link.weighed = 0
 
     def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
         if link.closed:
@@ -318,9 +328,7 @@ class Engine(Roster):
                 self.broker.give_back(event.job, session.holder, now)
             except Refused:
                 pass  # the conversation has settled it, or given it back
-        link.out.clear()
-        link.after_commit = False
-        link.weighed = 0
+        self._forget_said(link)
         link.broken = link.closing = True
         self.speaking.append(link)
         self._part(link, now, unheard=True)
@@ -345,16 +353,16 @@ class Engine(Roster):
         self.broker.tick(now)
         self.deliver(now)
         for service in self.services.values():
-            service.tick(now)
+            try:
+                service.tick(now)
+            except Exception as error:
+                self._blame(link_in(error), error, now)
         if now - self._swept_at >= SWEEP_MS:
             self.sweep(now)
         self.deliver(now)
 
     def next_wake(self) -> Millis:
-        """The moment by which `turn` should be called again even if nothing comes in.
-
-        What falls due before it waits for it: a turn looks at the time once a tick.
-        """
+        """When `turn` looks at the time next: what falls due before waits for it."""
         return self._tick_at
 
     # -- the store --------------------------------------------------------------------------
@@ -381,7 +389,10 @@ class Engine(Roster):
         for service in self.services.values():
             service.stop(now)
         for link in list(self.links):
-            link.conversation.stop(now)
+            try:
+                link.conversation.stop(now)
+            except Exception as error:
+                self._blame(link, error, now)
         self.deliver(now)
 
     def consumers(self) -> int:

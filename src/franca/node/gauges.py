@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import time
 from collections import deque
 
 SAMPLES = 6_000
+SAMPLE_S = 0.01
 
 
 class Gauges:
@@ -15,6 +18,17 @@ class Gauges:
         self.commits = 0
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Measure the lag of this loop until `stop`."""
+        self._timer = loop.call_later(SAMPLE_S, self.start, loop)
+        self.sample(time.monotonic(), SAMPLE_S)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def sample(self, now_s: float, expected_s: float) -> None:
         """Note how much later than expected a timer rang.

@@ -8,6 +8,10 @@ from franca.core.model import Millis
 from franca.node.connection import Connection
 from franca.node.outlet import size_of
 
+URGENT_MS = 1_000
+"""For so long after the last job that needs no disk, the next one is expected."""
+LONG_GROUP_BYTES = 4 * 1024 * 1024
+"""A group with more bytes than this in new jobs takes long to write."""
 GATHERING_PASSES = 8
 GATHERING_MS = 2
 
@@ -15,12 +19,16 @@ Waiter = Callable[[BaseException | None], None]
 
 
 class Group:
-    """What is said when one commit has made it true; `size` is how many bytes."""
+    """What is said when one commit has made it true; `size` is how many bytes.
 
-    __slots__ = ("number", "released", "said", "size", "waiters")
+    One that `is_long` has so much to write that the writer's thread does it.
+    """
+
+    __slots__ = ("is_long", "number", "released", "said", "size", "waiters")
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.is_long = False
         self.released = False
         self.size = 0
         self.said: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []

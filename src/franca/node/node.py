@@ -17,7 +17,7 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.failing import tell_failing
 from franca.node.gauges import Gauges
-from franca.node.group import Gathering, Group, Waiter
+from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Waiter
 from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
 from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
@@ -26,16 +26,12 @@ from franca.node.writer import Disk, Writer
 from franca.store.port import Store
 
 TICK_S = 0.05
-SAMPLE_S = 0.01
 PATIENCE_S = 0.005
-URGENT_MS = 1_000
-"""For so long after the last job that needs no disk, the next one is expected."""
+INSTANT_EVERY_MS = 20  # a store that makes nothing durable is told now and then what changed
 REST_S = 0.001
 SMALL_GROUP = 8
 """While such jobs are expected, a group of more than so many answers is followed by a rest, so that
 groups are few and large: each takes time that others then do not have to wait for."""
-INSTANT_EVERY_MS = 20
-"""A store that makes nothing durable is told what changed now and then; nobody waits for it."""
 
 
 class Node:
@@ -66,6 +62,7 @@ class Node:
         self._instant = store.instant
         self._tell_at: Millis = 0
         self._gathering = Gathering()
+        self._wants_waited = False
         self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
@@ -77,7 +74,7 @@ class Node:
         self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
         self._ticker = self._loop.call_later(TICK_S, self._tick)
-        self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
+        self.gauges.start(self._loop)
 
     def next_link_id(self) -> str:
         """A name for a link that no other link has, in this run or another."""
@@ -176,10 +173,6 @@ class Node:
             if self.busy:
                 self._writer.tidy()
         self.soon()
-
-    def _sample(self) -> None:
-        self._sampler = self._loop.call_later(SAMPLE_S, self._sample)
-        self.gauges.sample(time.monotonic(), SAMPLE_S)
 
     # -- speaking -----------------------------------------------------------------------------
 
@@ -291,7 +284,7 @@ class Node:
         except Exception as error:
             self.fail(error)
             return
-        if self._writer is not None and self._hands_over(now):
+        if self._writer is not None and (self._hands_over(now) or self._in_flight.is_long):
             self._writer.commit()
         elif self._commit_here(now):
             forming = self._forming
@@ -328,7 +321,13 @@ class Node:
 
     def _write(self, now: Millis) -> None:
         broker = self.engine.broker
+        self._in_flight.is_long = broker.pending_bytes > LONG_GROUP_BYTES
         changes = broker.drain()
+        if self._in_flight.is_long and self._writer is not None and not self._wants_waited:
+            self._wants_waited = broker.has_wants()  # they are read behind the next group
+            self.store.prepare(changes)
+            return
+        self._wants_waited = False
         wants = broker.take_wants()
         supplied = self.store.write(changes, wants)
         for want, jobs in zip(wants, supplied, strict=False):
@@ -343,7 +342,8 @@ class Node:
         if error is not None:
             self.fail(error)
             return
-        self.disk.judge(took_s, self.clock.now())
+        if not self._in_flight.is_long:
+            self.disk.judge(took_s, self.clock.now())
         self.gauges.commits += 1
         self._release(self._in_flight)
         if not tidying:
@@ -394,7 +394,7 @@ class Node:
     def close(self) -> None:
         """Stop turning. The store is the caller's to close, after this."""
         self._ticker.cancel()
-        self._sampler.cancel()
+        self.gauges.stop()
         self._failed = True
         if self._writer is not None:
             self._writer.close()

@@ -8,7 +8,10 @@ from franca.node.datadir import DataDir
 
 
 class RoomWatch:
-    """Below the reserve no new jobs are taken; what is running may still end."""
+    """Below the reserve no new jobs are taken; what is running may still end.
+
+    Between two looks the broker counts what it takes against the room that there was.
+    """
 
     def __init__(self, data: DataDir, broker: Broker, limits: Limits) -> None:
         self._data = data
@@ -27,7 +30,9 @@ class RoomWatch:
         elif before and free >= reserve + self._limits.ballast_bytes:
             # The ballast is taken back first: the next full disk must find it in its place.
             self._data.take_ballast(self._limits.ballast_bytes)
-            broker.refusing_new = self._data.free_bytes() < reserve
+            free = self._data.free_bytes()
+            broker.refusing_new = free < reserve
+        broker.room_bytes = free - reserve
         return broker.refusing_new is not before
 
     def make_room(self) -> bool:

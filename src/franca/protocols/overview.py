@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, Generic, TypeVar
 
 from franca.core.model import Millis
@@ -14,21 +14,41 @@ T = TypeVar("T")
 
 
 class Overview(Generic[T]):
-    """Is made anew each time it is asked for. One of very many names may be a second old: making
-    it costs everybody time, however many ask for it.
+    """An answer of very many names. Making it costs everybody time, and it takes much room: so it
+    is made in steps, all who ask are given the same one, and it may be a second old.
     """
 
-    __slots__ = ("_last", "_made_at", "_make")
+    __slots__ = ("_kept", "_kept_at", "_make", "_making", "_stepped_at")
 
-    def __init__(self, make: Callable[[Millis], T]) -> None:
+    def __init__(self, make: Callable[[Millis], Generator[None, None, T]]) -> None:
         self._make = make
-        self._last: T | None = None
-        self._made_at: Millis = 0
+        self._making: Generator[None, None, T] | None = None
+        self._stepped_at: Millis = 0
+        self._kept: T | None = None
+        self._kept_at: Millis = 0
 
-    def seen(self, names: int, now: Millis) -> T:
-        """The answer, which tells of so many names."""
-        last = self._last
-        if last is None or names <= LONG or now - self._made_at >= KEPT_MS:
-            last = self._last = self._make(now)
-            self._made_at = now
-        return last
+    def kept(self, now: Millis) -> T | None:
+        """The answer, if there is one that is young enough."""
+        self.forget(now)
+        return self._kept
+
+    def step(self, now: Millis) -> T | None:
+        """Go on making it, for all who wait for it; returns it when it is done."""
+        if self._making is None:
+            self._making = self._make(now)
+        self._stepped_at = now
+        try:
+            next(self._making)
+        except StopIteration as end:
+            self._making = None
+            self._kept = end.value
+            self._kept_at = now
+            return self._kept
+        return None
+
+    def forget(self, now: Millis) -> None:
+        """Let go of what is too old, or was begun for those who wait no longer."""
+        if self._kept is not None and now - self._kept_at >= KEPT_MS:
+            self._kept = None
+        if self._making is not None and now - self._stepped_at >= KEPT_MS:
+            self._making = None

@@ -51,9 +51,16 @@ class Store(ABC):
         read have not more bytes than one want may bring.
         """
 
+    def prepare(self, changes: Changes) -> None:
+        """Take a group that is long to write, and leave the writing to `commit`.
+
+        The jobs in it may change as soon as this has returned.
+        """
+        self.write(changes, ())
+
     @abstractmethod
     def commit(self) -> None:
-        """Make what was written durable. A failure leaves it unknown whether it is."""
+        """Make durable what was written or prepared. A failure leaves it unknown whether it is."""
 
     def tidy(self) -> None:
         """Housekeeping between two groups; may take a while, and may do nothing."""

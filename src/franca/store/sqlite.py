@@ -148,11 +148,18 @@ class SqliteStore(Store):
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Put a group into an open transaction, and read what is wanted behind it."""
+        self.prepare(changes)
+        try:
+            self._trying(self._execute)
+            return self._reading.supplies(self._db, wants)
+        except FAILURES as error:
+            raise self._failed(error) from error
+
+    def prepare(self, changes: Changes) -> None:
+        """Turn a group into rows; `commit` writes those that no transaction has yet."""
         self._step("before-begin")
         try:
             self._group = self._books.batches(changes)
-            self._trying(self._execute)
-            return self._reading.supplies(self._db, wants)
         except FAILURES as error:
             raise self._failed(error) from error
 

@@ -146,6 +146,7 @@ def test_results_wait_for_a_client_that_does_not_read_only_so_far() -> None:
         for _ in range(count):
             peer.request(call(), headers="reply-requested")
             worker.done(worker.take(), b"x" * 50)
+            world.pass_time(3_000, worker)  # nobody waits for it any more
     assert client.replies() == []
     assert world.service.post.kept_bytes <= 20_000
     assert world.service.post.dropped > 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
+from franca.core.model import Job
 from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, SILENCE_MS
 from tests.protocols.eventmq.puppet import Puppet, World
 
@@ -347,3 +349,23 @@ def test_the_queues_of_all_workers_are_bounded_and_freed() -> None:
     assert world.service.workers_here.bytes == 0
     late.say("INFORM", '[[10, "c"], [10, "d"]]', "worker")
     assert [words[0] for words in late.words()] == ["ACK"]
+
+
+def test_an_inform_of_a_queue_too_many_is_refused_whole() -> None:
+    world = World(limits=Limits(queues_bytes=1))
+    world.broker.queue("a")
+    late = world.peer()
+    late.say("INFORM", '[[10, "a"], [10, "b"]]', "worker")
+    assert late.words() == []
+    assert set(world.broker.queues) == {"a"}
+    late.say("INFORM", '[[10, "a"]]', "worker")
+    assert [words[0] for words in late.words()] == ["ACK"]
+
+
+def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
+    world = World()
+    worker = world.worker(slots=1)
+    world.peer().request()
+    conversation = worker.link.conversation
+    assert isinstance(conversation, EventmqConversation)
+    assert not any(isinstance(one, Job) for one in vars(conversation.hands).values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,10 +142,28 @@ def test_a_message_of_many_frames_is_not_gathered_for_ever() -> None:
 
 def test_many_frames_together_may_be_no_larger_than_one() -> None:
     frames = Frames(1_000)
-    cut(frames, zmtp.more(b"x" * 900))
-    with pytest.raises(WireError) as refusal:
-        cut(frames, zmtp.last(b"x" * 200)[:10])
-    assert refusal.value.code == "message-too-large"
+    cut(frames, zmtp.more(b"x" * 600))
+    assert cut(frames, zmtp.more(b"y" * 401)[:10]) == []
+    assert len(frames) <= 611
+    assert cut(frames, b"y" * 400 + zmtp.last(b"z" * 400)) == [[b"x" * 600, b"", b"z" * 400]]
+    assert frames.skipped == [Skipped(1, 401)]
+
+
+@pytest.mark.parametrize("size", [36, 255, 256, 50_000, 100_000])
+def test_what_is_heard_at_the_limit_is_the_same_however_the_bytes_are_cut(size: int) -> None:
+    """A short frame behind those that make just as much as may be is taken, a long one left out."""
+    most = 200_000
+    large, end = b"x" * (most - 5), b"y" * size
+    data = zmtp.message([b"REPLY", large, end]) + zmtp.message([b"next"])
+    heard = [[b"REPLY", large, end if size <= 255 else b""], [b"next"]]
+    behind = len(data) - size
+    for cuts in ([], [10], [9 + most], [behind], [behind - 8], [len(data) - 10], [20, behind]):
+        frames = Frames(most)
+        found: list[list[bytes]] = []
+        for begin, stop in pairwise([0, *cuts, len(data)]):
+            found += cut(frames, data[begin:stop])
+        assert found == heard
+        assert frames.skipped == ([] if size <= 255 else [Skipped(2, size)])
 
 
 def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:

@@ -148,7 +148,7 @@ def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
     assert gone.fetch() is not None
     for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
         gone.ask(data)
-        assert gone.conversation.last_grant is None
+        assert not gone.conversation.last_grant
     world.engine.received(gone.link, encode_beat("w1"))
     gone.hang_up(unheard=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]

@@ -119,12 +119,13 @@ def test_nobody_without_a_pattern_waits_for_a_search(monkeypatch: pytest.MonkeyP
     assert not client.link.out
 
 
-def test_those_with_a_pattern_take_turns_page_by_page() -> None:
+@pytest.mark.parametrize("chosen", [{"regexp": "*"}, {"jobtype": "type"}, {}])
+def test_those_who_go_through_a_set_take_turns_page_by_page(chosen: dict[str, str]) -> None:
     world = World()
     clients = [world.client() for _ in range(20)]
     clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     for client in clients:
-        world.engine.received(client.link, encode_mutate("kill", "scheduled", regexp="*"))
+        world.engine.received(client.link, encode_mutate("kill", "scheduled", **chosen))
     world.engine.turn(world.now)
     while not any(client.link.out for client in clients):
         assert len(world.broker.wants) == 1
@@ -132,6 +133,66 @@ def test_those_with_a_pattern_take_turns_page_by_page() -> None:
     world.run()
     assert [client.take() for client in clients] == [OK] * 20
     assert {job.state for job in world.jobs()} == {State.DEAD}
+
+
+def gone_walkers(count: int) -> tuple[World, list[Puppet]]:
+    """Many have asked for a whole set to be gone through, and hung up at once; a dozen are there.
+
+    They came before: nobody comes without everything being done that can be.
+    """
+    world = World()
+    clients = [world.client() for _ in range(12)]
+    clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
+    for gone in [world.client() for _ in range(count)]:
+        world.engine.received(gone.link, encode_mutate("kill", "scheduled", jobtype="nope"))
+        world.engine.turn(world.now)
+        world.engine.close_link(gone.link, world.now, unheard=True)
+        world.engine.turn(world.now)
+        assert gone.link.closed
+    return world, clients
+
+
+def pages_until_told(world: World, client: Puppet, line: bytes) -> int:
+    """How many pages are brought before a mutation is done."""
+    world.engine.received(client.link, line)
+    world.engine.turn(world.now)
+    pages = 0
+    while not client.link.out:
+        pages += len(world.broker.wants)
+        supply(world)
+    return pages
+
+
+def test_who_names_jobs_does_not_wait_for_those_who_go_through_a_set() -> None:
+    world, (client, *_) = gone_walkers(50)
+    line = encode_mutate("kill", "scheduled", jids=["jid-00007"])
+    assert pages_until_told(world, client, line) <= 10
+    world.run()
+    assert client.take() == OK
+    assert [job.name for job in world.jobs(State.DEAD)] == ["jid-00007"]
+
+
+def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
+    world, (client, *_) = gone_walkers(50)
+    assert pages_until_told(world, client, encode_mutate("kill", "scheduled", jobtype="type")) <= 10
+    world.run()
+    assert client.take() == OK
+    assert len(world.jobs(State.DEAD)) == 1_000
+
+
+def test_those_who_are_gone_make_room_for_those_who_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("franca.protocols.faktory.mutation.WAITING_BYTES_MAX", 20_000)
+    world, (client, *others) = gone_walkers(10)
+    world.engine.received(client.link, encode_mutate("kill", "scheduled", jobtype="type"))
+    for other in others:
+        world.engine.received(other.link, encode_mutate("clear", "dead"))
+    world.run()
+    assert client.take() == OK
+    replies = [other.take() for other in others]
+    assert replies.count(OK) == 8
+    assert client.ask(encode_mutate("clear", "dead")) == OK
 
 
 def test_jobs_of_a_page_wait_for_the_next_turn_if_they_take_long(

@@ -67,6 +67,21 @@ def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
     assert world.service.requests.remembered_bytes == 0
 
 
+def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_said() -> None:
+    world = World()
+    client, old, new = world.peer(), worker_on(world), world.peer()
+    client.job(b"first")
+    task = old.given()
+    client.job(b"x" * LARGE)
+    done = encode_result(b"done", task.worker)
+    asked = old.ask(done)
+    old.given()
+    stranger = new.frame(stack(1) + encode_result(b"", b"nobody"))
+    new.send(stranger + new.frame(stack(asked) + done))
+    new.disconnected()
+    assert new.given().payload == b"x" * LARGE
+
+
 def test_a_payload_is_copied_once_on_its_way_in() -> None:
     world = World()
     client = world.peer()

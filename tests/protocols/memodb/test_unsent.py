@@ -50,7 +50,7 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
     outbox = Outbox(link, world.limits, unsent)
     link.full = True
     outbox.say(stack(1, 2), b"head", b"body", key=b"worker")
-    assert outbox.is_on_its_way(b"worker", outbox.count, stack(1, 3, 4), 4)
+    assert outbox.is_on_its_way(b"worker", outbox.count, stack(1, 3, 4), is_small=True)
     link.full = False
     outbox.flush()
     (message,) = link.out

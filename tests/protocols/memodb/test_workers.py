@@ -14,7 +14,7 @@ from franca.protocols.memodb.messages import (
     encode_result,
 )
 from franca.protocols.memodb.settings import MemoDBSettings
-from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
+from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
 
 def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
@@ -391,6 +391,38 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 
+def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved() -> None:
+    world = World()
+    client, old, new = world.peer(), worker_on(world), world.peer()
+    client.job(b"one")
+    new.result(old.given(), b"done")
+    client.job(b"two")
+    task = new.given()
+    other = worker_on(world)
+    old.hang_up(unheard=True)
+    assert other.hear() is None
+    new.result(task, b"done too")
+    assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
+
+
+def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
+    world = World()
+    client, old, new = world.peer(), world.peer(), world.peer()
+    client.job(b"one")
+    old.ready()
+    first = old.given()
+    asked = old.result(first, b"done")
+    client.job(b"two")
+    old.given()
+    new.ask(encode_result(b"done", first.worker), asked)
+    task = new.given()
+    other = worker_on(world)
+    old.hang_up(unheard=True)
+    assert other.hear() is None
+    new.result(task, b"done too")
+    assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
+
+
 def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)
@@ -586,6 +618,69 @@ def test_workers_whose_connection_broke_make_room_for_others() -> None:
     client.job()
     late.given()
     assert world.service.registry.bytes <= 100_000
+
+
+def crowded(world: World) -> Puppet:
+    """A connection whose workers serve all queues that there may be."""
+    peer = world.peer()
+    while world.broker.queues_bytes < world.limits.queues_bytes:
+        peer.ready(f"q{len(world.broker.queues)}")
+    return peer
+
+
+def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() -> None:
+    world = World(limits=Limits(queues_bytes=30_000))
+    others, peer = crowded(world), world.peer()
+    registry = world.service.registry
+    queues, workers, taken = list(world.broker.queues), len(registry.by_id), registry.bytes
+    for _ in range(3):
+        peer.ready(*queues, "one more")
+    assert peer.hear() is None
+    assert not peer.is_hung_up
+    assert [notice.error for notice in world.engine.notices] == [None] * 3
+    assert (len(registry.by_id), registry.bytes) == (workers, taken)
+    assert peer.conversation.crew.bytes == 0
+    # It may ask again when others have left.
+    others.hang_up()
+    assert not world.broker.queues
+    peer.ready(queues[0], "one more")
+    world.peer().job(b"for it", "one more")
+    assert peer.given().payload == b"for it"
+
+
+def test_names_that_were_new_are_forgotten_with_the_worker_that_was_refused() -> None:
+    world = World(limits=Limits(queues_bytes=30_000))
+    peer = worker_on(world, *(f"new{n}" for n in range(20)))
+    assert not world.broker.queues
+    assert world.broker.queues_bytes == 0
+    assert not peer.is_hung_up
+
+
+def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room() -> None:
+    world = World(limits=Limits(queues_bytes=30_000))
+    client, worker = world.peer(), worker_on(world, "first", "second")
+    client.job(b"1", "first")
+    task = worker.given()
+    asked = worker.result(task, b"done")
+    assert client.answer().payload == b"done"
+    worker.hang_up()
+    others = crowded(world)
+    back = world.peer()
+    taken = world.service.registry.bytes
+    for _ in range(2):
+        back.ask(encode_result(b"done", task.worker), asked)
+    assert back.hear() is None
+    assert not back.is_hung_up
+    assert not back.conversation.crew.here
+    assert (back.conversation.crew.bytes, world.service.registry.bytes) == (0, taken)
+    others.hang_up()
+    back.ask(encode_result(b"done", task.worker), asked)
+    assert len(back.conversation.crew.here) == 1
+    client.job(b"2", "second")
+    assert back.given().payload == b"2"
+    back.hang_up()
+    world.pass_time(120 * SECOND, step=SECOND)
+    assert world.service.registry.bytes == 0
 
 
 def test_nobody_can_tell_the_id_of_another_worker_from_its_own() -> None:

@@ -5,7 +5,7 @@ job it would take, an administrator asks. What a peer is follows from what it sa
 as a worker is in `hands.py`, what it may ask of the server as a whole in `admin.py`.
 
 Clients of the original never read what they are told, so what a client lets pile up is dropped: no
-request may ever wait for an answer that nobody reads.
+request may ever wait for an answer that nobody reads. How results are spared that is in `post.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
-from franca.core.model import NEVER, Failure, Job, JobId, Millis, OnHangUp, Session, State
+from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Link
 from franca.protocols.eventmq.admin import (
     Listing,
@@ -51,6 +51,8 @@ JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
 """What all connections together may take for them."""
 JOINED_COSTS_BYTES: Final = 400
 """What each of them takes, besides the envelope of its answer."""
+LAST_SHARES: Final = 8
+"""Turns' shares of a worker that is gone that are acted on if it had to wait."""
 COMMAND_BYTES: Final = 32
 """No command is longer."""
 
@@ -78,7 +80,7 @@ class EventmqConversation(ZmtpConversation):
         self.is_client = False
         self.had_a_role = False
         """It has said something that only a client, a worker or a scheduler says."""
-        self._waits_for_room: list[bytes] | None = None
+        self._put_off: tuple[Verb, list[bytes]] | None = None
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -149,19 +151,33 @@ class EventmqConversation(ZmtpConversation):
         self.service.post.join(self)
 
     def on_turn(self, now: Millis) -> None:
-        """Give the worker more jobs; take the request that waits for room, if there is some."""
+        """Give the worker more jobs and the client its results; act on what was put off."""
         if self.hands is not None:
             self.hands.go_on(now)
-        frames = self._waits_for_room
-        if frames is not None and not self.broker.refusing_new:
-            self._waits_for_room = None
-            self.holding = False
-            self.on_request(frames, now)
+        post = self.service.post
+        if post.kept_bytes:
+            post.go_on(self)
+        if self._put_off is not None:
+            self._act_on_put_off(now)
+
+    def put_off(self, verb: Verb, frames: list[bytes]) -> None:
+        """Do this later: nothing that follows it is acted on before."""
+        self._put_off = verb, frames
+        self.holding = True
+
+    def _act_on_put_off(self, now: Millis) -> None:
+        assert self._put_off is not None
+        verb, frames = self._put_off
+        self._put_off = None
+        self.holding = False
+        self.on_progress(now)
+        verb(self, frames, now)
+        self.link.deliver(now)  # as between any two messages
 
     def unread(self) -> int:
-        """How many bytes wait, those of a request that waits for room too."""
-        waits = self._waits_for_room
-        return super().unread() + (sum(map(len, waits)) if waits is not None else 0)
+        """How many bytes wait, those of a message that was put off too."""
+        waits = self._put_off
+        return super().unread() + (sum(map(len, waits[1])) if waits is not None else 0)
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job for this worker, or news of a job of this client."""
@@ -171,17 +187,23 @@ class EventmqConversation(ZmtpConversation):
             assert self.hands is not None
             self.hands.granted(event, now)
         elif isinstance(event, Begun):
-            self._on_begun(event.job)
+            self._on_begun(event.job, now)
         elif isinstance(event, Finished) and event.job.id in self.joined:
-            envelope = self.part(event.job.id)
-            if self.takes_results:
-                self.say_result(result_of(event), msgid_of(event.job), envelope)
+            client = Address(self.link.id, self.identity, self.part(event.job.id))
+            self.service.post.bring(client, result_of(event), msgid_of(event.job), now)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
         if isinstance(self.task, Listing):
             self.task.end()
         self.task = None
+        if self.hands is not None and self._put_off is not None and not self.link.broken:
+            self.hands.leave()
+            self._act_on_put_off(now)
+            for _ in range(LAST_SHARES):
+                if not self.receive(b"", now):
+                    break
+        self._put_off = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
         self.forget(now, unheard=unheard)
@@ -242,9 +264,9 @@ class EventmqConversation(ZmtpConversation):
 
     @property
     def takes_results(self) -> bool:
-        """Whether a result would leave at once: one large one at a time is on its way."""
+        """Whether a result would leave at once, also behind what was said in this turn."""
         link = self.link
-        return not (link.full or link.closing or (link.bulky and link.out))
+        return not (link.is_full() or link.closing)
 
     def say_result(self, result: bytes, msgid: bytes, envelope: bytes) -> None:
         """Tell a client what came of its request."""
@@ -283,8 +305,7 @@ class EventmqConversation(ZmtpConversation):
             job = self._submit(frames, client, now)
         except StoreFull:
             # No word says so. What cannot be kept is not taken: the peer's socket keeps it.
-            self._waits_for_room = frames
-            self.holding = True
+            self.put_off(EventmqConversation.on_request, frames)
             self.service.wait_for_room(self)
             return
         except Refused as refusal:
@@ -295,7 +316,7 @@ class EventmqConversation(ZmtpConversation):
         if job.id <= last_id and job.policy.tells_end:
             self._join(job.id, client.envelope)  # asked for before, perhaps by somebody else
         if job.state is LEASED:
-            self._on_begun(job)
+            self._on_begun(job, now)
         elif not self.broker.await_begin(job, session) and job.id in self.joined:
             self.broker.watch(job.id, session)
 
@@ -313,7 +334,7 @@ class EventmqConversation(ZmtpConversation):
         self.service.joined_bytes -= JOINED_COSTS_BYTES + len(envelope)
         return envelope
 
-    def _on_begun(self, job: Job) -> None:
+    def _on_begun(self, job: Job, now: Millis) -> None:
         """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
 
         From now on a job that another asked for first is watched. Not before: a job that is
@@ -324,7 +345,7 @@ class EventmqConversation(ZmtpConversation):
         if self.joined and job.id in self.joined:
             envelope = self.joined[job.id]
             if job.state > LEASED:  # somebody has taken it away in the same breath
-                self.tell(self.session, Finished(job, job.state, job.result, Failure()), NEVER)
+                self.tell(self.session, Finished(job, job.state, job.result, Failure()), now)
                 return
             self.broker.watch(job.id, self.session)
         link = self.link

@@ -1,8 +1,9 @@
 """ZMTP's frames: bytes in, whole messages and commands out.
 
 Sizes are checked before anything of that size is gathered. A large frame that comes in pieces is
-gathered by itself; one that is too large is left out of its message, and its bytes are dropped as
-they come: the messages behind it can still be read.
+gathered by itself; one that makes its message too large is left out of it, and its bytes are
+dropped as they come: the messages behind it can still be read. Short frames are not counted one by
+one, there are only so many of them. What is left out is the same however the bytes were cut.
 """
 
 from __future__ import annotations
@@ -178,9 +179,15 @@ class Frames:
             return 0
         size = self._checked_size(flags, data, at)
         stop = start + size
-        if stop > len(data) or (size > self._size_max and not flags & COMMAND):
+        if stop > len(data):
             return 0
-        (self.commands if flags & COMMAND else frames).append(data[start:stop])
+        if flags & COMMAND:
+            self.commands.append(data[start:stop])
+            return stop
+        # A message that begins in these bytes is no longer than they are so far.
+        if (self._frames or stop > self._size_max) and not self._fits(frames, size):
+            return 0
+        frames.append(data[start:stop])
         return stop
 
     def _whole(self) -> list[bytes]:
@@ -225,25 +232,27 @@ class Frames:
             elif left >= _LONG_HEADER:
                 size = self._checked_size(flags, data, at)
                 need = _LONG_HEADER + size
-                if not flags & COMMAND and (size > LARGE_BYTES or size > self._size_max):
-                    self._begin_large(flags, size, data[at + _LONG_HEADER :])
-                    return
+                if not flags & COMMAND:
+                    fits = self._fits(self._frames, size)
+                    if size > LARGE_BYTES or not fits:
+                        self._begin_large(flags, size, data[at + _LONG_HEADER :], fits)
+                        return
             else:
                 need = _LONG_HEADER
-        self._check_message(need)
+        self._check_count(self._frames)
         self._need = need
         self._part = bytearray(data[at:]) if left else None
 
-    def _begin_large(self, flags: int, size: int, data: bytes) -> None:
+    def _begin_large(self, flags: int, size: int, data: bytes, fits: bool) -> None:
         """Gather a large frame, or drop one that makes its message too large."""
-        self._check_message(0)
-        fits = sum(map(len, self._frames)) + size <= self._size_max
         large = self.large = _Large(flags, size, Gathering(size) if fits else None)
         self.data = data[large.feed(data) :]
 
-    def _check_message(self, need: int) -> None:
-        frames = self._frames
-        if frames:
-            size = sum(map(len, frames)) + need
-            if len(frames) >= FRAMES_MAX or size > self._size_max + _LONG_HEADER:
-                raise WireError("message-too-large", f"{len(frames)} frames, {size} bytes")
+    def _fits(self, frames: list[bytes], size: int) -> bool:
+        """Whether a long frame may stand behind these frames of its message."""
+        self._check_count(frames)
+        return sum(map(len, frames)) + size <= self._size_max
+
+    def _check_count(self, frames: list[bytes]) -> None:
+        if len(frames) >= FRAMES_MAX:
+            raise WireError("message-too-large", f"a message of more than {FRAMES_MAX} frames")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session, State
+from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, Session, State
 from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, known_as, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
@@ -75,8 +75,7 @@ class Hands:
         self._at_once = max(ASKED_AT_ONCE // (1 + len(queues) // QUEUES_A_GRANT), 1)
         self._asks_again = False
         self._demand: Demand | None = None
-        self._last_grant: Job | None = None
-        self._last_attempt = 0
+        self._last_grant: tuple[JobId, int] = (0, 0)
 
     @classmethod
     def of(
@@ -105,8 +104,7 @@ class Hands:
         """Make its queues known, for good: a restart must not forget them. May be `Refused`."""
         broker = self._broker
         new = [name for name in self._queues if name not in broker.queues]
-        for name in self._queues:
-            broker.queue(name)
+        broker.list_queue(*self._queues)
         if new:
             self._service.scheduling.adopt(new)
 
@@ -139,8 +137,9 @@ class Hands:
         if self._demand is not None:
             self._broker.withdraw(self._demand)  # or what is given back would come to it again
             self._demand = None
-        job = self._last_grant
-        if unheard and job is not None and job.attempts == self._last_attempt:
+        job_id, attempt = self._last_grant
+        job = self._broker.jobs.get(job_id)
+        if unheard and job is not None and job.attempts == attempt:
             self._give_back(job, now)
         self._spare_the_innocent(now)
 
@@ -251,8 +250,7 @@ class Hands:
         self._slots -= 1
         self.member.handed += 1
         self._handed[job.queue] += 1
-        self._last_grant = job
-        self._last_attempt = job.attempts
+        self._last_grant = job.id, job.attempts  # not the job: it may be large, and end elsewhere
         said = self._render(job)
         if len(said) == 1:
             self._link.write_after_commit(said[0])
@@ -267,7 +265,7 @@ class Hands:
             self.reply_too_large(msgid, len(result), now)
             return
         broker = self._broker
-        job = self._held(msgid) or self._held_by_its_ghost(msgid, now)
+        job = self.held_as(msgid) or self._held_by_its_ghost(msgid, now)
         if job is None:
             settle_late(broker, result, msgid, now)
             return
@@ -287,9 +285,6 @@ class Hands:
     def _note_done(self) -> None:
         member = self.member
         member.done += 1
-        last = self._last_grant
-        if last is not None and last.state is not LEASED:
-            self._last_grant = None  # its body may be large
         if member.leaving and not self.session.leases:
             self._members.leave(member)
 
@@ -300,7 +295,7 @@ class Hands:
         nobody waits for is simply done.
         """
         broker = self._broker
-        job = self._held(msgid) or self._held_by_its_ghost(msgid, now) or self._only_job(msgid)
+        job = self.held_as(msgid) or self._held_by_its_ghost(msgid, now) or self._only_job(msgid)
         if job is None:
             return
         if job.policy.tells_end or broker.watchers_of(job.id):
@@ -317,7 +312,7 @@ class Hands:
 
     def reply_unnamed(self, result: bytes, msgid: bytes, now: Millis) -> None:
         """The document's REPLY, which does not say to what: to its own id, or to the only job."""
-        if self._held(msgid) is None:
+        if self.held_as(msgid) is None:
             if len(self.session.leases) != 1:
                 self._conversation.refuse("a REPLY to nobody knows which request")
                 return
@@ -338,7 +333,7 @@ class Hands:
             and (failures < 0 or job.failures < failures)
         )  # fmt: skip
 
-    def _held(self, msgid: bytes) -> Job | None:
+    def held_as(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""
         if len(msgid) > MSGID_BYTES_MAX:
             return None

@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct
 
 from franca.core.errors import Refused
 from franca.core.model import Millis
-from franca.protocols.faktory.job import Intake, Work, check_shape
+from franca.protocols.faktory.job import Intake, Work, check_shape, size_of
 from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
 from franca.protocols.faktory.messages import WireJob
 from franca.protocols.faktory.scan import Unfit, ends_of_elements
@@ -140,8 +140,8 @@ def _push(
             taken = size = 0
             now = yield
         try:
-            args_size = memoryview(job.args).nbytes
-            is_large = args_size > LARGE_BYTES
+            job_size = size_of(job)
+            is_large = job_size > LARGE_BYTES
             if is_large:
                 yield from intake.check_large(job)
                 now = yield
@@ -150,7 +150,7 @@ def _push(
         except Refused as refusal:
             refused.add(job.jid, refusal.text)
         taken += 1
-        size += args_size
+        size += job_size
 
 
 def _read(intake: Intake, text: bytes) -> Steps[list[WireJob]]:

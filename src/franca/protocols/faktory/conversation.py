@@ -85,12 +85,14 @@ class FaktoryConversation(Waiting):
                 act(self, rest, now)
             if start == size or not left or self.holding or link.closing:
                 break
+            if link.bulky and link.is_full():
+                break  # the rest when this has been taken
         self.service.commands += self._share - left
         if start == size or link.closing:
             return self._work is not None
         self._behind = True
         self._buffer.feed(data[start:])
-        if left and not self.holding:
+        if left and not self.holding and not (link.bulky and link.is_full()):
             return self._catch_up(b"", now)
         return not self.holding or self._work is not None
 
@@ -100,11 +102,14 @@ class FaktoryConversation(Waiting):
         buffer.feed(data)
         self._behind = True
         link = self.link
+        left = self._share
         if self._work is not None:
             if data or not self.service.gate.admits(self):
                 return True  # its turn is not yet, or is in the next call
             self._work_on(self._work, now)
-        for _ in range(self._share):
+            if link.bulky and link.is_full():
+                left = 0
+        for _ in range(left):
             if self.holding:
                 return self._work is not None
             try:
@@ -113,7 +118,9 @@ class FaktoryConversation(Waiting):
                 self._line_too_long(refusal.text, now)
                 return False
             if words is None:
-                self._behind = len(buffer) > 0
+                size = len(buffer)
+                self._behind = size > 0
+                self.holding = size > LARGE_BYTES and self.service.desk.must_wait(self)
                 return False
             self.service.commands += 1
             verb, rest = words
@@ -125,6 +132,8 @@ class FaktoryConversation(Waiting):
                 act(self, rest, now)
             if link.closing:
                 return False
+            if link.bulky and link.is_full():
+                break
         self._behind = len(buffer) > 0
         return self._work is not None or (self._behind and not self.holding)
 
@@ -150,16 +159,17 @@ class FaktoryConversation(Waiting):
         self._buffer = ByteBuffer()
         if self._work is not None:
             self._work.close()
-            self._work = None
             self.service.gate.leave(self)
+            self._end_work()
+        self.service.desk.leave(self)
         self._part(now)
-        job = self.last_grant
+        job = self.broker.jobs.get(self.last_grant)
         if unheard and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
 
     def unread(self) -> int:
-        """How many bytes wait in the buffer."""
-        return len(self._buffer) if self._behind else 0
+        """How many bytes wait in the buffer, or are kept by a command that is worked on."""
+        return self._work_bytes + (len(self._buffer) if self._behind else 0)
 
     def stop(self, now: Millis) -> None:
         """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""
@@ -173,13 +183,12 @@ class FaktoryConversation(Waiting):
 
     # -- what steering and the worker registry ask for ------------------------------------------
 
-    def go_on(self) -> None:
-        """An answer that was waited for is given: read on, in the next turn.
-
-        Not at once: others have yet to hear what has happened in this one.
-        """
-        self.holding = False
-        self.link.again()
+    def wait_with_rest(self) -> bool:
+        """Hold until there is room for the rest of a large line, if that is what comes next."""
+        if self.holding or len(self._buffer) <= LARGE_BYTES:
+            return False
+        self.holding = True
+        return True
 
     def mutated(self) -> None:
         """A MUTATE is done, which was waited for if its client is still there."""

@@ -30,7 +30,7 @@ from franca.protocols.faktory.text import (
     mended,
     without_lone_surrogates,
 )
-from franca.protocols.faktory.times import Stamps, parse_rfc3339
+from franca.protocols.faktory.times import TIME_CHARS_MAX, Stamps, parse_rfc3339
 
 ORIGIN: Final = "faktory"
 RETRY_DEFAULT: Final = 25
@@ -47,6 +47,7 @@ _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _LOW_HALF: Final = 2**32 - 1
 _NULL: Final = b"null"
+_NOTHING: Final = b"{}"
 _BRACKET: Final = ord("[")
 _BRACE: Final = ord("{")
 _LOWER_E: Final = ord("e")
@@ -151,8 +152,16 @@ class Intake:
         return WireJob(**msgspec.structs.asdict(found))
 
     def check_large(self, job: WireJob) -> Steps[None]:
-        """Look through what a job brings, as `take` does, but in steps. Nothing is compacted."""
-        check_shape(job)
+        """Look through what a job brings, as `take` does, but in steps. Nothing is compacted.
+
+        First at what must be short: of that, no more than is allowed is ever looked at.
+        """
+        self._check(job)
+        if job.at is not None:
+            _run_at(job)
+        self._check_length(job.queue or "")
+        _check_times(job)
+        _check_failure(job)
         for part in (job.args, job.custom, job.failure):
             if isinstance(part, Raw):
                 yield from check(memoryview(part), self._args_depth_max)
@@ -191,7 +200,7 @@ class Intake:
                 args = _compact(args)
                 job.args = Raw(args)
         digest = crc32(args) | adler32(args) << 32
-        if job.created_at or job.backtrace or run_at or not is_plain:
+        if job.created_at or job.enqueued_at or job.backtrace or run_at or not is_plain:
             digest = self._digest(job, extra, digest)
         if not job.created_at:
             job.created_at = self._now_text if now == self._now else self._stamp(now)
@@ -210,12 +219,16 @@ class Intake:
 
     def _digest(self, job: WireJob, extra: bytes, digest: int) -> int:
         """For what few jobs say: a push that differs in any of it is not the same, said again."""
+        _check_times(job)
         said = (job.retry, job.reserve_for, job.at, job.created_at or None, job.backtrace or None)
-        custom = b"" if job.custom is UNSET else bytes(job.custom)
+        custom = memoryview(b"" if job.custom is UNSET else job.custom)
         if said == _SAYS_NOTHING and not custom and not extra:
             return digest
-        more = b"\n".join((self._encode(said), custom, extra))
-        return crc32(more, digest & _LOW_HALF) | adler32(more, digest >> 32) << 32
+        low, high = digest & _LOW_HALF, digest >> 32
+        # Not joined: it may be long.
+        for piece in (self._encode(said), b"\n", custom, b"\n", extra):
+            low, high = crc32(piece, low), adler32(piece, high)
+        return low | high << 32
 
     def _stamp(self, now: Millis) -> str:
         self._now = now
@@ -228,7 +241,7 @@ class Intake:
         """Look closely at a job that the quick look did not pass."""
         check_shape(job)
         most = self._name_max
-        jid, kind = job.jid.encode(), job.jobtype.encode()
+        jid, kind = job.jid[: most + 1].encode(), job.jobtype[: most + 1].encode()
         if len(jid) < JID_BYTES_MIN:
             raise Unfit("jobs must have a reasonable jid parameter")
         if not kind:
@@ -242,10 +255,13 @@ class Intake:
 
     def _check_queue(self, name: str) -> None:
         """A new queue's name; those that exist were checked by whoever made them."""
+        self._check_length(name)
         if not _QUEUE_NAME.fullmatch(name):
             raise Unfit(
                 f"cannot get {_quoted(name)} queue: queue names must match \\A[a-zA-Z0-9._-]+\\z"
             )
+
+    def _check_length(self, name: str) -> None:
         if len(name) > self._name_max:
             raise Unfit(f"queue names cannot be longer than {self._name_max} bytes")
 
@@ -253,14 +269,15 @@ class Intake:
         """Tidy the two objects that few jobs have; returns the failure, which is no part of it."""
         check_shape(job)
         if isinstance(job.custom, Raw):
-            custom = bytes(job.custom) if checked else self._tidied(bytes(job.custom))
-            job.custom = UNSET if custom in (_NULL, b"{}") else Raw(custom)
+            if not checked:
+                job.custom = Raw(self._tidied(bytes(job.custom)))
+            if _is_null(job.custom) or bytes(memoryview(job.custom)[:3]) == _NOTHING:
+                job.custom = UNSET
         if not isinstance(job.failure, Raw):
             return b""
+        _check_failure(job)
         failure = bytes(job.failure)
         job.failure = UNSET
-        if len(failure) > FAILURE_BYTES_MAX:
-            raise Unfit(f"a failure cannot be larger than {FAILURE_BYTES_MAX} bytes")
         return b"" if failure == _NULL else self._tidied(failure)
 
     def _tidied(self, text: bytes) -> bytes:
@@ -309,6 +326,27 @@ def check_shape(job: WireJob) -> None:
     for name, value in (("custom", job.custom), ("failure", job.failure)):
         if isinstance(value, Raw) and memoryview(value)[0] != _BRACE and not _is_null(value):
             raise Unreadable(f"{name} must be an object")
+
+
+def size_of(job: WireJob) -> int:
+    """How long that of a job is which may be long."""
+    size = memoryview(job.args).nbytes
+    if job.custom is UNSET and job.failure is UNSET:
+        return size
+    return size + sum(
+        memoryview(part).nbytes for part in (job.custom, job.failure) if isinstance(part, Raw)
+    )
+
+
+def _check_failure(job: WireJob) -> None:
+    if isinstance(job.failure, Raw) and memoryview(job.failure).nbytes > FAILURE_BYTES_MAX:
+        raise Unfit(f"a failure cannot be larger than {FAILURE_BYTES_MAX} bytes")
+
+
+def _check_times(job: WireJob) -> None:
+    """A moment that nobody reads may be any text, but not a long one."""
+    if len(job.created_at or "") > TIME_CHARS_MAX or len(job.enqueued_at or "") > TIME_CHARS_MAX:
+        raise Unfit(f"created_at and enqueued_at cannot be longer than {TIME_CHARS_MAX} characters")
 
 
 def _is_null(value: Raw) -> bool:

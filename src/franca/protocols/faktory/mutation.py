@@ -2,14 +2,18 @@
 
 The jobs may be in the store alone, so they are recalled page by page, each page changed in the
 turn that brings it, in order of their ids. Whoever asks for a page has its turn when those who
-asked before have had theirs. Mutations with a pattern ask one after another: a large job is
-searched over many turns, and only one such job is to be in memory for it.
+asked before have had theirs. So those who go through a whole set ask one after another, and nobody
+who names jobs, nor an operator, waits for more than one page of them. Those with a pattern are a
+line of their own: a large job is searched over many turns, and only one such job is to be in memory
+for it. A mutation whose client is gone goes on while nobody waits who is there; it ends if there
+are so many that others would be refused.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -54,14 +58,20 @@ class Mutations:
         self.broker = broker
         self.renderer = renderer
         self._searching: deque[Mutation] = deque()
+        self._walking: deque[Mutation] = deque()
         self._bytes = 0
 
     def begin(self, order: Order, link: Link, done: Callable[[], None]) -> None:
         """Start on a mutation; `done` is called in the turn that ends it. Refused if too many."""
-        line: deque[Mutation] = self._searching if order.pattern else deque()
+        line: deque[Mutation] = self._searching if order.pattern else self._walking
+        if order.jids:
+            line = deque()
         mutation = Mutation(order, self, line, link, done)
-        if self._bytes and self._bytes + mutation.size > WAITING_BYTES_MAX:
-            raise UnknownMutation("too many mutations are under way, try again later")
+        if not self._has_room(mutation):
+            self._drop_gone(self._searching)
+            self._drop_gone(self._walking)
+            if not self._has_room(mutation):
+                raise UnknownMutation("too many mutations are under way, try again later")
         self._bytes += mutation.size
         line.append(mutation)
         if len(line) == 1:
@@ -73,8 +83,25 @@ class Mutations:
             self._bytes -= line.popleft().size
         else:
             line.rotate(-1)
+        for _ in range(len(line)):
+            if not line[0].link.closed:
+                break
+            line.rotate(-1)
         if line:
             line[0].ask()
+
+    def _has_room(self, mutation: Mutation) -> bool:
+        return not self._bytes or self._bytes + mutation.size <= WAITING_BYTES_MAX
+
+    def _drop_gone(self, line: deque[Mutation]) -> None:
+        """Let those of a line end whose clients are gone; but not its first, whose page comes."""
+        gone = [mutation for mutation in islice(line, 1, None) if mutation.link.closed]
+        if gone:
+            dropped = set(gone)
+            rest = [mutation for mutation in line if mutation not in dropped]
+            line.clear()
+            line.extend(rest)
+            self._bytes -= sum(mutation.size for mutation in gone)
 
 
 class Mutation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -11,18 +12,20 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.desk import Desk
 from franca.protocols.faktory.gate import Gate
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.mutation import Mutations
 from franca.protocols.faktory.render import Renderer
+from franca.protocols.faktory.text import Steps, finished
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
-from franca.protocols.overview import Overview
+from franca.protocols.overview import LONG, Overview
 
 REAP_MS: Final = 1_000
 
@@ -59,13 +62,14 @@ class FaktoryService(Service):
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
         self.gate = Gate()
+        self.desk = Desk(self.limits.input_bytes // 4)
         self.wishes = Wishes(broker)
         self.registry = Workers()
         self.commands = 0
         self.stopping = False
         self._facts = facts
         self._reap_at: Millis = NEVER
-        self._overview = Overview(self._info)
+        self.overview = Overview(self._info)
 
     def open(self, link: Link, now: Millis) -> FaktoryConversation:
         """Begin the dialogue on a new link; the greeting is written at once."""
@@ -81,7 +85,9 @@ class FaktoryService(Service):
         return worker
 
     def tick(self, now: Millis) -> None:
-        """Hang up on workers that fell silent."""
+        """Hang up on workers that fell silent; keep nobody waiting, and no old answer, in vain."""
+        self.desk.look()
+        self.overview.forget(now)
         if now >= self._reap_at:
             self._reap_at = now + REAP_MS
             self.registry.reap(now)
@@ -107,14 +113,16 @@ class FaktoryService(Service):
         """How many links of workers are still there."""
         return self.registry.consumers()
 
-    def info(self, now: Millis) -> bytes:
-        """The server in one JSON object, as INFO and the original's `/stats` show it.
+    def info(self, now: Millis) -> Sequence[bytes] | None:
+        """The reply to INFO, the server in one JSON object as the original's `/stats` shows it.
 
-        The newest there is, or one that is a second old where there are very many queues.
+        None if there are very many queues: then it is for `overview` to make, a little at a time.
         """
-        return self._overview.seen(len(self.broker.queues), now)
+        if len(self.broker.queues) <= LONG:
+            return finished(self._info(now))
+        return self.overview.kept(now)
 
-    def _info(self, now: Millis) -> bytes:
+    def _info(self, now: Millis) -> Steps[Sequence[bytes]]:
         stamp = Stamps().text(self.broker.wall(now))
         facts = self._facts(now)
         return info(self.broker, self.registry, facts, self.settings.version, stamp)

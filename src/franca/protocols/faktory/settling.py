@@ -17,6 +17,7 @@ from franca.protocols.faktory.reports import (
     read_usual_fail,
 )
 from franca.protocols.faktory.text import QUICK_BYTES, mended
+from franca.protocols.faktory.waiting import NO_JOB
 from franca.protocols.faktory.wire import OK, error, quoted
 
 
@@ -32,7 +33,7 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
         jid = found
     broker = conversation.broker
     holder = conversation.holder
-    job = conversation.last_grant
+    job = broker.jobs.get(conversation.last_grant)
     if job is None or job.name != jid or job.holder != holder or job.state is not LEASED:
         job = held_by(broker, holder, jid)
     if job is not None:
@@ -41,7 +42,7 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
         late = expired_of(broker, holder, jid)
         if late is not None:
             broker.finish_late(late, late.holder, b"", now)
-    conversation.last_grant = None
+    conversation.last_grant = NO_JOB
     conversation.link.write_after_commit(OK)
 
 
@@ -55,7 +56,7 @@ def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         fail = read_usual_fail(rest)
     except BAD_JSON:
-        conversation.begin(_fail_closely(conversation, rest), now)
+        conversation.begin(_fail_closely(conversation, rest), len(rest), now)
     else:
         conversation.say_after_commit(_fail(conversation, fail, now))
 
@@ -77,7 +78,7 @@ def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Work:
 
 def on_large_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FAIL: not done, and why, at such length that it takes several turns."""
-    conversation.begin(_fail_large(conversation, rest), now)
+    conversation.begin(_fail_large(conversation, rest), len(rest), now)
 
 
 def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Work:

@@ -66,8 +66,23 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     """INFO: everything about the server in one object."""
     if rest:
         conversation.say(error("INFO takes no arguments"))
+        return
+    reply = conversation.service.info(now)
+    if reply is None:
+        conversation.begin(_info(conversation), len(rest), now)
     else:
-        conversation.say(bulk(conversation.service.info(now)))
+        conversation.say_shared(reply)
+
+
+def _info(conversation: FaktoryConversation) -> Work:
+    """The same in steps, which all who wait for the answer take together."""
+    overview = conversation.service.overview
+    yield
+    now = yield
+    while (reply := overview.kept(now) or overview.step(now)) is None:
+        now = yield
+    conversation.say_shared(reply)
+    return b""
 
 
 def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
@@ -98,7 +113,7 @@ def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         most = f"{QUEUE_NAMES_MAX} queues in {QUEUE_BYTES_MAX} bytes"
         conversation.say(error(f"QUEUE cannot name more than {most}"))
         return
-    conversation.begin(_queue(conversation.broker, rest), now)
+    conversation.begin(_queue(conversation.broker, rest), len(rest), now)
 
 
 def _queue(broker: Broker, rest: bytes) -> Work:
@@ -170,7 +185,7 @@ def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> No
     if len(rest) > MUTATION_BYTES_MAX:
         conversation.say(error(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes"))
     else:
-        conversation.begin(_mutate(conversation, rest), now)
+        conversation.begin(_mutate(conversation, rest), len(rest), now)
 
 
 def _mutate(conversation: FaktoryConversation, text: bytes) -> Work:

@@ -8,8 +8,10 @@ from typing import Final
 
 from franca.core.model import Millis
 
+TIME_CHARS_MAX: Final = 64
+"""No text of a moment is longer, however many digits its second has."""
 _RFC3339: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))",
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,64}))?(?:Z|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +45,7 @@ class Stamps:
 
 def parse_rfc3339(text: str) -> Millis | None:
     """The first whole millisecond not before the moment, or None if it is no such text."""
-    match = _RFC3339.fullmatch(text)
+    match = _RFC3339.fullmatch(text) if len(text) <= TIME_CHARS_MAX else None
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Job, Millis, Session
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, Session
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.faktory.job import Work
 from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wish
 from franca.protocols.faktory.workers import Worker, WorkerState
@@ -21,6 +24,11 @@ FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 MANY_NAMES: Final = 64
 """A FETCH with more names has its turn like other commands that take long."""
+NO_JOB: Final[JobId] = 0
+"""No job has this id. A job that was given out is remembered by its id: it may be gone by now, and
+its body should be, too."""
+LONG_REPLY_BYTES: Final = 16 * 1024
+"""Replies are counted where one is longer than this: others are little even if a share has many."""
 
 
 class Waiting(Conversation):
@@ -33,10 +41,11 @@ class Waiting(Conversation):
         self.worker: Worker | None = None
         self.holder = ""
         self.polled_in = -1
-        self.last_grant: Job | None = None
+        self.last_grant: JobId = NO_JOB
         self._render = service.renderer.reply
         self._session: Session | None = None
         self._work: Work | None = None
+        self._work_bytes = 0
         self._demand: Demand | None = None
         self._wish: Wish | None = None
         self._asked: bytes | None = None
@@ -48,20 +57,36 @@ class Waiting(Conversation):
 
     def say(self, reply: bytes) -> None:
         """Answer with what no disk can make untrue."""
-        self.last_grant = None
+        self.last_grant = NO_JOB
         self.link.write(reply)
 
     def say_after_commit(self, reply: bytes) -> None:
         """Answer with what must be durable first."""
-        self.last_grant = None
+        self.last_grant = NO_JOB
         self.link.write_after_commit(reply)
+        if len(reply) > LONG_REPLY_BYTES:
+            self.link.bulky = True
+
+    def say_shared(self, pieces: Sequence[bytes]) -> None:
+        """The same for an answer that many may be given: each is said the very same pieces."""
+        self.last_grant = NO_JOB
+        if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(pieces[0])
 
     # -- what takes long --------------------------------------------------------------------------
 
-    def begin(self, work: Work, now: Millis) -> None:
-        """Act on a command that may take more than this turn, and answer it when it is done."""
+    def begin(self, work: Work, size: int, now: Millis) -> None:
+        """Act on a command that may take more than this turn, and answer it when it is done.
+
+        So many bytes of it are kept until then, and count as unread.
+        """
         next(work)
         self._work = work
+        self._work_bytes = size
+        if size > LARGE_BYTES:
+            self.service.desk.take(self, size)
         self.holding = True
         self._work_on(work, now)
 
@@ -76,7 +101,26 @@ class Waiting(Conversation):
         except Refused as refusal:
             self.holding = False
             self.say_after_commit(refusal_of(refusal))
+        self._end_work()
+
+    def _end_work(self) -> None:
         self._work = None
+        is_large = self._work_bytes > LARGE_BYTES
+        self._work_bytes = 0
+        if is_large:
+            self.service.desk.leave(self)
+
+    @abstractmethod
+    def wait_with_rest(self) -> bool:
+        """Hold until there is room for the rest of a large line, if that is what comes next."""
+
+    def go_on(self) -> None:
+        """What was waited for has come: read on, in the next turn.
+
+        Not at once: others have yet to hear what has happened in this one.
+        """
+        self.holding = False
+        self.link.again()
 
     # -- jobs --------------------------------------------------------------------------------------
 
@@ -84,7 +128,7 @@ class Waiting(Conversation):
         """FETCH: a job now, or within two seconds, or none."""
         if rest != self._asked:
             if rest.count(b" ") > MANY_NAMES:
-                self.begin(self._fetch_many(rest), now)
+                self.begin(self._fetch_many(rest), len(rest), now)
                 return
             if not self._may_ask(rest):
                 return
@@ -162,9 +206,12 @@ class Waiting(Conversation):
             self._wish = None
 
     def _say_granted(self, job: Job) -> None:
-        self.last_grant = job
+        self.last_grant = job.id
         self._last_attempt = job.attempts
-        self.link.write_after_commit(self._render(job))
+        reply = self._render(job)
+        self.link.write_after_commit(reply)
+        if len(reply) > LONG_REPLY_BYTES:
+            self.link.bulky = True
 
     def hush(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""

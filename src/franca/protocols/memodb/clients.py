@@ -180,7 +180,7 @@ class Clients:
         """The same request again: it joins its job, or is given the reply once more."""
         job = request.job
         if job is None:
-            self._outbox.say(stack, _RESULT_HEAD, request.reply)
+            self._outbox.say(stack, _RESULT_HEAD, request.reply, again=True)
         elif job.id in self.asked:
             self.asked[job.id] = (request, stack)
         else:
@@ -214,7 +214,8 @@ class Clients:
         request, stack = asked
         if event.state is DONE:
             result = event.result
-            self._outbox.say(stack, _RESULT_HEAD, result)
+            # Another client that asked the same may have heard it already.
+            self._outbox.say(stack, _RESULT_HEAD, result, False, b"", request.job is None)
             self._requests.answered(request, result, now)
         else:
             self._requests.forget(request)

@@ -49,7 +49,8 @@ USUAL: Final = len(USUAL_JOB)
 class MemoDBConversation(Conversation):
     """The dialogue with one peer, from the handshake on.
 
-    It is `tired` when a message took long: then others are heard before the next one.
+    It is `tired` when a message took long: then others are heard before the next one, as they are
+    when its outbox has said `enough`.
     """
 
     def __init__(self, service: MemoDBService, link: Link) -> None:
@@ -83,6 +84,7 @@ class MemoDBConversation(Conversation):
         """Act on the whole messages among `data`, at most a turn's share of them."""
         self.tired = False
         if self._behind or self.holding:
+            self._outbox.enough = False
             return self._catch_up(data, now)
         size = len(data)
         head = self._head_bytes
@@ -106,7 +108,7 @@ class MemoDBConversation(Conversation):
                 return False
             left -= 1
             self.link.deliver(now)
-            if not left or self.tired or self.holding or self.link.closing:
+            if not left or self.tired or self.holding or self.link.closing or self._outbox.enough:
                 break
         self._behind = True
         return self._catch_up(data[at:], now)
@@ -117,11 +119,12 @@ class MemoDBConversation(Conversation):
         inbox.feed(data)
         if not self._greeted and not self._greet():
             return False
-        self._outbox.flush()
+        outbox = self._outbox
+        outbox.flush()
         self.crew.go_on(now)
         try:
             for _ in range(self._share):
-                if self.tired:
+                if self.tired or outbox.enough:
                     break
                 # A worker that was given a job has its answer before the same request may come
                 # again: else that would be taken for the one that still waits.

@@ -23,7 +23,7 @@ from franca.protocols.memodb.messages import (
     encode_disconnect,
     task,
 )
-from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
+from franca.protocols.memodb.outbox import LARGE_BYTES, SHARED_BYTES, Outbox
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.workers import (
     BEATING,
@@ -32,7 +32,6 @@ from franca.protocols.memodb.workers import (
     PARKED,
     WORKING,
     Worker,
-    size_of,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Crew:
         self._patient: dict[Worker, None] = {}
         self._heartbeat_ms = service.settings.heartbeat_ms
         self._last_given: Worker | None = None
-        self._last_count = 0
+        self._last_job = 0
 
     # -- what workers say -------------------------------------------------------------------------
 
@@ -80,10 +79,10 @@ class Crew:
         if worker is not None:
             self._answer_again(worker, stack, now)
             return
-        if not self._workers.has_room(size_of(header.services, said), self, now):
-            self.link.note("a READY of more services than workers may offer together")
-            return  # not answered: it may ask again when others have left
         worker = self._workers.welcome(header.services, self, stack, said, now)
+        if worker is None:
+            self.conversation.tired = True  # to find out took as long as to take it in
+            return  # not answered: it may ask again when others have left
         self._readies[said] = worker
         self.here[worker.session] = worker
         self._want(worker, now)
@@ -121,7 +120,9 @@ class Crew:
             return
         doing = worker.doing
         if worker.crew is not self or doing is LOST:
-            self._workers.find_again(worker, self)
+            if not self._workers.find_again(worker, self, now):
+                self.conversation.tired = True
+                return  # not answered either
             self.here[worker.session] = worker
         if self._says_again(worker, data, start, at, end, parts):
             self._answer_again(worker, stack, now)
@@ -236,7 +237,7 @@ class Crew:
         worker.until = job.until
         durable = worker.durable or job.policy.durable
         worker.durable = False
-        self._say_job(worker, job, durable)
+        self._say_job(worker, job, durable, False)
 
     def _give_back(self, job: Job, session: Session, now: Millis) -> None:
         """A job that its worker will never hear of, unless it was taken away meanwhile."""
@@ -245,7 +246,7 @@ class Crew:
         except NotHeld:
             pass
 
-    def _say_job(self, worker: Worker, job: Job, durable: bool) -> None:
+    def _say_job(self, worker: Worker, job: Job, durable: bool, again: bool) -> None:
         body = job.body
         if job.origin == ORIGIN:
             extra = job.extra
@@ -257,9 +258,10 @@ class Crew:
             if len(body) > LARGE_BYTES:
                 self.conversation.tired = True
         outbox = self._outbox
-        outbox.say(worker.stack, head, body, durable, worker.id)
-        worker.answer = self._last_count = outbox.count
+        outbox.say(worker.stack, head, body, durable, worker.id, again)
+        worker.answer = outbox.count
         self._last_given = worker
+        self._last_job = job.id
 
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
@@ -306,15 +308,22 @@ class Crew:
             # It never heard of the job that was taken from it meanwhile.
             worker.job = None
             self._want(worker, now)
-        elif self._outbox.is_on_its_way(worker.id, worker.answer, stack, len(job.body)):
+        elif self._is_on_its_way(worker, job):
             pass  # it is not written once more for somebody who does not read
         elif not job.away:
-            self._say_job(worker, job, job.policy.durable)
+            self._say_job(worker, job, job.policy.durable, True)
         else:
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
             self._want(worker, now)
+
+    def _is_on_its_way(self, worker: Worker, job: Job) -> bool:
+        """Whether the job that a worker asks for again has not left, and is too long to repeat."""
+        # What another protocol wrote is written anew each time: nobody shares it.
+        most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
+        is_small = len(job.body) <= most
+        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=is_small)
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""
@@ -355,9 +364,11 @@ class Crew:
         """The connection is gone: what its workers hold goes to others."""
         self.stop()
         last = self._last_given
-        is_last = self._last_count == self._outbox.count
-        if unheard and is_last and last is not None and last.job is not None:
-            self._give_back(last.job, last.session, now)
+        # One that has moved hears of its job elsewhere, whatever became of what was said here.
+        if unheard and last is not None and last.crew is self:
+            job, is_last = last.job, last.answer == self._outbox.count
+            if is_last and job is not None and job.id == self._last_job:
+                self._give_back(job, last.session, now)
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()

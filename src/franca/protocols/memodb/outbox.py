@@ -18,6 +18,8 @@ from franca.protocols.memodb.sp import head_over_ipc, head_over_tcp
 
 LARGE_BYTES: Final = 64 * 1024
 """Messages beyond this are treated one by one."""
+SHARED_BYTES: Final = 1_024
+"""A body of so many bytes that is said again is not copied: all who wait for it share it."""
 REPLY_COSTS_BYTES: Final = 512
 """What a reply that waits takes besides its bytes, roughly."""
 PATIENCE: Final = 10
@@ -106,10 +108,15 @@ class Unsent:
 
 
 class Outbox:
-    """The replies of one connection. `count` is how many were handed to the link so far."""
+    """The replies of one connection. `count` is how many were handed to the link so far.
+
+    `enough` was said once the link is full: then others are heard before its next message. Whoever
+    reads from the link says when that begins anew.
+    """
 
     def __init__(self, link: Link, limits: Limits, unsent: Unsent) -> None:
         self.count = 0
+        self.enough = False
         self.waiting_bytes = 0
         self._link = link
         self._limits = limits
@@ -120,23 +127,32 @@ class Outbox:
         self._left = 0
 
     def say(
-        self, stack: bytes, head: bytes, body: bytes, durable: bool = False, key: bytes = b""
+        self,
+        stack: bytes,
+        head: bytes,
+        body: bytes,
+        durable: bool = False,
+        key: bytes = b"",
+        again: bool = False,
     ) -> None:
         """Answer the request with that stack; after the commit, if it is about a durable job.
 
-        A `key` is somebody who has one answer at a time.
+        A `key` is somebody who has one answer at a time. A body that is said `again` was said
+        before, to this peer or to another.
         """
         size = len(stack) + len(head) + len(body)
         link = self._link
-        if size > LARGE_BYTES or link.full:
+        if size > SHARED_BYTES or link.full:
             if self.takes(size):
-                self._write(stack, head, body, durable)
+                self._write(stack, head, body, durable, again)
             else:
                 # The same answer to the same request waits once.
                 reply = Reply(stack, head, body, durable, REPLY_COSTS_BYTES + size)
                 self._put_off(key or (stack, head, id(body)), reply)
+            # Only here is it asked for: short answers to one share of a turn are never much.
+            self.enough = self.enough or link.is_full()
         elif durable or self._laden:
-            self._write(stack, head, body, durable)
+            self._write(stack, head, body, durable, False)
         else:
             out = link.out
             if not out:
@@ -146,7 +162,7 @@ class Outbox:
             # As `Link.write`, without a call: nearly every answer is given here.
             out.append(b"".join((self._head(size), stack, head, body)))
 
-    def is_on_its_way(self, key: bytes, count: int, stack: bytes, size: int) -> bool:
+    def is_on_its_way(self, key: bytes, count: int, stack: bytes, *, is_small: bool) -> bool:
         """Whether the answer for that key, the last of `count`, has not left yet.
 
         If it waits here, it goes where the stack says. A small one need not be waited for.
@@ -155,7 +171,7 @@ class Outbox:
         if reply is not None:
             reply.stack = stack
             return True
-        if size <= LARGE_BYTES or count <= self._left:
+        if is_small or count <= self._left:
             return False
         return bool(self._link.out or self._link.full)
 
@@ -177,22 +193,25 @@ class Outbox:
             most -= reply.size
             self._let_go(reply)
             self._unsent.moved(self)
-            self._write(reply.stack, reply.head, reply.body, reply.durable)
+            # Others may wait for the same body: from here on, too, it is there once.
+            self._write(reply.stack, reply.head, reply.body, reply.durable, True)
 
-    def _write(self, stack: bytes, head: bytes, body: bytes, durable: bool) -> None:
-        """Hand a message to the link; a long body is not copied only to stand behind its front."""
+    def _write(self, stack: bytes, head: bytes, body: bytes, durable: bool, again: bool) -> None:
+        """Hand a message to the link; a long body is not copied only to stand behind its front.
+
+        Nor is one that was said before, unless it is short.
+        """
         link = self._link
         if not link.out:
             self._left = self.count
+            self._laden = False
         self.count += 1
         size = len(stack) + len(head) + len(body)
-        if size > LARGE_BYTES:
-            self._laden = True
+        if size > LARGE_BYTES or (again and len(body) >= SHARED_BYTES):
+            self._laden = self._laden or size > LARGE_BYTES
             link.write_bulk(b"".join((self._head(size), stack, head)), body)
             link.after_commit = link.after_commit or durable
             return
-        if not link.out:
-            self._laden = False
         message = b"".join((self._head(size), stack, head, body))
         if durable:
             link.write_after_commit(message)

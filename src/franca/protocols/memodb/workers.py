@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.protocols.conversation import WorkerView
 from franca.protocols.memodb import cbor
@@ -116,14 +117,21 @@ class Workers:
         stack: bytes,
         said: bytes,
         now: Millis,
-    ) -> Worker:
-        """A new worker that offers these services."""
+    ) -> Worker | None:
+        """A new worker that offers these services; None if there is no room for them."""
+        cost = size_of(services, said)
+        if not self._has_room(cost, crew, now):
+            crew.link.note("a READY of more services than workers may offer together")
+            return None
         worker_id = self._new_id()
+        session = self._open_session(worker_id, services, crew, now)
+        if session is None:
+            return None
         head = cbor.of_bytes(worker_id)
         worker = Worker(
             worker_id,
             services,
-            self._open_session(worker_id, services, crew),
+            session,
             crew,
             stack,
             said,
@@ -132,11 +140,11 @@ class Workers:
             _JOB_BEGIN + head,
             _HEARTBEAT_BEGIN + head,
             wanted=services,
+            cost=cost,
         )
         self.by_id[worker_id] = worker
-        worker.cost = size_of(services, said)
-        self.bytes += worker.cost
-        crew.bytes += worker.cost
+        self.bytes += cost
+        crew.bytes += cost
         return worker
 
     def _new_id(self) -> bytes:
@@ -147,7 +155,7 @@ class Workers:
             if worker_id not in self.by_id:
                 return worker_id
 
-    def has_room(self, size: int, crew: Crew, now: Millis) -> bool:
+    def _has_room(self, size: int, crew: Crew, now: Millis) -> bool:
         """Whether a worker may come in that takes so much, and leave some to other connections.
 
         Those whose connection broke make room for it.
@@ -159,11 +167,20 @@ class Workers:
             self.dismiss(next(iter(self._lost)), now)
         return self.bytes + size <= most
 
-    def _open_session(self, worker_id: bytes, services: tuple[str, ...], crew: Crew) -> Session:
+    def _open_session(
+        self, worker_id: bytes, services: tuple[str, ...], crew: Crew, now: Millis
+    ) -> Session | None:
+        """A session that serves all of these; None if there are too many queues for that."""
         holder = f"memodb-{worker_id.hex()}"
         session = self._broker.open_session(holder, OnHangUp.RETURN, crew.conversation)
-        for service in services:
-            self._broker.serve(session, service)
+        try:
+            for service in services:
+                self._broker.serve(session, service)
+        except Refused as refusal:
+            # Nobody else knows of it: left open, it would serve the first of them for ever.
+            self._broker.close_session(session, now)
+            crew.link.note(f"a worker of {len(services)} services: {refusal.text}")
+            return None
         return session
 
     def dismiss(self, worker: Worker, now: Millis) -> None:
@@ -184,15 +201,24 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(self, worker: Worker, crew: Crew) -> None:
-        """A worker speaks on another connection than before."""
+    def find_again(self, worker: Worker, crew: Crew, now: Millis) -> bool:
+        """A worker speaks on another connection than before.
+
+        False, and all is as it was, if it was lost and there is no room for its queues now.
+        """
+        session: Session | None = worker.session
+        if worker.doing is LOST:
+            session = self._open_session(worker.id, worker.services, crew, now)
+        if session is None:
+            return False
+        self._lost.pop(worker, None)
         worker.crew.let_go(worker)
         worker.crew = crew
+        worker.answer = 0  # nothing was said to it there
         crew.bytes += worker.cost
-        if worker.doing is LOST:
-            del self._lost[worker]
-            worker.session = self._open_session(worker.id, worker.services, crew)
-        worker.session.owner = crew.conversation
+        worker.session = session
+        session.owner = crew.conversation
+        return True
 
     def sweep(self, now: Millis) -> None:
         """Forget those who owe a sign of life and gave none; look after those who are put off."""

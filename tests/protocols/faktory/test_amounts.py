@@ -1,0 +1,359 @@
+"""What one connection, or many that do the same, can make the server keep or do at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from franca.core.limits import Limits
+from franca.core.model import Job
+from franca.protocols.faktory.gate import STEPS_A_TURN
+from franca.protocols.faktory.info import QUEUES_A_STEP
+from franca.protocols.faktory.wire import Reply
+from tests.protocols.faktory.puppet import OK, Puppet, World
+
+SOFT_BYTES = 100_000
+
+
+def with_queues(count: int, size: int = 8) -> World:
+    """A world with very many queues, whose names are so long."""
+    world = World(limits=Limits(output_soft_bytes=SOFT_BYTES))
+    for number in range(count):
+        world.broker.queue(f"{number:08}".ljust(size, "x"))
+    return world
+
+
+def said_of(client: Puppet) -> list[bytes]:
+    """What a client is to be sent after this turn."""
+    return list(client.link.out)
+
+
+def turn_until(world: World, *clients: Puppet) -> int:
+    """How many turns it takes until each of these has something to hear."""
+    for turns in range(10_000):
+        if all(client.link.out for client in clients):
+            return turns
+        world.engine.turn(world.now)
+    raise AssertionError("no answer")
+
+
+def test_a_long_info_is_the_same_pieces_for_all_who_ask() -> None:
+    world = with_queues(3_000, 1_000)
+    clients = [world.client() for _ in range(40)]
+    for client in clients:
+        world.engine.received(client.link, b"INFO\r\n")
+    turn_until(world, *clients)
+    pieces = {id(piece): len(piece) for client in clients for piece in said_of(client)[1:]}
+    assert sum(pieces.values()) < 4_000_000
+    assert max(pieces.values()) < 3_000_000
+    world.run()
+    for client in clients:
+        reply = client.take()
+        assert reply is not None
+        assert len(json.loads(reply.body or b"")["faktory"]["queues"]) == 3_000
+
+
+def test_who_asks_again_and_again_is_told_a_share_in_a_turn() -> None:
+    for count in (900, 3_000):
+        world = with_queues(count, 1_000)
+        client = world.client()
+        world.engine.received(client.link, b"INFO\r\n" * 64)
+        heard = 0
+        while heard < 64:
+            turn_until(world, client)
+            replies = [piece for piece in said_of(client) if piece.startswith(b"$")]
+            assert len(replies) == 1
+            heard += 1
+            world.listen()
+        assert len(client.take_all()) == 64
+
+
+def test_who_fetches_large_jobs_in_one_breath_is_given_a_share_in_a_turn() -> None:
+    world = World(limits=Limits(output_soft_bytes=SOFT_BYTES))
+    client = world.client()
+    for number in range(20):
+        assert client.push(f"jid-{number:04}", "x" * 60_000) == OK
+    for ending in (b"", b"TRA"):
+        world.engine.received(client.link, b"FETCH\r\n" * 10 + ending)
+        heard = 0
+        while heard < 10:
+            turn_until(world, client)
+            assert len(client.link.out) <= 2
+            heard += len(client.link.out)
+            world.listen()
+    assert len(client.take_all()) == 20
+
+
+def test_a_long_answer_of_work_ends_a_share_too() -> None:
+    world = with_queues(900, 1_000)
+    client = world.client()
+    names = b" ".join(name.encode() for name in world.broker.queues)
+    world.engine.received(client.link, b"QUEUE LATENCY %b\r\n" % names + b"INFO\r\n" * 2)
+    turn_until(world, client)
+    assert len(client.link.out) == 1
+    world.run()
+    assert [reply.kind for reply in client.take_all()] == ["$"] * 3
+
+
+def test_info_about_very_many_queues_is_made_in_steps_for_all_together() -> None:
+    queues = 40 * QUEUES_A_STEP
+    world = with_queues(queues)
+    clients = [world.client() for _ in range(4)]
+    for client in clients:
+        world.engine.received(client.link, b"INFO\r\n")
+    turns = turn_until(world, *clients)
+    assert queues / QUEUES_A_STEP / STEPS_A_TURN <= turns <= queues / QUEUES_A_STEP / 2
+    world.run()
+    first, *others = (client.take() for client in clients)
+    assert others == [first] * 3
+
+
+def test_no_turn_of_a_long_info_takes_long() -> None:
+    world = with_queues(30_000, 1_000)
+    client = world.client()
+    for _ in range(4):
+        # A busy machine may count a pause of its own as ours, but not each time.
+        world.now += 1_000
+        world.engine.received(client.link, b"INFO\r\n")
+        longest = 0.0
+        while not client.link.out:
+            began = time.thread_time()
+            world.engine.turn(world.now)
+            longest = max(longest, time.thread_time() - began)
+        world.run()
+        if longest < 0.1:
+            return
+    raise AssertionError(f"{longest} s")
+
+
+def test_an_info_that_nobody_waits_for_any_more_is_begun_anew() -> None:
+    world = with_queues(20 * QUEUES_A_STEP)
+    client, other = world.client(), world.client()
+    world.engine.received(client.link, b"INFO\r\n")
+    for _ in range(5):
+        world.engine.turn(world.now)
+    client.hang_up()
+    other.push("job-00001", queue="00000000")
+    world.pass_time(1_000)
+    assert other.info()["faktory"]["total_enqueued"] == 1
+
+
+def test_queues_that_come_and_go_while_info_is_made_leave_it_whole() -> None:
+    world = with_queues(5 * QUEUES_A_STEP)
+    client, other = world.client(), world.client()
+    world.engine.received(client.link, b"INFO\r\n")
+    world.engine.turn(world.now)
+    world.engine.turn(world.now)
+    other.push("job-00001", queue="new")
+    assert other.line("QUEUE REMOVE *") == OK
+    reply = client.take()
+    assert reply is not None
+    facts = json.loads(reply.body or b"")["faktory"]
+    assert len(facts["queues"]) == facts["total_queues"]
+
+
+# -- commands that are worked on ---------------------------------------------------------------
+
+
+def slow_push(jid: str, size: int) -> bytes:
+    """A large job whose text must be mended, which takes many turns."""
+    args = rb"\ud800" * (size // 6)
+    return b'PUSH {"jid":"%b","jobtype":"t","args":["%b"]}\r\n' % (jid.encode(), args)
+
+
+def test_a_command_counts_as_unread_until_it_is_answered() -> None:
+    world = World()
+    client = world.client()
+    for verb in (b"PUSH", b"PUSHB", b"FAIL"):
+        line = slow_push("jid-0001", 600_000).replace(b"PUSH", verb)
+        world.engine.received(client.link, line + b"TRACK x\r\n")
+        world.engine.turn(world.now)
+        while not client.link.out:
+            assert 600_000 <= client.conversation.unread() <= len(line) + 9
+            assert world.engine.waits_to_act(client.link)
+            world.engine.turn(world.now)
+        world.run()
+        assert client.conversation.unread() == 0
+        assert len(client.take_all()) == 2
+
+
+def test_a_command_of_a_client_that_is_gone_counts_no_more() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, slow_push("jid-0001", 600_000))
+    world.engine.turn(world.now)
+    conversation = client.conversation
+    client.hang_up()
+    assert conversation.unread() == 0
+
+
+def test_nobody_is_blamed_for_the_time_that_its_command_takes() -> None:
+    world = World()
+    client = world.client()
+    world.engine.received(client.link, slow_push("jid-0001", 2_000_000))
+    while not client.link.out:
+        world.now += world.limits.frame_ms
+        world.engine.turn(world.now)
+        assert not client.link.closing
+        assert not client.link.partial_since
+
+
+def crowded() -> tuple[World, Puppet, Puppet, bytes]:
+    """One whose large command is worked on, and one who has sent only a part of another."""
+    world = World(limits=Limits(input_bytes=1_000_000))
+    client, other = world.client(), world.client()
+    line = slow_push("jid-0002", 600_000)
+    world.engine.received(client.link, slow_push("jid-0001", 600_000))
+    world.engine.turn(world.now)
+    world.engine.received(other.link, line[:400_000])
+    world.engine.turn(world.now)
+    assert other.conversation.holding
+    assert not client.link.out
+    return world, client, other, line[400_000:]
+
+
+def test_the_rest_of_a_large_command_waits_while_enough_is_worked_on() -> None:
+    world, client, other, rest = crowded()
+    small = world.client()
+    assert small.push("jid-0003") == OK
+    world.run()
+    assert client.take() == OK
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_all_who_have_sent_a_part_wait_at_once() -> None:
+    world = World(limits=Limits(input_bytes=1_000_000))
+    client, fetching, *others = (world.client() for _ in range(5))
+    for number, other in enumerate((fetching, *others)):
+        other.send(slow_push(f"jid-000{number}", 600_000)[:400_000])
+    fetching.send(b'"]}\r\nFETCH\r\n')
+    assert fetching.take() == OK
+    world.engine.received(client.link, slow_push("jid-0009", 600_000))
+    world.engine.turn(world.now)
+    assert all(world.engine.waits_to_act(other.link) for other in others)
+    world.run()
+    assert client.take() == OK
+    assert not any(other.conversation.holding for other in others)
+
+
+def test_it_is_taken_if_it_comes_all_the_same() -> None:
+    _, client, other, rest = crowded()
+    other.send(rest)
+    assert [client.take(), other.take()] == [OK, OK]
+
+
+def test_nobody_waits_for_a_command_of_a_client_that_is_gone() -> None:
+    _, client, other, rest = crowded()
+    client.hang_up()
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_nobody_waits_for_a_command_of_a_client_that_does_not_read() -> None:
+    world, client, other, rest = crowded()
+    world.engine.hold_back(client.link)
+    world.pass_time(200)
+    assert not other.conversation.holding
+    other.send(rest)
+    assert other.take() == OK
+
+
+def test_who_leaves_while_it_waits_is_not_called() -> None:
+    world, client, other, _ = crowded()
+    other.hang_up()
+    world.run()
+    assert client.take() == OK
+    assert client.push("jid-0003") == OK
+
+
+# -- jobs that were given out -------------------------------------------------------------------
+
+
+def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
+    world = World()
+    idle, other = world.client("w1"), world.client("w1")
+    other.push("jid-0001", "x" * 1_000)
+    (found,) = world.broker.jobs.values()
+    known = sys.getrefcount(found)
+    assert idle.fetch() is not None
+    assert other.ack("jid-0001") == OK
+    assert not world.broker.jobs
+    assert sys.getrefcount(found) < known
+    assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
+    idle.hang_up(unheard=True)
+    assert not world.jobs()
+
+
+# -- what must be short -------------------------------------------------------------------------
+
+LONG = 20_000_000
+
+
+def longest_turn(world: World, client: Puppet, line: bytes) -> float:
+    """The seconds of processor time of the longest turn until the line is answered."""
+    world.engine.received(client.link, line)
+    longest = 0.0
+    while not client.link.out:
+        began = time.thread_time()
+        world.engine.turn(world.now)
+        longest = max(longest, time.thread_time() - began)
+    world.run()
+    return longest
+
+
+@pytest.mark.parametrize("form", [b"PUSH {%b}\r\n", b"PUSHB [{%b}]\r\n"])
+@pytest.mark.parametrize(
+    ("member", "text", "reason"),
+    [
+        (b"at", b"2030-01-01T00:00:00.%b1Z", b"invalid timestamp for"),
+        (b"created_at", b"%b", b"created_at and enqueued_at cannot be longer"),
+        (b"enqueued_at", b"%b", b"created_at and enqueued_at cannot be longer"),
+        (b"queue", b"q%b", b"queue names cannot be longer than 1024 bytes"),
+        (b"jobtype", b"t%b", b"jid and jobtype cannot be longer than 1024 bytes"),
+    ],
+)
+@pytest.mark.parametrize("size", [2_000, LONG])
+def test_what_must_be_short_is_refused_if_it_is_long(
+    form: bytes, member: bytes, text: bytes, reason: bytes, size: int
+) -> None:
+    client = World().client()
+    said = {b"jid": b"jid-0001", b"jobtype": b"t", member: text % (b"1" * size)}
+    members = b",".join(b'"%b":"%b"' % pair for pair in said.items()) + b',"args":[]'
+    reply = client.ask(form % members)
+    assert reason in (reply.body or b"")
+    assert reply.kind == ("-" if form.startswith(b"PUSH ") else "$")
+    assert not client.world.jobs()
+
+
+def test_a_time_of_very_many_digits_does_not_take_long() -> None:
+    for _ in range(4):
+        world = World()
+        client = world.client()
+        line = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[],"at":"2030-01-01T00:00:00.%bZ"}\r\n'
+        longest = longest_turn(world, client, line % (b"1" * LONG))
+        if longest < 0.08:
+            return
+    raise AssertionError(f"{longest} s")
+
+
+@pytest.mark.parametrize("form", [b"PUSH {%b}\r\n", b"PUSHB [{%b}]\r\n"])
+def test_a_long_custom_is_looked_at_in_steps(form: bytes) -> None:
+    members = b'"jid":"jid-0001","jobtype":"t","args":[1],"custom":{"a":[%b1]}' % (
+        b"[1], " * 500_000
+    )
+    for _ in range(4):
+        world = World()
+        client = world.client()
+        longest = longest_turn(world, client, form % members)
+        assert client.take() in (OK, Reply("$", b"{}"))
+        assert b"[1], [1], 1]}" in client.fetch_raw()
+        assert client.ask(form % members) in (OK, Reply("$", b"{}"))
+        if longest < 0.1:
+            return
+    raise AssertionError(f"{longest} s")
