@@ -348,10 +348,11 @@ class BrokerMachine(SteeredMachine):
 
     @rule(who=st.integers(0, 3), pick=PICK, stop=st.sampled_from((False, False, False, True)))
     def watch(self, who: int, pick: int, stop: bool) -> None:
-        """Watch a job that is in memory, once more if it was watched before; or watch no more."""
-        if not self.broker.jobs:
+        """Watch a job that is known, once more if it was watched before; or watch no more."""
+        known = {*self.broker.jobs, *(taken.id for _, taken in self.broker.keys.items())}
+        if not known:
             return
-        job_id = sorted(self.broker.jobs)[pick % len(self.broker.jobs)]
+        job_id = sorted(known)[pick % len(known)]
         session, entry = self.sessions[who], self.model.jobs[job_id]
         if not stop:
             self.broker.watch(job_id, session)

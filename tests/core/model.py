@@ -127,7 +127,13 @@ class Model:
                 self.ready(heir, now, broker)
 
     def gives_way(self, job: Entry, now: int, broker: Broker) -> bool:
-        """A job that would run again ends if there is a newer one; its watchers watch that."""
+        """A job that would run again ends if there is a newer one; its watchers watch that.
+
+        So does one that lives for its watchers and has none.
+        """
+        if job.policy.dies_unwatched and not job.watchers:
+            self.end(job, now, broker)
+            return True
         heir = self.heir(job)
         if heir is None:
             return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from franca.core.errors import TooMuch
 from franca.core.events import Granted
-from franca.core.model import Failure, State
+from franca.core.model import Failure, Job, OnConflict, Session, State
 from franca.core.tail import SupplyReady
 from tests.core.kit import Bench, T, ids, state_of
 
@@ -110,6 +112,19 @@ def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
     assert [found.body for found in bench.take_all(now=T + 2_000)] == [LARGE]
 
 
+def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None:
+    bench = Bench(waiting_bytes=4_000)
+    worker = bench.worker()
+    bench.submit_many(5, run_at=T + 1, body=KIB)
+    bench.submit(body=LARGE)
+    job = bench.take(worker)
+    assert bench.broker._large_bytes == len(LARGE)
+    bench.broker.release(job, worker.holder, T + 9_000, T)
+    assert job.id not in bench.broker.jobs
+    assert bench.broker._large_bytes == 0
+    assert not bench.broker._large
+
+
 def test_recalled_jobs_have_their_bodies() -> None:
     bench = Bench(large_bytes=0)
     job = bench.submit(body=LARGE, run_at=T + 9_000)
@@ -131,14 +146,90 @@ def test_waiting_jobs_are_bounded_by_bytes_and_released_in_time() -> None:
     assert bench.broker.waiting.bytes_held == 0
 
 
-def test_a_job_that_somebody_waits_for_is_refused_when_memory_is_full_of_them() -> None:
-    bench = Bench(window_bytes=2_000, large_bytes=0, fleeting_bytes=4_100)
-    session = bench.worker()
-    for _ in range(2):
-        bench.submit(body=LARGE, watcher=session)
-    with pytest.raises(TooMuch):
-        bench.submit(body=LARGE, watcher=session)
-    bench.submit(body=LARGE)
+WAYS_TO_WATCH = ["as it is submitted", "later", "by joining it", "by what it replaces"]
+
+
+def watched(
+    bench: Bench, way: str, client: Session, number: int, body: bytes, **fields: Any
+) -> Job:
+    """A new job that somebody waits for, however that came about."""
+    key = f"u{number}"
+    match way:
+        case "as it is submitted":
+            return bench.submit(key=key, body=body, watcher=client, **fields)
+        case "later":
+            job = bench.submit(key=key, body=body, **fields)
+            bench.broker.watch(job.id, client)
+            return job
+        case "by joining it":
+            job = bench.submit(key=key, body=body, **fields)
+            bench.submit(key=key, watcher=client)
+            return job
+    bench.submit(key=key, watcher=client, **fields)
+    return bench.submit(key=key, body=body, on_conflict=OnConflict.REPLACE, **fields)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WATCH)
+def test_large_bodies_that_run_leave_memory_though_somebody_waits(way: str) -> None:
+    bench = Bench(large_bytes=2 * len(LARGE))
+    client, worker = bench.worker(), bench.worker()
+    jobs = []
+    for number in range(6):
+        watched(bench, way, client, number, LARGE)
+        jobs.append(bench.take(worker))
+        bench.write()
+        bench.broker.tick(T)
+    assert [job.away for job in jobs] == [True] * 4 + [False] * 2
+    bench.write()
+    bench.broker.close_session(worker, T)
+    bench.write()
+    assert [job.body for job in bench.take_all()] == [LARGE] * 6
+    assert bench.ends(client) == [State.DONE] * 6
+    assert not client.watches
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WATCH)
+@pytest.mark.parametrize("run_at", [0, T + 1_000])
+def test_jobs_that_wait_leave_memory_though_somebody_waits(way: str, run_at: int) -> None:
+    bench = Bench(window_bytes=4 * 1024, waiting_bytes=4 * 1024)
+    client = bench.worker()
+    for number in range(30):
+        watched(bench, way, client, number, KIB, run_at=run_at)
+    bench.write()
+    assert bench.broker.windows.bytes_held <= 4 * 1024
+    assert bench.broker.waiting.bytes_held <= 4 * 1024
+    bench.ripen(T + 1_000)
+    assert len(bench.take_all(now=T + 1_000)) == 30
+    assert bench.ends(client) == [State.DONE] * 30
+    assert not bench.broker._waited_for
+
+
+def test_a_large_body_that_waits_behind_a_run_leaves_memory_though_somebody_waits() -> None:
+    bench = Bench(large_bytes=0)
+    client, worker = bench.worker(), bench.worker()
+    running = bench.submit(key="u") and bench.take(worker)
+    heir = bench.submit(key="u", body=LARGE, on_conflict=OnConflict.REPLACE, watcher=client)
+    bench.write()
+    bench.broker.tick(T)
+    assert heir.away
+    bench.broker.finish(running, worker.holder, b"", T)
+    bench.write()
+    assert [job.body for job in bench.take_all()] == [LARGE]
+    assert bench.ends(client) == [State.DONE]
+
+
+def test_a_large_body_that_only_memory_has_is_not_looked_at_until_the_store_has_it_too() -> None:
+    bench = Bench(large_bytes=0)
+    client, worker = bench.worker(), bench.worker()
+    bench.submit(key="u", body=LARGE, durable=False, watcher=client)
+    job = bench.take(worker)
+    assert not bench.broker._large
+    bench.submit(key="u")
+    bench.write()
+    bench.broker.tick(T)
+    assert job.away
+    bench.broker.finish(job, worker.holder, b"", T)
+    assert bench.broker._large_bytes == bench.broker.leased_bytes == 0
 
 
 def test_one_memory_only_job_passes_however_large_it_is() -> None:

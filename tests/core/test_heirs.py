@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from franca.core.errors import NotHeld, NotUnique
+from franca.core.errors import NotHeld, NotUnique, TooMuch
+from franca.core.heirs import HEIR_BYTES
 from franca.core.model import NEVER, Failure, Job, OnConflict, OnHangUp, Session, State
 from tests.core.kit import Bench, T, ids, state_of
 
@@ -182,6 +183,98 @@ def test_an_heir_may_be_cancelled_and_leaves_no_trace() -> None:
     assert not bench.disk.rows
     assert not bench.broker._heirs
     assert not bench.broker._ahead
+
+
+@pytest.mark.parametrize(
+    "how", ["finish", "fail", "lose", "cancel", "remove", "flush", "replace", "crash"]
+)
+def test_what_waits_behind_runs_has_a_bound_and_gives_its_room_back(how: str) -> None:
+    bench = Bench(leased_bytes=6_000)
+    runs = []
+    for key in ("u", "v"):
+        worker = bench.worker()
+        bench.submit(key=key, failures=-1)
+        runs.append((bench.take(worker), worker))
+    (old, worker), _ = runs
+    new = newer(bench, body=b"x" * 1_500)
+    bench.write()
+    with pytest.raises(TooMuch):
+        bench.submit(key="v", on_conflict=REPLACE, body=b"x" * 1_500)
+    assert not bench.broker.has_changes(), "a refusal changes nothing"
+    match how:
+        case "finish":
+            bench.broker.finish(old, worker.holder, b"", T)
+        case "fail":
+            bench.broker.fail(old, worker.holder, Failure(), T)
+        case "lose":
+            bench.broker.close_session(worker, T)
+        case "cancel":
+            bench.broker.cancel(new, T)
+        case "remove":
+            bench.broker.remove("q", "u", T)
+        case "flush":
+            bench.broker.flush(T)
+        case "replace":
+            newer(bench)
+            bench.broker.finish(old, worker.holder, b"", T)
+        case _:
+            bench.crash()
+    broker = bench.broker
+    assert broker.heirs_bytes == 0
+    leased = [job for job in broker.jobs.values() if job.state is LEASED]
+    assert broker.leased_bytes == sum(job.weight for job in leased)
+
+
+def test_what_waits_behind_runs_is_refused_when_those_that_run_take_all_the_room() -> None:
+    bench = Bench(leased_bytes=2_000)
+    running(bench, body=b"x" * 1_500)
+    with pytest.raises(TooMuch):
+        newer(bench)
+
+
+def test_an_heir_that_is_no_larger_than_the_last_is_always_taken() -> None:
+    bench = Bench(leased_bytes=2_500)
+    running(bench)
+    newer(bench, body=b"x" * 200)
+    with pytest.raises(TooMuch):
+        newer(bench, body=b"x" * 300)
+    newer(bench, body=b"y" * 200)
+    assert bench.count().scheduled == 1
+
+
+def test_heirs_count_without_their_large_bodies() -> None:
+    bench = Bench(large_bytes=0)
+    running(bench)
+    heir = newer(bench, body=b"x" * 5_000)
+    size = bench.broker.heirs_bytes
+    assert HEIR_BYTES <= size < HEIR_BYTES + 100
+    bench.write()
+    bench.broker.tick(T)
+    assert heir.away
+    [found] = bench.recall(ids=(heir.id,))
+    assert found is heir
+    assert not found.away
+    bench.broker.remove("q", "u", T)
+    assert bench.broker.heirs_bytes == 0
+
+
+def test_heirs_count_after_a_restart_too() -> None:
+    bench = Bench()
+    running(bench, on_hang_up=OnHangUp.KEEP)
+    newer(bench)
+    size = bench.broker.heirs_bytes
+    bench.write()
+    bench.crash()
+    assert bench.broker.heirs_bytes == size > HEIR_BYTES
+    bench.broker.remove("q", "u", T)
+    assert bench.broker.heirs_bytes == 0
+
+
+def test_heirs_of_memory_alone_count_elsewhere() -> None:
+    bench = Bench(leased_bytes=1)
+    running(bench)
+    newer(bench, durable=False)
+    assert bench.broker.heirs_bytes == 0
 
 
 def test_flushing_forgets_heirs() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from franca.core.errors import NotHeld
 from franca.core.life import LOCK_AGAIN_MS
+from franca.core.limits import Limits
 from franca.core.locks import Locks
-from franca.core.model import NEVER, Failure, Job, Session, State
-from tests.core.kit import SMALL, Bench, T, state_of
+from franca.core.model import NEVER, Failure, Job, OnConflict, Session, State
+from tests.core.kit import SMALL, Bench, T, ids, state_of
 
 
 def test_a_lock_is_open_to_as_many_as_its_count() -> None:
@@ -153,3 +156,78 @@ def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run() -> None:
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
     assert bench.ends(client) == []
     assert state_of(second) is State.WAITING
+
+
+# -- many who wait ----------------------------------------------------------------------------
+
+
+def locked_out(bench: Bench, count: int) -> tuple[Job, Session, list[Job]]:
+    """A run that holds a lock, its worker, and so many jobs that did not get it."""
+    holder, worker = run(bench)
+    assert bench.broker.lock(holder, worker.holder, "l", 1, T)
+    jobs = []
+    for _ in range(count):
+        job, other = run(bench)
+        assert not bench.broker.lock(job, other.holder, "l", 1, T)
+        jobs.append(job)
+    return holder, worker, jobs
+
+
+@pytest.mark.parametrize("how", ["falls due", "is taken out", "leaves memory", "is replaced"])
+def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(how: str) -> None:
+    bench = Bench()
+    holder, worker = run(bench)
+    broker, other = bench.broker, bench.worker()
+    assert broker.lock(holder, worker.holder, "l", 1, T)
+    bench.submit(key="u")
+    job = bench.take(other)
+    assert not broker.lock(job, other.holder, "l", 1, T)
+    assert list(broker.locks.waits_for) == [job.id]
+    match how:
+        case "falls due":
+            broker.tick(T + LOCK_AGAIN_MS)
+        case "is taken out":
+            broker.retry(job, T)
+        case "leaves memory":
+            broker.limits = Limits(waiting_bytes=0)
+            bench.submit(run_at=T + 1)
+            assert job.id not in broker.jobs
+        case _:
+            bench.submit(key="u", on_conflict=OnConflict.REPLACE)
+    assert not broker.locks.waits_for
+    assert broker.locks.first_waiting("l") is None
+    broker.unlock(holder, worker.holder, "l", T)
+
+
+def test_a_job_that_goes_into_the_tail_as_it_is_locked_out_stands_in_no_line() -> None:
+    bench = Bench(waiting_bytes=2_500)
+    bench.submit_many(5, run_at=T + 1, body=b"x" * 900)
+    holder, worker, [job] = locked_out(bench, 1)
+    assert job.id not in bench.broker.jobs
+    assert not bench.broker.locks.waits_for
+    bench.broker.finish(holder, worker.holder, b"", T)
+    bench.ripen(T + LOCK_AGAIN_MS)
+    assert job.id in ids(bench.take_all(now=T + LOCK_AGAIN_MS))
+
+
+def test_the_next_in_a_long_line_is_found_without_looking_at_those_that_left() -> None:
+    locks = Locks()
+    many = 200_000
+    for job_id in range(many):
+        locks.wait("l", job_id)
+    began = process_time()
+    for job_id in range(many):
+        assert locks.first_waiting("l") == job_id
+        locks.wait_no_more(job_id)
+    assert process_time() - began < 2
+    assert not locks._waiting
+
+
+def test_so_many_stand_in_line_and_the_others_try_again_in_time() -> None:
+    bench = Bench(locks_max=2)
+    holder, worker, jobs = locked_out(bench, 3)
+    assert list(bench.broker.locks.waits_for) == ids(jobs[:2])
+    bench.broker.finish(holder, worker.holder, b"", T)
+    assert [state_of(job) for job in jobs] == [State.READY, State.WAITING, State.WAITING]
+    bench.broker.tick(T + LOCK_AGAIN_MS)
+    assert [state_of(job) for job in jobs] == [State.READY] * 3

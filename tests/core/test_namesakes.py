@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import cast
 
 from msgspec.structs import replace
 
 from franca.core.model import Failure, JobQuery, OnHangUp, Shelf, State
-from franca.core.namesakes import LAST_LOOKED_AT, LOOKED_AT
+from franca.core.namesakes import LAST_LOOKED_AT, LOOKED_AT, Namesakes
 from franca.core.tail import Recall, Recaller
 from tests.core.kit import MINUTE, Bench, T, ids
 
@@ -77,6 +78,17 @@ def test_however_many_there_are_few_are_looked_at() -> None:
     for job in jobs:
         bench.broker.give_back(job, worker.holder, T)
     assert not list(bench.broker.running_as("n"))
+
+
+def test_the_oldest_of_very_many_is_found_without_looking_at_those_that_are_gone() -> None:
+    job = Bench().submit(name="n")
+    jobs = [replace(job, id=number, holder="w", state=State.LEASED) for number in range(200_000)]
+    namesakes = Namesakes(*jobs)
+    began = process_time()
+    for job in jobs:
+        assert next(namesakes.held_by("w")) is job
+        namesakes.discard(job)
+    assert process_time() - began < 2
 
 
 def test_a_flush_leaves_no_names() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from franca.core.model import Job, Session
+from franca.core.model import Job
 from franca.core.ready import Queue
 from tests.core.kit import Bench, T, ids
 from tests.core.test_ready import job, popped, queue_of
@@ -58,11 +58,11 @@ def test_a_window_with_holes_lets_go_as_any_other() -> None:
 # -- with a store ---------------------------------------------------------------------------
 
 
-def crowded(bench: Bench, light: int, watcher: Session | None = None) -> list[Job]:
+def crowded(bench: Bench, light: int, durable: bool = True) -> list[Job]:
     """Many light jobs in a window that the store has filled before; the heavy ones of two others."""
     bench.submit_many(12, "light", body=KIB)
     assert len(bench.take_all("light")) == 12
-    jobs = [*bench.submit_many(light, "light"), *bench.submit_many(50, "light", watcher=watcher)]
+    jobs = [*bench.submit_many(light, "light"), *bench.submit_many(50, "light", durable=durable)]
     bench.submit_many(8, "b", body=KIB)
     bench.submit_many(8, "c", body=KIB)
     bench.write()
@@ -113,24 +113,21 @@ def test_no_window_is_filled_while_others_are_still_being_emptied_for_the_last()
     assert groups > 20
 
 
-def test_jobs_that_somebody_waits_for_stay_and_do_not_keep_others_from_leaving() -> None:
+def test_jobs_of_memory_alone_stay_and_do_not_keep_others_from_leaving() -> None:
     bench = Bench(**LIMITS)
-    client = bench.worker()
-    jobs = crowded(bench, 950, watcher=client)
+    jobs = crowded(bench, 950, durable=False)
     written = make_room(bench)
     assert sum(written) > 500
     assert max(written) <= 2 * LIMITS["supply_jobs"]
     assert all(each.id in bench.broker.jobs for each in jobs[-50:])
     assert ids(bench.take_all("light")) != []
-    assert len(client.watches) == 0
 
 
-def test_a_window_full_of_jobs_that_somebody_waits_for_is_given_up_on() -> None:
+def test_a_window_full_of_jobs_of_memory_alone_is_given_up_on() -> None:
     bench = Bench(**LIMITS)
-    client = bench.worker()
     bench.submit_many(12, "light", body=KIB)
     bench.take_all("light")
-    jobs = [bench.submit("light", watcher=client) for _ in range(900)]
+    jobs = [bench.submit("light", durable=False) for _ in range(900)]
     bench.submit_many(8, "b", body=KIB)
     bench.submit_many(8, "c", body=KIB)
     bench.write()

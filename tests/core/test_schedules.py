@@ -216,3 +216,17 @@ def test_a_rule_may_be_amended_without_changing_when_it_fires() -> None:
     bench.crash()
     (kept,) = bench.broker.schedules.by_id.values()
     assert (kept.job.queue, kept.next_at) == ("other", T + MINUTE)
+
+
+def test_what_an_amended_rule_takes_is_counted_anew_and_given_back_with_it() -> None:
+    bench = Bench()
+    schedule = rule()
+    schedule.job.extra = b"e" * 100
+    bench.broker.put_schedule(schedule, T, fire_now=False)
+    schedule.job.extra = b""
+    bench.broker.amend_schedule(schedule)
+    assert bench.broker.schedules.bytes == len("k") + len(b"body")
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    assert bench.broker.schedules.bytes == len("k") + len(b"body")
+    bench.broker.drop_schedule("s")
+    assert bench.broker.schedules.bytes == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.events import Finished, Progressed
-from franca.core.model import Failure, OnHangUp, State
+from franca.core.model import NEVER, Failure, OnHangUp, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -152,15 +152,66 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     assert not client.watches
 
 
-def test_a_watched_job_is_not_sent_into_the_tail() -> None:
-    # Nobody could tell its watcher if the tail were emptied unseen.
+@pytest.mark.parametrize("known_by", ["its key", "its name"])
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("end", ["purge", "flush", "run", "nothing"])
+def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
+    known_by: str, written: bool, end: str
+) -> None:
+    bench = Bench(**SMALL, recent_names=1)
+    fields = {"key": "u"} if known_by == "its key" else {"name": "n", "once": True}
+    bench.submit_many(9)
+    job = bench.submit(**fields)
+    if written:
+        bench.write()
+    assert job.id not in bench.broker.jobs
+    client, broker = bench.worker(), bench.broker
+    again = bench.submit(**fields)
+    assert again.id == job.id
+    broker.watch(again.id, client)
+    bench.submit(name="other")  # the name is not among the last few any more
+    assert list(broker._waited_for) == [job.id]
+    match end:
+        case "purge":
+            broker.purge("q", T)
+        case "flush":
+            broker.flush(T)
+        case "run":
+            bench.take_all()
+        case _:
+            broker.close_session(client, T)
+    bench.write()
+    ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
+    assert bench.ends(client) == ends[end]
+    assert not broker._watchers
+    assert not broker._waited_for
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(written: bool) -> None:
     bench = Bench(**SMALL)
     client = bench.worker()
     jobs = [bench.submit(watcher=client, run_at=T + 1 if n % 2 else 0) for n in range(30)]
-    bench.write()
-    assert all(job.id in bench.broker.jobs for job in jobs)
+    if written:
+        bench.write()
+    assert sum(job.id in bench.broker.jobs for job in jobs) < 20
+    bench.broker.purge("q", T)
+    assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert len(bench.ends(client)) == 30
+    assert len(bench.ends(client)) == 15
+    assert not client.watches
+    assert not bench.broker._waited_for
+
+
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
+    bench = Bench(**SMALL)
+    client = bench.worker()
+    for number in range(9):
+        bench.submit(key=f"u{number}", watcher=client)
+    assert bench.broker._waited_for
+    bench.broker.close_session(client, T)
+    assert not bench.broker._waited_for
+    assert not bench.broker._watchers
 
 
 def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
@@ -200,6 +251,43 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -
     bench.broker.close_session(worker, T)
     assert runs.state is CANCELLED, "nobody waits for another run"
     assert not bench.broker.jobs
+
+
+@pytest.mark.parametrize(
+    "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
+)
+def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
+    bench = Bench()
+    broker, client, worker = bench.broker, bench.worker(), bench.worker()
+    other = bench.submit("other") and bench.take(worker, "other")
+    assert broker.lock(other, worker.holder, "l", 1, T)
+    job = bench.submit(
+        watcher=client, durable=False, dies_unwatched=True, failures=-1, lease_ms=1_000
+    )
+    bench.take(worker)
+    broker.close_session(client, T)
+    match how:
+        case "release":
+            broker.release(job, worker.holder, NEVER, T)
+        case "put off":
+            broker.release(job, worker.holder, T + 1_000, T)
+        case "give_back":
+            broker.give_back(job, worker.holder, T)
+        case "lock":
+            assert not broker.lock(job, worker.holder, "l", 1, T)
+        case "fail":
+            broker.fail(job, worker.holder, Failure(), T)
+        case "lose":
+            broker.close_session(worker, T)
+        case "lapse":
+            broker.tick(T)
+            broker.tick(T + 2_000)
+        case _:
+            broker.retry(job, T)
+    assert job.state is CANCELLED
+    assert job.id not in broker.jobs
+    assert broker.fleeting_bytes == 0
+    assert not broker.locks.waits_for
 
 
 def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from franca.core.broker import Broker
 from franca.core.keys import key_cost
-from franca.core.known import Known
 from franca.core.life import FLEETING_JOB_BYTES
 from franca.core.model import NEVER, Millis, State, bare_weight
 from franca.core.namesakes import Namesakes
@@ -111,16 +110,21 @@ def settled_jobs_are_gone(broker: Broker) -> None:
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     held += len(broker._heirs)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    in_tail = {known.id for _, known in broker.keys.items() if isinstance(known, Known)}
+    in_tail = set(broker._waited_for)
     gone = broker._watchers.keys() - broker.jobs.keys() - in_tail
     assert not gone, f"jobs that are gone are watched: {gone}"
+    assert in_tail <= broker._watchers.keys(), "jobs that nobody watches are waited for"
+    assert not in_tail & broker.jobs.keys(), "jobs in memory are waited for in the tail"
 
 
 def budgets_add_up(broker: Broker) -> None:
     """What counts against a bound is what is there, and no more."""
     jobs = broker.jobs.values()
+    heirs = sum(map(broker._heir_weight, broker._heirs.values()))
     held = {
-        "leased": sum(broker._leased_weight(job) for job in jobs if job.state is LEASED),
+        "leased": heirs + sum(broker._leased_weight(job) for job in jobs if job.state is LEASED),
+        "heirs": heirs,
+        "large": sum(len(job.body) for job in broker._large.values()),
         "windows": sum(queue.bytes_held for queue in broker.queues.values()),
         "queues": sum(queue_bytes(name) for name in broker.queues),
         "watches": sum(len(watchers) for watchers in broker._watchers.values()),
@@ -131,6 +135,8 @@ def budgets_add_up(broker: Broker) -> None:
     }
     counted = {
         "leased": broker.leased_bytes,
+        "heirs": broker.heirs_bytes,
+        "large": broker._large_bytes,
         "windows": broker.windows.bytes_held,
         "queues": broker.queues_bytes,
         "watches": broker.watches,

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Finished
+from franca.core.heirs import Heirs
 from franca.core.known import Known
 from franca.core.life import Life
 from franca.core.lines import Lines
@@ -259,7 +260,7 @@ def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
     return drop
 
 
-@MUTANTS.of(Life, "_succeed")
+@MUTANTS.of(Heirs, "_succeed")
 def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
     def forget(self: Life, job_id: JobId, now: Millis) -> None:
         heir = self._heirs[job_id]

@@ -139,18 +139,19 @@ class Broker(Sessions):
                     raise TooMuch(TOO_MANY_KEYS)
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
-        is_full = self.refusing_new or self.queues_bytes >= self.limits.queues_bytes
-        size = len(new.body) + len(new.extra)
-        is_usual = size < LARGE_SUBMIT_BYTES and watcher is None and not new.run_at
-        if is_usual and new.policy.durable and self.room_bytes > 0 and not is_full:
-            # As `_take_room`, without a call: most jobs come here.
-            self.pending_bytes += size
-        else:
-            self._take_room(new, watcher, now)
         running: Job | None = None
         if isinstance(taken, Job) and taken.state is LEASED:
             running = taken
             taken = self._heirs.get(taken.id)
+            self._check_room_behind(taken, new)
+        is_full = self.refusing_new or self.queues_bytes >= self.limits.queues_bytes
+        size = len(new.body) + len(new.extra)
+        is_usual = size < LARGE_SUBMIT_BYTES and not new.run_at and new.policy.durable
+        if is_usual and self.room_bytes > 0 and not is_full:
+            # As `_take_room`, without a call: most jobs come here.
+            self.pending_bytes += size
+        else:
+            self._take_room(new, now)
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1
@@ -158,10 +159,9 @@ class Broker(Sessions):
         if taken is not None:
             self._replace(taken, job.id, now)
         if watcher is not None:
-            self.watch(job.id, watcher)
+            self._add_watch(job.id, watcher)
         queue = self.queues.get(new.queue)
-        if queue is None or not queue.listed:
-            queue = self.queue(new.queue)
+        queue = queue if queue is not None and queue.listed else self.queue(new.queue)
         if running is not None:
             self._inherit(job, running)
         elif new.run_at or new.start_by:
@@ -170,7 +170,7 @@ class Broker(Sessions):
             self._enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, watcher: Session | None, now: Millis) -> None:
+    def _take_room(self, new: NewJob, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""
         if not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
@@ -182,8 +182,6 @@ class Broker(Sessions):
         size = len(new.body) + len(new.extra)
         if self.refusing_new or 2 * (self.pending_bytes + size) > self.room_bytes:
             raise StoreFull(DISK_NEARLY_FULL)
-        if watcher is not None:
-            self._check_room_for_watched(len(new.body))
         self.pending_bytes += size
 
     def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
@@ -196,14 +194,6 @@ class Broker(Sessions):
             raise TooMuch(TOO_MANY_WAITED_FOR)
         self.fleeting_at = now
         self.fleeting_bytes = size
-
-    def _check_room_for_watched(self, size: int) -> None:
-        """A job that somebody waits for stays in memory, though the store has it too."""
-        limits = self.limits
-        held = self.windows.bytes_held + self._large_bytes
-        most = limits.window_bytes + limits.large_bytes + limits.fleeting_bytes
-        if held and held + size > most:
-            raise TooMuch(TOO_MANY_WAITED_FOR)
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
@@ -232,7 +222,7 @@ class Broker(Sessions):
             job = self._make(new, taken.id, taken.run_at)
             job.name = taken.name
             if watcher is not None:
-                self._waited_for.add(taken)
+                self._waited_for.note(taken)
         else:
             job = taken
             if new.policy.durable and not job.policy.durable:
@@ -241,9 +231,11 @@ class Broker(Sessions):
                 job.policy = new.policy
                 if job.state is LEASED:
                     self.leased_bytes += self._leased_weight(job)
+                if job.state is not READY and len(job.body) > self.limits.large_body_bytes:
+                    self._keep_large(job)
                 self._touch(job)
         if watcher is not None:
-            self.watch(job.id, watcher)
+            self._add_watch(job.id, watcher)
         return job
 
     def _replace(self, taken: Job | Known, new_id: JobId, now: Millis) -> None:
@@ -251,7 +243,6 @@ class Broker(Sessions):
         self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
         if isinstance(taken, Known):
             self._leave_tail(taken)
-            self.locks.wait_no_more(taken.id)
         else:
             self._take_out(taken, now)
             self._end(taken, CANCELLED, b"", REPLACED, now)
@@ -332,6 +323,8 @@ class Broker(Sessions):
         for job in waiting.due(self.wall(now), self.limits.due_jobs):
             queue = self.queue(job.queue)
             self._count_waiting(queue, job, -1)
+            if self.locks.waits_for:
+                self.locks.wait_no_more(job.id)
             self._enqueue(job, queue, now)
         if waiting.tail and waiting.size <= self.limits.supply_jobs:
             self._want_waiting()

@@ -5,7 +5,7 @@ This is what a unique job in the backlog costs in memory, so `bytes` counts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from franca.core.known import Known
 from franca.core.model import Job, State
@@ -94,6 +94,10 @@ class Keys:
         """There is no queue of that name any more."""
         if queue in self._others and not self._others[queue]:
             del self._others[queue]
+
+    def in_tail(self, queue: str) -> Iterable[Known]:
+        """What is known of the ready jobs of a queue's tail."""
+        return self._tails.get(queue, {}).values()
 
     def take_tail(self, queue: str) -> list[Known]:
         """Forget the ready jobs of a queue's tail; returns what was known of them.

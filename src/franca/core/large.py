@@ -23,18 +23,22 @@ class LargeBodies(Ledger):
         self._large_bytes = 0
 
     def _may_leave(self, job: Job) -> bool:
-        """Whether a job may live in the store alone: not if it is not there, or is watched."""
-        return job.policy.durable and job.id not in self._watchers
+        """Whether a job may live in the store alone: if it is there, whoever waits for it."""
+        return job.policy.durable
 
     def _keep_large(self, job: Job) -> None:
-        """A job with a large body runs, or waits for its time: the body may leave memory."""
-        if job.id not in self._large:
+        """A job with a large body runs, or waits for its time: the body may leave memory.
+
+        Not that of a job that only memory has: it counts elsewhere, and would be looked at in vain.
+        """
+        if job.policy.durable and job.id not in self._large:
             self._large[job.id] = job
             self._large_bytes += len(job.body)
 
     def _drop_large(self, job: Job) -> None:
-        if self._large.pop(job.id, None) is not None:
-            self._large_bytes -= len(job.body)
+        kept = self._large.pop(job.id, None)
+        if kept is not None:
+            self._large_bytes -= len(kept.body)
 
     def _lighten(self) -> None:
         """Leave large bodies to the store until few enough are in memory, the oldest first."""
@@ -42,7 +46,7 @@ class LargeBodies(Ledger):
             if self._large_bytes <= self.limits.large_bytes:
                 return
             written = job.shelf is not NOWHERE and job.id not in self._dirty
-            if written and self._may_leave(job):
+            if written:
                 self._drop_large(job)
                 self.waiting.lighten(job)
                 job.weight -= len(job.body)

@@ -17,6 +17,7 @@ from franca.core.idle import IdleQueues
 from franca.core.keys import Keys
 from franca.core.known import Known
 from franca.core.limits import Limits
+from franca.core.locks import Locks
 from franca.core.model import (
     Attempt,
     Failure,
@@ -67,6 +68,7 @@ class Ledger:
         "jobs",
         "keys",
         "limits",
+        "locks",
         "pending_bytes",
         "queues",
         "queues_bytes",
@@ -92,6 +94,7 @@ class Ledger:
         self._by_name: dict[str, Job | Namesakes] = {}
         self._shared: dict[str, Namesakes] = {}
         self.keys = Keys()
+        self.locks = Locks()
         self._watchers: dict[JobId, dict[Session, int]] = {}
         self._recent: OrderedDict[str, Known] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}

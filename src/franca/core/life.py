@@ -11,16 +11,13 @@ from random import Random
 from franca.core.changes import Totals
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.events import Finished, LeaseLost, Progressed
+from franca.core.heirs import Heirs
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
-from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
-from franca.core.locks import Locks
-from franca.core.model import NEVER, Failure, Job, JobId, Millis, Session, State, bare_weight
-from franca.core.ready import Queue
+from franca.core.lines import LEASE_TICK_MS
+from franca.core.model import NEVER, Failure, Job, Millis, Session, State, bare_weight
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
-from franca.core.supplies import Supplies
-from franca.core.timers import Buckets
 
 DONE = State.DONE
 DEAD = State.DEAD
@@ -31,42 +28,25 @@ FLEETING_JOB_BYTES = 1024
 """What a job in memory costs besides its body, roughly."""
 
 
-class Life(Supplies):
+class Life(Heirs):
     """Leases and their ends, watches, and the way out of every place a job can be in.
-
-    A job may have an heir: a newer one with its key that came while it ran. The heir waits in
-    no line, only behind the run, and takes the job's place when that is over, whatever came of it.
 
     `listeners` hear the end of every job of their origin whose policy says so, watched or not.
     """
 
     __slots__ = (
-        "_ahead",
-        "_heirs",
         "_holders",
         "_rng",
-        "_start_ends",
         "fleeting_bytes",
         "listeners",
-        "locks",
-        "wall_ahead_ms",
     )
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, totals)
-        self.wall_ahead_ms = 0
         self.fleeting_bytes = 0
         self.listeners: dict[str, Session] = {}
-        self.locks = Locks()
         self._rng = rng
         self._holders: dict[str, Session] = {}
-        self._heirs: dict[JobId, Job] = {}
-        self._ahead: dict[JobId, JobId] = {}
-        self._start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
-
-    def wall(self, now: Millis) -> Millis:
-        """The time on the wall at `now`: what `at` and cron mean, and what people may set."""
-        return now + self.wall_ahead_ms
 
     # -- leases ---------------------------------------------------------------------------
 
@@ -139,7 +119,7 @@ class Life(Supplies):
             self._put_back(job, run_at, now)
 
     def _put_back(self, job: Job, run_at: Millis, now: Millis) -> None:
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         queue = self.queues[job.queue]
         if run_at > self.wall(now):
@@ -155,7 +135,7 @@ class Life(Supplies):
         self._unlease(job, now)
         job.attempts -= 1
         job.holder = ""
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         self._offer(job, self.queues[job.queue], now)
 
@@ -168,13 +148,14 @@ class Life(Supplies):
         self._check_held(job, holder)
         if self.locks.count >= self.limits.locks_max:
             raise TooMuch("too many locks are held")
-        self.locks.wait_no_more(job.id)
         if self.locks.acquire(name, most, job.id):
             return True
         self._unlease(job, now)
         self._note_attempt(job, "locked out", NO_FAILURE, now)
         self._put_back(job, self.wall(now) + LOCK_AGAIN_MS, now)
-        if job.state is WAITING:
+        # One that had to leave memory, or for which the line is too long, tries again in time.
+        waits = job.state is WAITING and job.id in self.jobs
+        if waits and len(self.locks.waits_for) < self.limits.locks_max:
             self.locks.wait(name, job.id)
         return False
 
@@ -186,14 +167,11 @@ class Life(Supplies):
 
     def _pass_lock_on(self, name: str, now: Millis) -> None:
         """A lock is open to one more: whoever waited longest for it is run again."""
-        while (job_id := self.locks.first_waiting(name)) is not None:
-            self.locks.wait_no_more(job_id)
-            job = self.jobs.get(job_id)
-            # One that has left memory meanwhile comes back when its time has come.
-            if job is not None and job.state is WAITING:
-                self._take_out(job, now)
-                self._enqueue(job, self.queue(job.queue), now)
-                return
+        job_id = self.locks.first_waiting(name)
+        if job_id is not None:
+            job = self.jobs[job_id]
+            self._take_out(job, now)
+            self._enqueue(job, self.queue(job.queue), now)
 
     def extend(self, job: Job, holder: str, until: Millis) -> None:
         """Let a lease end later; it never ends earlier by this."""
@@ -226,9 +204,9 @@ class Life(Supplies):
         failure = FAILURES[how]
         if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
             as_failure = True
-        if policy.dies_unwatched and job.id not in self._watchers:
-            self._end(job, CANCELLED, b"", failure, now)
-        elif spent:
+        if self._ends_unwatched(job, failure, now):
+            return
+        if spent:
             self.totals.processed += 1
             self.totals.failures += 1
             if as_failure:
@@ -241,7 +219,7 @@ class Life(Supplies):
             self._failed(job, failure, how, now)
         else:
             self._note_attempt(job, how, failure, now)
-            if self._heirs and self._gives_way(job, now):
+            if not self._comes_back(job, failure, now):
                 return
             job.progress = b""
             self._offer(job, self.queues[job.queue], now)
@@ -253,13 +231,29 @@ class Life(Supplies):
         if policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", failure, now)
         elif not failure.final and (policy.failures < 0 or job.failures <= policy.failures):
-            if self._heirs and self._gives_way(job, now):
+            if not self._comes_back(job, failure, now):
                 return
             self._forget_run(job)
             job.run_at = self.wall(now) + delay_ms(policy, job.failures, self._rng)
             self._park(job, self.queues[job.queue])
         else:
             self._bury(job, failure, now)
+
+    def _comes_back(self, job: Job, failure: Failure, now: Millis) -> bool:
+        """Whether a job whose run is over is run again: asked by all that would put it back.
+
+        Else it has ended: nobody waits for it, or a newer one does in its place.
+        """
+        if self._ends_unwatched(job, failure, now):
+            return False
+        return not (self._heirs and self._gives_way(job, now))
+
+    def _ends_unwatched(self, job: Job, failure: Failure, now: Millis) -> bool:
+        """End a job that lives for those who watch it if nobody does."""
+        if not job.policy.dies_unwatched or job.id in self._watchers:
+            return False
+        self._end(job, CANCELLED, b"", failure, now)
+        return True
 
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
@@ -287,8 +281,6 @@ class Life(Supplies):
         self._forget(job)
         if self._large:
             self._drop_large(job)
-        if self.locks.waits_for:
-            self.locks.wait_no_more(job.id)
         if job.policy.durable:
             self._dirty[job.id] = job
             if state is not DEAD:
@@ -319,37 +311,7 @@ class Life(Supplies):
             if session.open:
                 self.events += [(session, event)] * times
 
-    # -- heirs ----------------------------------------------------------------------------
-
-    def _settle_in(self, job: Job, queue: Queue, now: Millis) -> None:
-        """Let a job wait for its time, or for whoever runs it."""
-        if job.run_at and job.run_at > now + self.wall_ahead_ms:
-            self._park(job, queue)
-        else:
-            self._enqueue(job, queue, now)
-            if job.start_by and job.state is READY:
-                self._start_ends.add(job.id, job.start_by)
-
-    def _inherit(self, heir: Job, job: Job) -> None:
-        """Keep a newer job with the same key until this one's run is over."""
-        heir.state = WAITING
-        self._count_waiting(self.queue(heir.queue), heir, +1)
-        self._hold(heir)
-        self.keys.put(job)
-        self._touch(heir)
-        if len(heir.body) > self.limits.large_body_bytes:
-            self._keep_large(heir)
-        self._heirs[job.id] = heir
-        self._ahead[heir.id] = job.id
-
-    def _succeed(self, job_id: JobId, now: Millis) -> None:
-        """A run is over and its job gone: what waited behind it takes its place."""
-        heir = self._heirs.pop(job_id)
-        del self._ahead[heir.id]
-        queue = self.queue(heir.queue)
-        self._count_waiting(queue, heir, -1)
-        self._hold(heir)
-        self._settle_in(heir, queue, now)
+    # -- what takes its place ------------------------------------------------------------
 
     def _gives_way(self, job: Job, now: Millis) -> bool:
         """End a job that would be run again if a newer one waits behind it."""
@@ -359,16 +321,6 @@ class Life(Supplies):
         self._hand_over(self._watchers.pop(job.id, {}), job.id, heir.id)
         self._end(job, CANCELLED, b"", REPLACED, now)
         return True
-
-    def _hand_over(self, watchers: dict[Session, int], old_id: JobId, new_id: JobId) -> None:
-        """Those who watched a job watch the one that takes its place."""
-        if watchers:
-            mine = self._watchers.setdefault(new_id, {})
-            self.watches -= len(watchers.keys() & mine.keys())
-            for session, times in watchers.items():
-                mine[session] = mine.get(session, 0) + times
-                session.watches.pop(old_id, None)
-                session.watches[new_id] = None
 
     # -- taking a job out of wherever it is -------------------------------------------------
 
@@ -388,8 +340,10 @@ class Life(Supplies):
                 self._shrink_tail(queue, job.priority)
         elif job.state is WAITING:
             self._count_waiting(queue, job, -1)
+            if self.locks.waits_for:
+                self.locks.wait_no_more(job.id)
             if job.id in self._ahead:
-                del self._heirs[self._ahead.pop(job.id)]
+                self._waits_behind_none(job)
             elif held:
                 self.waiting.remove(job)
             else:

@@ -45,7 +45,8 @@ class Limits(Struct, frozen=True):
     leased_jobs: int = 200_000
     """Jobs that run at once; whoever asks for one more waits until one of them has ended."""
     leased_bytes: int = 20 * 1024 * 1024
-    """And what they take in memory beside large bodies."""
+    """And what they take in memory beside large bodies. Jobs that wait behind a run that they
+    replace count too, each with 1 KB more, and are refused beyond it, or beyond half of it."""
     lease_ms: int = 30 * 60 * 1000
     """A lease that nothing else would ever end: no time was said, and its holder has no link."""
     losses_max: int = 10
@@ -62,7 +63,8 @@ class Limits(Struct, frozen=True):
     watches_max: int = 500_000
     """Clients that wait for jobs, each counted once for each job; further ones are refused."""
     locks_max: int = 100_000
-    """Locks that running jobs hold; further ones are refused."""
+    """Locks that running jobs hold; further ones are refused. And jobs that wait for one of them in
+    line; further ones try again after a minute."""
     idle_queues: int = 10_000
     """Queues without jobs, workers or settings that are still listed; the oldest go first."""
     idle_queue_ms: int = 3_600_000

@@ -362,8 +362,8 @@ class Lines(Tail):
     def await_begin(self, job: Job, session: Session) -> bool:
         """Tell `session`, once, that somebody runs the job, or that it ended before anybody did.
 
-        Unlike a watch this does not keep the job in memory, so that nobody hears of one that is
-        purged in the tail. False if too many are awaited already.
+        Unlike of a watch nothing is remembered of it in the tail, so that nobody hears of a job
+        that is purged there. False if too many are awaited already.
         """
         if job.state is LEASED:
             self.events.append((session, Begun(job)))

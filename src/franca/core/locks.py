@@ -5,20 +5,25 @@ Only runs hold locks, and no run outlives its lease: nothing of this is kept in 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from franca.core.model import JobId
 
 
 class Locks:
     """Who holds which lock, `count` times in all.
 
-    A lock is open to as many as the largest count anyone asked for.
+    A lock is open to as many as the largest count anyone asked for. Who waits for one stands in
+    its line, and leaves it at once when it waits no more, whatever the reason: the first in line
+    is always the next. (An OrderedDict, because the front of a dict from which much was taken is
+    found only by looking at all that is gone.)
     """
 
     __slots__ = ("_holders", "_most", "_waiting", "count", "of_job", "waits_for")
 
     def __init__(self) -> None:
         self.count = 0
-        self._waiting: dict[str, dict[JobId, None]] = {}
+        self._waiting: dict[str, OrderedDict[JobId, None]] = {}
         self.waits_for: dict[JobId, str] = {}
         self._holders: dict[str, dict[JobId, None]] = {}
         self._most: dict[str, int] = {}
@@ -58,10 +63,13 @@ class Locks:
         """The job would hold the lock once it is open; it waits for one lock at a time."""
         self.wait_no_more(job_id)
         self.waits_for[job_id] = name
-        self._waiting.setdefault(name, {})[job_id] = None
+        line = self._waiting.get(name)
+        if line is None:
+            line = self._waiting[name] = OrderedDict()
+        line[job_id] = None
 
     def wait_no_more(self, job_id: JobId) -> None:
-        """The job is on its way again, or gone."""
+        """The job is on its way again, gone, or in the store alone."""
         name = self.waits_for.pop(job_id, None)
         if name is not None:
             line = self._waiting[name]

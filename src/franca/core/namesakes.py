@@ -6,6 +6,7 @@ up must not have to look at all the others.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import islice
 
@@ -19,14 +20,17 @@ _LEASED = State.LEASED
 
 
 class Namesakes:
-    """Two or more jobs of one name: all of them, those that run, those that did and will again."""
+    """Two or more jobs of one name: all of them, those that run, those that did and will again.
+
+    In OrderedDicts: the oldest go first, and a dict would look at all that are gone for the next.
+    """
 
     __slots__ = ("_returned", "_running", "jobs")
 
     def __init__(self, *jobs: Job) -> None:
-        self.jobs: dict[JobId, Job] = {}
-        self._running: dict[str, dict[JobId, Job]] = {}
-        self._returned: dict[JobId, Job] = {}
+        self.jobs: OrderedDict[JobId, Job] = OrderedDict()
+        self._running: dict[str, OrderedDict[JobId, Job]] = {}
+        self._returned: OrderedDict[JobId, Job] = OrderedDict()
         for job in jobs:
             self.add(job)
 
@@ -47,7 +51,10 @@ class Namesakes:
     def lease(self, job: Job) -> None:
         """One of them runs now, by its holder."""
         self._returned.pop(job.id, None)
-        self._running.setdefault(job.holder, {})[job.id] = job
+        mine = self._running.get(job.holder)
+        if mine is None:
+            mine = self._running[job.holder] = OrderedDict()
+        mine[job.id] = job
 
     def unlease(self, job: Job) -> None:
         """A run of one of them is over."""

@@ -17,14 +17,15 @@ STALE_MAX = 1_000
 class Schedules:
     """All schedules by id, and a heap of their next moments; stale entries are skipped.
 
-    `bytes` is what the jobs that they make take in memory.
+    `bytes` is what the jobs that they make take in memory, `_sizes` what each was counted with.
     """
 
-    __slots__ = ("_heap", "by_id", "bytes")
+    __slots__ = ("_heap", "_sizes", "by_id", "bytes")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Schedule] = {}
         self.bytes = 0
+        self._sizes: dict[str, int] = {}
         self._heap: list[tuple[Millis, str]] = []
 
     def begin(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
@@ -37,18 +38,21 @@ class Schedules:
         """Take in a rule that knows its next moment."""
         self.drop(schedule.id)
         self.by_id[schedule.id] = schedule
-        self.bytes += size_of(schedule)
+        self.count(schedule)
         heappush(self._heap, (schedule.next_at, schedule.id))
         if len(self._heap) > 2 * len(self.by_id) + STALE_MAX:
             self._heap = [(rule.next_at, rule.id) for rule in self.by_id.values()]
             heapify(self._heap)
 
+    def count(self, schedule: Schedule) -> None:
+        """Have `bytes` say what a rule takes now: it is new, or its job was changed."""
+        self.bytes += size_of(schedule) - self._sizes.get(schedule.id, 0)
+        self._sizes[schedule.id] = size_of(schedule)
+
     def drop(self, schedule_id: str) -> bool:
         """Forget a rule; False if there was none."""
-        dropped = self.by_id.pop(schedule_id, None)
-        if dropped is not None:
-            self.bytes -= size_of(dropped)
-        return dropped is not None
+        self.bytes -= self._sizes.pop(schedule_id, 0)
+        return self.by_id.pop(schedule_id, None) is not None
 
     def due(self, now: Millis, most: int) -> list[Schedule]:
         """Up to `most` rules whose moment has come, each once, already set to its next moment.

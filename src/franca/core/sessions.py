@@ -7,7 +7,8 @@ from itertools import islice
 from random import Random
 
 from franca.core.changes import Totals
-from franca.core.ledger import LEASED
+from franca.core.known import known_of
+from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
@@ -100,6 +101,15 @@ class Sessions(Steering):
 
     def watch(self, job_id: JobId, session: Session) -> None:
         """Tell `session` what becomes of the job; watching twice is hearing it twice."""
+        self._add_watch(job_id, session)
+        if job_id not in self.jobs:
+            unwritten = self._dirty.get(job_id)
+            if unwritten is None:
+                self._waited_for.note_unseen(job_id)
+            elif unwritten.state <= READY:
+                self._waited_for.note(known_of(unwritten))
+
+    def _add_watch(self, job_id: JobId, session: Session) -> None:
         watchers = self._watchers.setdefault(job_id, {})
         times = watchers.get(session, 0)
         if not times:
@@ -117,6 +127,7 @@ class Sessions(Steering):
         if watchers:
             return
         del self._watchers[job_id]
+        self._waited_for.drop(job_id)
         job = self.jobs.get(job_id)
         if job is not None and job.policy.dies_unwatched and job.state is not LEASED:
             self._take_out(job, now)

@@ -51,6 +51,7 @@ class Steering(Life):
     def amend_schedule(self, schedule: Schedule) -> None:
         """Something of a rule that is in force was changed, but not when it fires."""
         assert self.schedules.by_id.get(schedule.id) is schedule, "not in force"
+        self.schedules.count(schedule)
         self._schedules_changed[schedule.id] = schedule
 
     def drop_schedule(self, schedule_id: str) -> bool:
@@ -76,7 +77,6 @@ class Steering(Life):
         failure = Failure("Cancelled", "removed by a client")
         if isinstance(taken, Known):
             self._leave_tail(taken)
-            self.locks.wait_no_more(taken.id)
             self._tell_end(unseen(taken), failure)
             return True
         heir = self._heirs.get(taken.id)
@@ -104,7 +104,7 @@ class Steering(Life):
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
         self._take_away(job, now)
-        if self._heirs and self._gives_way(job, now):
+        if not self._comes_back(job, NO_FAILURE, now):
             return
         job.ended_at = 0
         self._enqueue(job, self.queue(job.queue), now)
@@ -214,12 +214,15 @@ class Steering(Life):
                     job.state = CANCELLED
                 if job.shelf is Shelf.TAIL:
                     self._spared.append(job.id)
+        recent = [known for known in self._recent.values() if known.queue in queue_names]
+        self._waited_for.learn_from(recent)
+        for known in recent:
+            if known.state is READY:
+                del self._recent[known.name]
         for name in queue_names:
+            self._waited_for.learn_from(self.keys.in_tail(name))
             self._tell_later(self._waited_for.take_ready(name), failure)
             self._debris += self.keys.take_tail(name)
-        for known in list(self._recent.values()):
-            if known.queue in queue_names and known.state is READY:
-                del self._recent[known.name]
 
     def remove_queue(self, queue_name: str, now: Millis) -> None:
         """Purge a queue and forget it; a later job makes it anew."""
@@ -278,14 +281,17 @@ class Steering(Life):
                 self._untold.append((job, failure))
         for session in self._holders.values():
             session.leases.clear()
-        for knowns in self._waited_for.take_all():
-            self._tell_later(knowns, failure)
+        taken = self.keys.take_all()
+        self._waited_for.learn_from(self._recent.values())
+        self._waited_for.learn_from(taken)
+        self._tell_later(self._waited_for.take_all(), failure)
         for job_id in [job_id for job_id in self._awaited if job_id not in jobs]:
             self._await_no_more(job_id)
         self._debris += jobs.values()
-        self._debris += self.keys.take_all()
+        self._debris += taken
         self._heirs.clear()
         self._ahead.clear()
+        self.heirs_bytes = 0
         self.locks = Locks()
         self.fleeting_bytes = 0
         self.jobs.clear()

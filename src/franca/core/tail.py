@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, WaitedFor, known_of, unseen
+from franca.core.known import Known, known_of, unseen
 from franca.core.large import LargeBodies
 from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
@@ -27,6 +27,7 @@ from franca.core.model import (
     TailCount,
 )
 from franca.core.ready import Queue
+from franca.core.waited import WaitedFor
 
 NO_LIMIT = 1 << 60
 
@@ -96,7 +97,7 @@ class Tail(LargeBodies):
 
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
     `_supplied` has the queues whose windows the store has filled, the last one filled last.
-    `_waited_for` has jobs that somebody watches and that had to go into the tail all the same.
+    `_waited_for` has jobs of the tail that somebody watches: who empties it unseen must tell them.
     """
 
     __slots__ = ("_supplied", "_waited_for", "hold_supplies", "wants")
@@ -137,9 +138,15 @@ class Tail(LargeBodies):
     def _to_tail(self, job: Job) -> None:
         """Let a job live in the store alone. Its queue's or the waiting count is the caller's."""
         self._forget(job)
+        if self._large:
+            self._drop_large(job)
         if job.shelf is not TAIL:
             self._touch(job)
         self._remember(job)
+        if job.id in self._watchers:
+            self._waited_for.note(known_of(job))
+        if self.locks.waits_for:
+            self.locks.wait_no_more(job.id)
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
@@ -151,11 +158,12 @@ class Tail(LargeBodies):
         if known.name and not known.attempts:
             self._recent[known.name] = known
             if len(self._recent) > self.limits.recent_names:
-                self._recent.popitem(last=False)
+                self._waited_for.learn_from([self._recent.popitem(last=False)[1]])
 
     def _unknow(self, job: Job | Known) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
-        self._waited_for.drop(job)
+        if self._watchers:
+            self._waited_for.drop(job.id)
         known = self._recent.get(job.name)
         if known is not None and known.id == job.id:
             del self._recent[job.name]
@@ -177,7 +185,8 @@ class Tail(LargeBodies):
         others = self.windows.bytes_held - queue.bytes_held
         keep_bytes = max(limits.window_bytes - others, 0)
         if not self._cut_to(queue, keep, keep_bytes, 2 * limits.supply_jobs):
-            queue.crowd = _next_crowd(queue.size, keep)
+            # A quarter more is let in before the next cut, which may be as much in vain.
+            queue.crowd = queue.size + queue.size // 4 if queue.size > keep else 0
         else:  # for each job that comes two may leave, until the window is small enough
             queue.crowd = queue.size + limits.supply_jobs if queue.size > keep else 0
 
@@ -208,8 +217,6 @@ class Tail(LargeBodies):
         queue.grow_tail(job.priority)
         self._touch(job)
         self._to_tail(job)
-        if job.id in self._watchers:
-            self._waited_for.add(known_of(job))
         if queue.line and not queue.paused:
             self._want_ready(queue)
 
@@ -242,7 +249,6 @@ class Tail(LargeBodies):
         for late in waiting.cut(keep, keep_bytes, limits.supply_jobs):
             if self._may_leave(late):
                 waiting.tail += 1
-                self._drop_large(late)
                 self._to_tail(late)
             else:
                 waiting.add(late)
@@ -350,8 +356,3 @@ class Tail(LargeBodies):
             waiting.supplying = True
             limits = self.limits
             self.wants.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
-
-
-def _next_crowd(size: int, wished: int) -> int:
-    """The size up to which a cut would be in vain, as the last one left more than was wished."""
-    return size + size // 4 if size > wished else 0
