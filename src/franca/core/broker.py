@@ -172,7 +172,7 @@ class Broker(Sessions):
 
     def _take_room(self, new: NewJob, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""
-        if not 0 <= new.run_at <= TIME_MAX:
+        if new.run_at and not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
         if self.queues_bytes >= self.limits.queues_bytes:
             self._check_no_new((new.queue,))
@@ -188,10 +188,10 @@ class Broker(Sessions):
         """A job that only memory has needs its share of it."""
         size = self.fleeting_bytes + bare_weight(new) + FLEETING_JOB_BYTES
         most = self.limits.fleeting_bytes
-        if len(new.body) <= SMALL_BODY_BYTES:
-            most += most // 8  # one large job must not keep all small ones out
         if size > most and self.fleeting_bytes:
-            raise TooMuch(TOO_MANY_WAITED_FOR)
+            # One large job must not keep all small ones out.
+            if len(new.body) > SMALL_BODY_BYTES or size > most + most // 8:
+                raise TooMuch(TOO_MANY_WAITED_FOR)
         self.fleeting_at = now
         self.fleeting_bytes = size
 
