@@ -189,11 +189,14 @@ class Broker(Sessions):
         size = self.fleeting_bytes + bare_weight(new) + FLEETING_JOB_BYTES
         most = self.limits.fleeting_bytes
         if size > most and self.fleeting_bytes:
-            # One large job must not keep all small ones out.
-            if len(new.body) > SMALL_BODY_BYTES or size > most + most // 8:
-                raise TooMuch(TOO_MANY_WAITED_FOR)
+            self._check_small(new, size, most)
         self.fleeting_at = now
         self.fleeting_bytes = size
+
+    def _check_small(self, new: NewJob, size: int, most: int) -> None:
+        """Take a small job also if there is a little too much: a large one may have come first."""
+        if len(new.body) > SMALL_BODY_BYTES or size > most + most // 8:
+            raise TooMuch(TOO_MANY_WAITED_FOR)
 
     def _said_before(self, new: NewJob, now: Millis) -> Job | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""

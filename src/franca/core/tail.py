@@ -207,9 +207,10 @@ class Tail(LargeBodies):
 
     def _is_overfull(self) -> bool:
         """Whether windows that the store has filled must be emptied for the one it filled last."""
+        if len(self._supplied) < 2:
+            return False
         limits = self.limits
-        most = limits.window_bytes + limits.supply_bytes
-        return self.windows.bytes_held > most and len(self._supplied) > 1
+        return self.windows.bytes_held > limits.window_bytes + limits.supply_bytes
 
     def _back_to_tail(self, job: Job, queue: Queue) -> None:
         """A ready job whose body is in the store goes where such jobs are."""
