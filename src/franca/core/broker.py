@@ -32,7 +32,6 @@ from franca.core.model import (
     NewJob,
     OnConflict,
     Session,
-    bare_weight,
 )
 from franca.core.reasons import EXPIRED, REPLACED
 from franca.core.sessions import ENDED_AT_ONCE, Sessions
@@ -122,8 +121,7 @@ class Broker(Sessions):
     def submit(self, new: NewJob, now: Millis, watcher: Session | None = None) -> Job:
         """Take in a job, or find the one it stands for; `watcher` hears what becomes of it.
 
-        Refused with `NotUnique` if its key is taken and it said REFUSE, with `StoreFull` or
-        `TooMuch` while there is no room. One that replaces a running job waits behind it.
+        May be refused as `errors.py` says. One that replaces a running job waits behind it.
         """
         if watcher is not None and self.watches >= self.limits.watches_max:
             raise TooMuch(TOO_MANY_WAITED_FOR)
@@ -146,12 +144,12 @@ class Broker(Sessions):
             self._check_room_behind(taken, new)
         is_full = self.refusing_new or self.queues_bytes >= self.limits.queues_bytes
         size = len(new.body) + len(new.extra)
-        is_usual = size < LARGE_SUBMIT_BYTES and not new.run_at and new.policy.durable
-        if is_usual and self.room_bytes > 0 and not is_full:
-            # As `_take_room`, without a call: most jobs come here.
+        if size >= LARGE_SUBMIT_BYTES or new.run_at or is_full or self.room_bytes <= 0:
+            self._take_room(new, size, now)
+        elif new.policy.durable:
             self.pending_bytes += size
         else:
-            self._take_room(new, now)
+            self._take_room_in_memory(new, size, now)
         totals = self.totals
         totals.last_job_id += 1
         totals.pushed += 1
@@ -170,23 +168,24 @@ class Broker(Sessions):
             self._enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, now: Millis) -> None:
+    def _take_room(self, new: NewJob, size: int, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""
         if new.run_at and not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
         if self.queues_bytes >= self.limits.queues_bytes:
             self._check_no_new((new.queue,))
         if not new.policy.durable:
-            self._take_room_in_memory(new, now)
+            self._take_room_in_memory(new, size, now)
             return
-        size = len(new.body) + len(new.extra)
         if self.refusing_new or 2 * (self.pending_bytes + size) > self.room_bytes:
             raise StoreFull(DISK_NEARLY_FULL)
         self.pending_bytes += size
 
-    def _take_room_in_memory(self, new: NewJob, now: Millis) -> None:
+    def _take_room_in_memory(self, new: NewJob, size: int, now: Millis) -> None:
         """A job that only memory has needs its share of it."""
-        size = self.fleeting_bytes + bare_weight(new) + FLEETING_JOB_BYTES
+        # As `bare_weight`, without a call: every job that is waited for comes here.
+        size += len(new.name) + len(new.kind) + len(new.key) + FLEETING_JOB_BYTES
+        size += self.fleeting_bytes
         most = self.limits.fleeting_bytes
         if size > most and self.fleeting_bytes:
             self._check_small(new, size, most)

@@ -301,15 +301,18 @@ class Life(Heirs):
         event = Finished(job, job.state, job.result, failure)
         if job.policy.tells_end and job.origin in self.listeners:
             self.events.append((self.listeners[job.origin], event))
-        awaiting = self._await_no_more(job.id)
+        awaiting = self._await_no_more(job.id) if self._awaited else None
         if awaiting is not None:
             self.events.append((awaiting, event))
-        watchers = self._watchers.pop(job.id, {})
+        watchers = self._watchers.pop(job.id, None)
+        if watchers is None:
+            return
         self.watches -= len(watchers)
         for session, times in watchers.items():
             session.watches.pop(job.id, None)
             if session.open:
-                self.events += [(session, event)] * times
+                told = (session, event)
+                self.events += (told,) if times == 1 else [told] * times
 
     # -- what takes its place ------------------------------------------------------------
 
