@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from franca.control.values import Address
 from franca.node import lobby
 from franca.node.listeners import Listeners
 from franca.node.settings import Settings, Tls
+from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
 from tests.support.server import HOST
@@ -199,3 +201,59 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         monkeypatch.setattr(door, "_listening", Exhausted())
         assert await is_answered(await h.comes())
         assert 4 <= tried <= 6
+
+
+RESET_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+@asynchronous
+async def test_one_who_was_reset_before_it_was_let_in_does_not_pass_for_a_unix_socket(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as h:
+        came: list[Peer] = []
+        open_link = h.s.engine.open_link
+
+        def noted(service: str, link_id: str, peer: Peer, now: int) -> Link:
+            came.append(peer)
+            return open_link(service, link_id, peer, now)
+
+        h.s.engine.open_link = noted  # type: ignore[assignment,method-assign]
+        with socket.create_connection((HOST, h.port)) as gone:
+            gone.sendall(b"ping")
+            name = "{}:{}".format(*gone.getsockname())
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_ONCE)
+        await h.s.until(lambda: bool(came))
+        assert [(peer.address, peer.unix) for peer in came] == [(name, False)]
+
+
+@asynchronous
+async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
+    with stage(MemoryStore(), quick=False) as s:
+        peer = s.guest().connection.link.peer
+        assert not peer.local
+        assert not peer.unix
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "is_local"),
+    [
+        (socket.AF_UNIX, "", True),
+        (socket.AF_INET, ("127.0.0.1", 9), True),
+        (socket.AF_INET, ("127.8.0.1", 9), True),
+        (socket.AF_INET6, ("::1", 9, 0, 0), True),
+        (socket.AF_INET6, ("::ffff:127.0.0.1", 9, 0, 0), True),
+        (socket.AF_INET6, ("::ffff:192.0.2.1", 9, 0, 0), False),
+        (socket.AF_INET6, ("2001:db8::127.0.0.1", 9, 0, 0), False),
+        (socket.AF_INET, ("192.0.2.1", 9), False),
+        (socket.AF_INET, (), False),
+        (socket.AF_INET, None, False),
+        (socket.AF_INET6, "", False),
+    ],
+)
+def test_who_a_peer_is_comes_from_the_listener_and_the_address_that_was_accepted(
+    family: int, address: object, is_local: bool
+) -> None:
+    peer = lobby.peer_at(family, address, "here")
+    assert (peer.local, peer.unix) == (is_local, family == socket.AF_UNIX)
+    assert peer.listener == "here"

@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from functools import partial
 from typing import cast
+
+from msgspec.structs import replace
 
 from franca.core.model import Millis
 from franca.node import log
-from franca.node.connection import Connection
+from franca.node.connection import UNKNOWN, Connection
 from franca.node.node import Node
+from franca.protocols.conversation import Peer
 
 TLS_HELLO_S = 5.0
 ACCEPTS_PER_PASS = 32
@@ -82,22 +86,24 @@ class Lobby:
         cast(Connection, stranger.carrier).cut_off(MADE_ROOM)
         return True
 
-    def welcome(self, peer: socket.socket, door: Door) -> None:
+    def welcome(self, peer: socket.socket, door: Door, who: Peer) -> None:
         """Let a peer in whose connection was accepted."""
-        task = self._loop.create_task(self._welcome(peer, door))
+        task = self._loop.create_task(self._welcome(peer, door, who))
         self._arriving[task] = self._node.clock.now()
         task.add_done_callback(self._arriving.__delitem__)
 
-    async def _welcome(self, peer: socket.socket, door: Door) -> None:
+    async def _welcome(self, peer: socket.socket, door: Door, who: Peer) -> None:
         try:
             if door.tls is None:
-                await self._loop.connect_accepted_socket(door.connect, peer)
+                await self._loop.connect_accepted_socket(partial(door.connect, who), peer)
             else:
-                await self._secure(peer, door, door.tls)
+                await self._secure(peer, door, door.tls, who)
         except (OSError, asyncio.CancelledError):
             peer.close()  # it went, took too long, or had to make room
 
-    async def _secure(self, peer: socket.socket, door: Door, tls: ssl.SSLContext) -> None:
+    async def _secure(
+        self, peer: socket.socket, door: Door, tls: ssl.SSLContext, who: Peer
+    ) -> None:
         """Do the handshake. The transport below is kept, so that it can be read from or not."""
         # Event loops read from a new connection at once; the first bytes are those of TLS.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, UNREAD_BYTES)
@@ -109,11 +115,26 @@ class Lobby:
         )
         if secured is None or early.is_gone:
             return
-        connection = door.connect(below)
+        connection = door.connect(who, below)
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in early.said:
             connection.data_received(data)
+
+
+def peer_at(family: int, address: object, listener: str) -> Peer:
+    """Who was accepted: the family is that of the listener, the address what `accept` gave.
+
+    A connection itself may not be asked: one that was reset has no address any more, and whoever
+    has none must not pass for somebody of this machine.
+    """
+    if family == socket.AF_UNIX:
+        return Peer("unix", local=True, unix=True, listener=listener)
+    if not isinstance(address, tuple) or len(address) < 2:
+        return replace(UNKNOWN, listener=listener)
+    host = str(address[0])
+    is_local = host == "::1" or host.removeprefix("::ffff:").startswith("127.")
+    return Peer(f"{host}:{address[1]}", is_local, listener=listener)
 
 
 class Door:
@@ -140,9 +161,9 @@ class Door:
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
 
-    def connect(self, below: asyncio.Transport | None = None) -> Connection:
-        """A connection for the next peer; over TLS, with the transport below."""
-        return Connection(self._node, self._service, self._listener, below)
+    def connect(self, who: Peer, below: asyncio.Transport | None = None) -> Connection:
+        """A connection for this peer; over TLS, with the transport below."""
+        return Connection(self._node, self._service, who, below)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
@@ -150,7 +171,7 @@ class Door:
                 self._rest()
                 return
             try:
-                peer, _ = self._listening.accept()
+                peer, address = self._listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -159,7 +180,8 @@ class Door:
                 return
             peer.setblocking(False)
             if self._lobby.make_place():
-                self._lobby.welcome(peer, self)
+                who = peer_at(self._listening.family, address, self._listener)
+                self._lobby.welcome(peer, self, who)
             else:
                 self._refuse(peer)
 
