@@ -11,12 +11,14 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from franca.control.values import Address
-from franca.node import lobby
+from franca.node import lobby, log
 from franca.node.listeners import Listeners
+from franca.node.run import _loop_maker
 from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
@@ -180,6 +182,8 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house(tmp_path) as h:
+        lines: list[str] = []
+        monkeypatch.setattr(log, "event", lambda level, name, *rest, **fields: lines.append(name))
         tried = 0
         (door,) = h.listeners._doors
         accept = door._listening.accept
@@ -201,6 +205,55 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         monkeypatch.setattr(door, "_listening", Exhausted())
         assert await is_answered(await h.comes())
         assert 4 <= tried <= 6
+        assert lines == ["accept-failed"]
+
+
+@asynchronous
+async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "TLS_BYE_S", 0.05)
+    async with house(tmp_path, has_tls=True) as h:
+        _, writer = await h.comes_secured()
+        await h.links(1)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it never says goodbye
+        writer.write(b"end")
+        await h.links(0)
+        writer.transport.abort()
+
+
+async def cancel_a_handshake_as_it_ends(tmp_path: Path) -> bool:
+    """Whether its peer is hung up on."""
+    async with house(tmp_path, has_tls=True) as h:
+        loop = asyncio.get_running_loop()
+        cancelled = asyncio.Event()
+
+        class Late:
+            """Handshakes that are cancelled in the moment in which they end."""
+
+            async def start_tls(self, *arguments: Any, **options: Any) -> None:
+                await loop.start_tls(*arguments, **options)
+                cancelled.set()
+                raise asyncio.CancelledError
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(loop, name)
+
+        h.listeners._lobby._loop = Late()  # type: ignore[assignment]
+        guest = await h.comes_secured()
+        await cancelled.wait()
+        try:
+            return await is_hung_up_on(guest)
+        except TimeoutError:
+            return False
+        finally:
+            guest[1].transport.abort()
+
+
+def test_a_handshake_that_is_cancelled_as_it_ends_leaves_no_descriptor(tmp_path: Path) -> None:
+    """With the event loop of the server: it has descriptors of its own."""
+    with asyncio.Runner(loop_factory=_loop_maker()) as runner:
+        assert runner.run(cancel_a_handshake_as_it_ends(tmp_path))
 
 
 RESET_AT_ONCE = struct.pack("ii", 1, 0)

@@ -22,12 +22,16 @@ from franca.node.node import Node
 from franca.protocols.conversation import Peer
 
 TLS_HELLO_S = 5.0
+TLS_BYE_S = 1.0
+"""How long one that was hung up on keeps its place if it does not say that it heard so."""
 ACCEPTS_PER_PASS = 32
 """Connections taken from one listener before everybody else is heard."""
 LEAVING_MAX = 8
 """Places that may be taken twice, while those who make room are on their way out."""
 UNREAD_BYTES = 8_192
 """More than a peer says first in a handshake."""
+FAILURES_EVERY_MS = 10_000
+"""There is at most one line in so long about connections that cannot be taken."""
 REST_S = 0.05
 """How long a listener is left alone when there is no place, or no descriptor."""
 MADE_ROOM = "it had not said who it is, and another came"
@@ -110,9 +114,19 @@ class Lobby:
         below, early = await self._loop.connect_accepted_socket(Early, peer)
         below.pause_reading()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        secured = await self._loop.start_tls(
-            below, early, tls, server_side=True, ssl_handshake_timeout=TLS_HELLO_S
-        )
+        try:
+            secured = await self._loop.start_tls(
+                below,
+                early,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=TLS_HELLO_S,
+                ssl_shutdown_timeout=TLS_BYE_S,
+            )
+        except BaseException:
+            # It holds the descriptor, also of a handshake that was cancelled as it ended.
+            below.abort()
+            raise
         if secured is None or early.is_gone:
             return
         connection = door.connect(who, below)
@@ -158,6 +172,8 @@ class Door:
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
+        self._failures = 0
+        self._next_failure_at: Millis = 0
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
 
@@ -175,7 +191,7 @@ class Door:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.event("warning", "accept-failed", f"no connection can be taken: {error}")
+                self._tell_failure(error)
                 self._rest()
                 return
             peer.setblocking(False)
@@ -184,6 +200,16 @@ class Door:
                 self._lobby.welcome(peer, self, who)
             else:
                 self._refuse(peer)
+
+    def _tell_failure(self, error: OSError) -> None:
+        """Say that nobody can come in, but not at each try: there are twenty in a second."""
+        self._failures += 1
+        now = self._node.clock.now()
+        if now >= self._next_failure_at:
+            self._next_failure_at = now + FAILURES_EVERY_MS
+            text = f"no connection can be taken: {error}"
+            log.event("warning", "accept-failed", text, times=self._failures)
+            self._failures = 0
 
     def _refuse(self, peer: socket.socket) -> None:
         with peer:
