@@ -39,6 +39,7 @@ GULP = 2
 ROOM = 4
 ALL = 8
 CROWD = 16
+BELOW = 32
 
 
 class Connection(asyncio.Protocol):

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from franca.core.model import Millis
 from franca.node import log
 from franca.node.connection import UNKNOWN, Connection
+from franca.node.meter import Meter, SecureConnection, Turnstile
 from franca.node.node import Node
 from franca.protocols.conversation import Peer
 
@@ -59,6 +60,7 @@ class Lobby:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._loop = asyncio.get_running_loop()
+        self._turnstile = Turnstile(self._loop)
         self._arriving: dict[asyncio.Task[None], Millis] = {}
 
     @property
@@ -114,6 +116,9 @@ class Lobby:
         below, early = await self._loop.connect_accepted_socket(Early, peer)
         below.pause_reading()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        meters: list[Meter] = []
+        # Called when TLS has been put above the socket, and before anything is read from it.
+        self._loop.call_soon(lambda: meters.append(Meter(self._turnstile, below)))
         try:
             secured = await self._loop.start_tls(
                 below,
@@ -129,11 +134,14 @@ class Lobby:
             raise
         if secured is None or early.is_gone:
             return
-        connection = door.connect(who, below)
+        connection = door.connect_secured(who, below)
+        (connection.meter,) = meters
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in early.said:
             connection.data_received(data)
+        # Only now: what the meter does to a connection needs one that has been told of its peer.
+        connection.meter.connection = connection
 
 
 def peer_at(family: int, address: object, listener: str) -> Peer:
@@ -177,9 +185,13 @@ class Door:
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
 
-    def connect(self, who: Peer, below: asyncio.Transport | None = None) -> Connection:
-        """A connection for this peer; over TLS, with the transport below."""
-        return Connection(self._node, self._service, who, below)
+    def connect(self, who: Peer) -> Connection:
+        """A connection for this peer."""
+        return Connection(self._node, self._service, who)
+
+    def connect_secured(self, who: Peer, below: asyncio.Transport) -> SecureConnection:
+        """A connection over TLS, with the transport below."""
+        return SecureConnection(self._node, self._service, who, below)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
