@@ -52,6 +52,13 @@ def test_a_wrong_setting_ends_the_command(shell: Shell, monkeypatch: pytest.Monk
     assert "did you mean FRANCA_LOG_LEVEL?" in said
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_directory_whose_name_is_no_utf_8_is_shown_with_its_bytes_written_out(
+    shell: Shell, form: list[str]
+) -> None:
+    assert "x\\\\xff" in shell("config", "show", "--data", "/tmp/x\udcff", *form).stdout
+
+
 # -- serve ------------------------------------------------------------------------------------
 
 
