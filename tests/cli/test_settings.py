@@ -13,6 +13,7 @@ import pytest
 
 from franca.cli import exits
 from franca.cli.banner import banner
+from franca.node import log
 from franca.node import run as node_run
 from franca.node.config import load
 from franca.node.datadir import DataDir
@@ -49,6 +50,13 @@ def test_a_wrong_setting_ends_the_command(shell: Shell, monkeypatch: pytest.Monk
     monkeypatch.setenv("FRANCA_LOG_LVEL", "info")
     said = shell("config", "show", code=exits.BAD_CONFIG).stderr
     assert "did you mean FRANCA_LOG_LEVEL?" in said
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_directory_whose_name_is_no_utf_8_is_shown_with_its_bytes_written_out(
+    shell: Shell, form: list[str]
+) -> None:
+    assert "x\\\\xff" in shell("config", "show", "--data", "/tmp/x\udcff", *form).stdout
 
 
 # -- serve ------------------------------------------------------------------------------------
@@ -97,9 +105,15 @@ def test_an_open_door_without_a_password_is_refused(shell: Shell, started: list[
     assert not started
 
 
-def test_the_banner_is_for_people_only(shell: Shell, started: list[Settings]) -> None:
-    assert "push a first job" in shell("serve", "--log-format", "console", code=7).stderr
+def test_the_banner_is_for_people_only_and_goes_through_the_log(
+    shell: Shell, started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(log, "show", shown.append)
+    assert shell("serve", "--log-format", "console", code=7).stderr == ""
+    assert "push a first job" in shown.pop()
     assert shell("serve", code=7).stderr == ""
+    assert not shown
 
 
 # -- the banner -------------------------------------------------------------------------------

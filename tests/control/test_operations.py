@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from franca.control import operations
 from franca.control.operations import OPERATIONS
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound
@@ -130,6 +131,25 @@ def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
     assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
     assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}
     assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+
+
+def test_many_workers_are_asked_a_few_in_each_turn(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "ACTED_WORKERS", 2)
+    turns = 0
+    ask = node.ask
+
+    async def counted(act: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        return await ask(act)
+
+    monkeypatch.setattr(node, "ask", counted)
+    names = ["zoe", "anna", "yan", "xia", "wes"]
+    answer = node.do("workers.quiet", workers=names)
+    assert answer == {"count": 1, "missing": ["zoe", "yan", "xia", "wes"]}
+    assert turns == 3
 
 
 @pytest.mark.parametrize("params", [{}, {"workers": ["anna"], "all": True}])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from franca.control import client
-from franca.control.path import NAME, reachable
+from franca.control.path import NAME, reachable, written
 from tests.control.kit import FakeNode
 from tests.control.served import served
 
@@ -98,3 +98,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(tmp_path: Path
         mute.listen()
         with pytest.raises(client.TimedOut):
             client.call(str(tmp_path), "server.status", timeout_s=0.05)
+
+
+def test_a_path_that_is_no_utf_8_is_written_out() -> None:
+    assert written("/tmp/x\udcff é") == "/tmp/x\\xff é"

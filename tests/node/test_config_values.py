@@ -6,9 +6,11 @@ import pytest
 
 from franca.control.values import (
     Address,
+    or_number,
     read_address,
     read_addresses,
     read_duration,
+    read_number,
     read_size,
     read_switch,
 )
@@ -47,6 +49,20 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: object) -> None:
     with pytest.raises(ValueError, match="size"):
         read_size(text)
+
+
+@pytest.mark.parametrize("raw", [10**24, str(10**24), "9" * 5_000, 2**53 + 1])
+def test_bare_numbers_have_a_bound_as_those_with_a_unit_have(raw: object) -> None:
+    for read in (read_number, or_number(read_size), or_number(read_duration)):
+        with pytest.raises(ValueError, match="too large"):
+            read(raw)
+        assert read(str(2**53)) == read(2**53) == 2**53
+
+
+@pytest.mark.parametrize("host", ["a..b", ".", ".a", "a" * 300, "a." * 150, "é" * 300])
+def test_what_cannot_be_the_name_of_a_host_is_refused_before_it_is_looked_for(host: str) -> None:
+    with pytest.raises(ValueError, match="name of a host"):
+        read_address(f"{host}:1")
 
 
 @pytest.mark.parametrize(

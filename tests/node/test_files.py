@@ -93,3 +93,10 @@ def test_later_only_changes_are_read_and_a_wrong_one_changes_nothing(tmp_path: P
 
     asyncio.run(live())
     assert reader.heard == [b"one", b"two", b"three", b"back"]
+
+
+def test_a_pipe_is_no_file_of_settings_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="no regular file"):
+        run(Reader(path))

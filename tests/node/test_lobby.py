@@ -7,16 +7,20 @@ import errno
 import os
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from franca.control.values import Address
-from franca.node import lobby
+from franca.node import lobby, log
 from franca.node.listeners import Listeners
+from franca.node.run import _loop_maker
 from franca.node.settings import Settings, Tls
+from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
 from tests.support.server import HOST
@@ -178,6 +182,8 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house(tmp_path) as h:
+        lines: list[str] = []
+        monkeypatch.setattr(log, "event", lambda level, name, *rest, **fields: lines.append(name))
         tried = 0
         (door,) = h.listeners._doors
         accept = door._listening.accept
@@ -199,3 +205,108 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         monkeypatch.setattr(door, "_listening", Exhausted())
         assert await is_answered(await h.comes())
         assert 4 <= tried <= 6
+        assert lines == ["accept-failed"]
+
+
+@asynchronous
+async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "TLS_BYE_S", 0.05)
+    async with house(tmp_path, has_tls=True) as h:
+        _, writer = await h.comes_secured()
+        await h.links(1)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it never says goodbye
+        writer.write(b"end")
+        await h.links(0)
+        writer.transport.abort()
+
+
+async def cancel_a_handshake_as_it_ends(tmp_path: Path) -> bool:
+    """Whether its peer is hung up on."""
+    async with house(tmp_path, has_tls=True) as h:
+        loop = asyncio.get_running_loop()
+        cancelled = asyncio.Event()
+
+        class Late:
+            """Handshakes that are cancelled in the moment in which they end."""
+
+            async def start_tls(self, *arguments: Any, **options: Any) -> None:
+                await loop.start_tls(*arguments, **options)
+                cancelled.set()
+                raise asyncio.CancelledError
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(loop, name)
+
+        h.listeners._lobby._loop = Late()  # type: ignore[assignment]
+        guest = await h.comes_secured()
+        await cancelled.wait()
+        try:
+            return await is_hung_up_on(guest)
+        except TimeoutError:
+            return False
+        finally:
+            guest[1].transport.abort()
+
+
+def test_a_handshake_that_is_cancelled_as_it_ends_leaves_no_descriptor(tmp_path: Path) -> None:
+    """With the event loop of the server: it has descriptors of its own."""
+    with asyncio.Runner(loop_factory=_loop_maker()) as runner:
+        assert runner.run(cancel_a_handshake_as_it_ends(tmp_path))
+
+
+RESET_AT_ONCE = struct.pack("ii", 1, 0)
+
+
+@asynchronous
+async def test_one_who_was_reset_before_it_was_let_in_does_not_pass_for_a_unix_socket(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path) as h:
+        came: list[Peer] = []
+        open_link = h.s.engine.open_link
+
+        def noted(service: str, link_id: str, peer: Peer, now: int) -> Link:
+            came.append(peer)
+            return open_link(service, link_id, peer, now)
+
+        h.s.engine.open_link = noted  # type: ignore[assignment,method-assign]
+        with socket.create_connection((HOST, h.port)) as gone:
+            gone.sendall(b"ping")
+            name = "{}:{}".format(*gone.getsockname())
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_ONCE)
+        await h.s.until(lambda: bool(came))
+        assert [(peer.address, peer.unix) for peer in came] == [(name, False)]
+
+
+@asynchronous
+async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
+    with stage(MemoryStore(), quick=False) as s:
+        peer = s.guest().connection.link.peer
+        assert not peer.local
+        assert not peer.unix
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "is_local"),
+    [
+        (socket.AF_UNIX, "", True),
+        (socket.AF_INET, ("127.0.0.1", 9), True),
+        (socket.AF_INET, ("127.8.0.1", 9), True),
+        (socket.AF_INET6, ("::1", 9, 0, 0), True),
+        (socket.AF_INET6, ("::ffff:127.0.0.1", 9, 0, 0), True),
+        (socket.AF_INET6, ("::ffff:192.0.2.1", 9, 0, 0), False),
+        (socket.AF_INET6, ("2001:db8::127.0.0.1", 9, 0, 0), False),
+        (socket.AF_INET, ("192.0.2.1", 9), False),
+        (socket.AF_INET, (), False),
+        (socket.AF_INET, None, False),
+        (socket.AF_INET6, "", False),
+    ],
+)
+def test_who_a_peer_is_comes_from_the_listener_and_the_address_that_was_accepted(
+    family: int, address: object, is_local: bool
+) -> None:
+    peer = lobby.peer_at(family, address, "here")
+    assert (peer.local, peer.unix) == (is_local, family == socket.AF_UNIX)
+    assert peer.listener == "here"

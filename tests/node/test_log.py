@@ -193,3 +193,34 @@ def test_nobody_at_the_other_end_is_no_error() -> None:
     log.event("info", "x", "y")
     opened.close()
     os.close(writing)
+
+
+def test_a_text_for_people_is_written_as_it_is_and_in_its_place(file: tuple[int, Lines]) -> None:
+    descriptor, lines = file
+
+    def act() -> None:
+        log.event("info", "before", "first")
+        log.show("Franca\n  data /d\n")
+        log.event("info", "after", "last")
+
+    logged(descriptor, "console", act, level="error")
+    assert lines() == ["Franca", "  data /d", ""]
+
+
+def test_a_text_for_people_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "STOP_WAIT_S", 0.01)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    opened = log.start("console", "info", descriptor=writing)
+    log.show("Franca")
+    opened.close()
+    assert not opened.finished
+    said = b""
+    while not said.endswith(b"Franca\n"):
+        said += os.read(reading, 1 << 16)
+    os.close(reading)
+    os.close(writing)

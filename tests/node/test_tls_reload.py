@@ -8,13 +8,15 @@ import shutil
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from franca.control.values import Address
 from franca.node import listeners
-from franca.node.settings import Settings, Tls
+from franca.node.settings import ConfigError, Settings, Tls
 from tests.node.stage import Stage, asynchronous, stage
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
@@ -59,6 +61,49 @@ async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> 
         doors.reload()
         assert await answer(doors, new.client) == b"pong;"
         doors.close()
+
+
+def with_passphrase(tls: Secured) -> None:
+    key = serialization.load_pem_private_key(tls.key.read_bytes(), None)
+    tls.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"abcd"),
+        )
+    )
+
+
+def become_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named", "reason"),
+    [
+        (with_passphrase, "key.pem", "passphrase"),
+        (lambda tls: become_a_pipe(tls.key), "key.pem", "no regular file"),
+        (lambda tls: become_a_pipe(tls.certificate), "certificate.pem", "no regular file"),
+        (lambda tls: tls.certificate.unlink(), "certificate.pem", "No such file"),
+        (lambda tls: tls.certificate.write_text("no PEM"), "certificate.pem", "PEM"),
+    ],
+)
+@asynchronous
+async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobody(
+    tmp_path: Path, spoil: Callable[[Secured], None], named: str, reason: str
+) -> None:
+    tls = secured(tmp_path)
+    with stage(quick=True) as s:
+        doors = await opened(s, tls)
+        spoil(tls)
+        doors.reload()
+        assert await answer(doors, tls.client) == b"pong;"
+        doors.close()
+        with pytest.raises(ConfigError) as refused:
+            await opened(s, tls)
+        assert named in str(refused.value)
+        assert reason in str(refused.value)
 
 
 def test_a_hang_up_while_the_server_starts_does_not_end_it(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.tidy.trees import tree_of
+
 # What a layer of ours may import of ours: the layer itself, and these. Longest match decides.
 MAY: dict[str, tuple[str, ...]] = {
     "core": (),
@@ -64,7 +66,7 @@ def violations(package: Path) -> list[str]:
     found: list[str] = []
     for path in sorted(package.rglob("*.py")):
         module = ".".join(path.relative_to(package).with_suffix("").parts)
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path.read_text())
         for target, line in _imports(tree, module):
             fault = _fault(module, target)
             if fault:

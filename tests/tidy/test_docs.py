@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.trees import tree_of
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGE = ROOT / "src" / "franca"
@@ -64,7 +66,7 @@ def test_what_is_not_there_is_noticed(tmp_path: Path) -> None:
 
 def undocumented(path: Path) -> Iterator[str]:
     """Public modules, classes and functions without a docstring."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path.read_text())
     if not ast.get_docstring(tree):
         yield f"{path.name}: the module"
     yield from _undocumented(tree, path.name)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.trees import tree_of
+
 PACKAGE = Path(__file__).parents[2] / "src" / "franca"
 FILE_LINES = 400
 FUNCTION_LINES = 50
@@ -16,7 +18,7 @@ def too_long(name: str, text: str) -> list[str]:
     """What of this file is longer than it may be."""
     lines = text.count("\n")
     found = [f"{name}: {lines} lines"] if lines > FILE_LINES else []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             lines = node.end_lineno - node.lineno + 1

@@ -22,6 +22,9 @@ def serve(settings: Settings) -> None:
     you like, or off. Every flag is also a key of the configuration file and a FRANCA_ variable;
     'franca config show' tells where each value comes from.
     """
+    from franca.node.process import open_standard_files
+
+    open_standard_files()
     # Before the rest of the server is loaded, which takes a while; `run` says what it is for.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -34,6 +37,7 @@ def serve(settings: Settings) -> None:
 
     def announce(addresses: Sequence[tuple[str, str]]) -> None:
         if log.is_console(settings.log_format):
-            click.echo(banner(settings, addresses), err=True)
+            # By the log's thread: a terminal or pipe that takes nothing must not stop the server.
+            log.show(banner(settings, addresses))
 
     raise click.exceptions.Exit(run(settings, announce))

@@ -36,6 +36,8 @@ ERROR_CHARS = 2_000
 ACTED_QUEUES = 200
 LISTED_QUEUES = 1_000
 """Queues that are acted on, or looked at, in one turn."""
+ACTED_WORKERS = 200
+"""Workers that are asked in one turn."""
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -184,18 +186,25 @@ async def _ask_workers(node: NodePort, params: Workers, what: str) -> View:
     if bool(params.workers) == params.all:
         raise BadRequest("say which workers: by name, or all")
 
-    def ask(engine: Engine, now: int) -> View:
-        names = [str(view["name"]) for view in _workers(engine)] if params.all else params.workers
-        services = list(engine.services.values())
-        missing = [
-            name
-            for name in names
-            # Asked of each until one knows it: names are unique within a protocol only.
-            if not any(service.ask_worker(name, what) for service in services)
-        ]
-        return {"count": len(names) - len(missing), "missing": missing}
+    names: Sequence[str] = params.workers
+    if params.all:
+        names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine)])
+    missing: list[str] = []
+    for start in range(0, len(names), ACTED_WORKERS):
+        some = names[start : start + ACTED_WORKERS]
+        missing += await node.ask(partial(_ask_some, some, what))
+    return {"count": len(names) - len(missing), "missing": missing}
 
-    return await node.ask(ask)
+
+def _ask_some(names: Sequence[str], what: str, engine: Engine, now: int) -> list[str]:
+    """Ask these workers; which of them nobody knows."""
+    services = list(engine.services.values())
+    return [
+        name
+        for name in names
+        # Asked of each until one knows it: names are unique within a protocol only.
+        if not any(service.ask_worker(name, what) for service in services)
+    ]
 
 
 # -- the table --------------------------------------------------------------------------------

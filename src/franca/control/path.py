@@ -11,6 +11,11 @@ PATH_BYTES_MAX = 103
 """What fits into a unix socket's address: 107 bytes on Linux, 103 on the others."""
 
 
+def written(path: str) -> str:
+    """A path as text: bytes of its name that are no UTF-8 are written out."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 class PathTooLong(OSError):
     """The data directory's path leaves no room for a socket's."""
 

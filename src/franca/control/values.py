@@ -18,6 +18,11 @@ Reader = Callable[[object], object]
 
 NUMBER_MAX = 2**53
 """The largest number that is exact in every form in which it may be written."""
+DIGITS_MAX = 20
+"""More than it has, zeros in front and all."""
+LABEL_CHARS_MAX = 63
+HOST_CHARS_MAX = 253
+"""Of the name of a host, and of each part of it between dots."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -74,10 +79,22 @@ def read_switch(raw: object) -> bool:
 
 def read_number(raw: object) -> int:
     """A whole number above zero."""
-    if isinstance(raw, str) and raw.isascii() and raw.isdigit():
-        raw = int(raw)
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 1:
+    value = _bare(raw)
+    if value is None or value < 1:
         raise ValueError(f"expected a whole number above zero, not {raw!r}")
+    return value
+
+
+def _bare(raw: object) -> int | None:
+    """The number that this is, or that is written here and nothing else; None if it is none."""
+    if isinstance(raw, str) and raw.isascii() and raw.isdigit():
+        if len(raw) > DIGITS_MAX:
+            raise ValueError("the number is too large")
+        raw = int(raw)
+    if not isinstance(raw, int) or isinstance(raw, bool):
+        return None
+    if raw > NUMBER_MAX:
+        raise ValueError("the number is too large")
     return raw
 
 
@@ -112,10 +129,8 @@ def or_number(read: Callable[[object], int], least: int = 1) -> Reader:
     """A reader for names that tell their unit: a bare number will do, a text with a unit too."""
 
     def read_either(raw: object) -> int:
-        bare = isinstance(raw, str) and raw.isascii() and raw.isdigit()
-        value = int(raw) if bare and isinstance(raw, str) else raw
-        if not isinstance(value, int) or isinstance(value, bool):
-            value = read(raw)
+        bare = _bare(raw)
+        value = read(raw) if bare is None else bare
         if value < least:
             raise ValueError(f"expected at least {least}, not {raw!r}")
         return value
@@ -177,7 +192,23 @@ def read_address(text: str) -> Address:
     known = ":" in rest and port.isascii() and port.isdigit() and int(port) <= 65535
     if not known or "/" in host or " " in host:
         raise ValueError(f"{text!r} is not host:port, [v6]:port, a path, unix:PATH or off")
+    _check_host(host, text)
     return Address(host="" if host == "*" else host, port=int(port), tls=scheme == "tls")
+
+
+def _check_host(host: str, text: str) -> None:
+    """Refuse what cannot be the name of a host, before anybody looks for it."""
+    if host.isascii():
+        labels = host.removesuffix(".").split(".")
+        is_name = all(0 < len(label) <= LABEL_CHARS_MAX for label in labels)
+    else:
+        try:
+            is_name = bool(host.encode("idna"))
+        except UnicodeError:
+            is_name = False
+    if host and (not is_name or len(host) > HOST_CHARS_MAX):
+        shown = text if len(text) <= HOST_CHARS_MAX else f"{text[:HOST_CHARS_MAX]}..."
+        raise ValueError(f"{shown!r} has no name of a host before its port")
 
 
 def _at_path(path: str, text: str) -> Address:

@@ -30,12 +30,16 @@ SECURE_CHUNK_BYTES = 32 * 1024
 UNCOUNTED_BYTES = 2 * 1024
 """What a socket may have before it counts as unsent: short answers of one pass leave together."""
 
+UNKNOWN = Peer("unknown", local=False)
+"""Of whom nothing is known: nobody who may do what those of this machine may."""
+
 # Why nothing is read from a peer.
 FLOOD = 1
 GULP = 2
 ROOM = 4
 ALL = 8
 CROWD = 16
+BELOW = 32
 
 
 class Connection(asyncio.Protocol):
@@ -64,10 +68,10 @@ class Connection(asyncio.Protocol):
         "_is_secure",
         "_leaving",
         "_lending",
-        "_listener",
         "_longest",
         "_node",
         "_own_bytes",
+        "_peer",
         "_service",
         "_stuffed",
         "_take",
@@ -88,11 +92,11 @@ class Connection(asyncio.Protocol):
         self,
         node: Node,
         service_name: str,
-        listener: str = "",
+        peer: Peer = UNKNOWN,
         below: asyncio.Transport | None = None,
     ) -> None:
         self._node = node
-        self._listener = listener
+        self._peer = peer
         self._service = service_name
         self._take = node.engine.inputs.append
         self._is_secure = below is not None
@@ -134,8 +138,8 @@ class Connection(asyncio.Protocol):
             self.transport.close()
             return
         _keep_alive(transport.get_extra_info("socket"))
-        peer = _peer(transport, self._listener)
-        self.link = engine.open_link(self._service, node.next_link_id(), peer, node.clock.now())
+        now = node.clock.now()
+        self.link = engine.open_link(self._service, node.next_link_id(), self._peer, now)
         self.link.carrier = self
         node.soon()
 
@@ -371,15 +375,6 @@ class Connection(asyncio.Protocol):
         else:
             self.link.paused = False
             self.socket.resume_reading()
-
-
-def _peer(transport: asyncio.BaseTransport, listener: str) -> Peer:
-    name = transport.get_extra_info("peername")
-    if isinstance(name, tuple):
-        host = str(name[0])
-        local = host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
-        return Peer(f"{host}:{name[1]}", local, listener=listener)
-    return Peer("unix", True, unix=True, listener=listener)
 
 
 def _keep_alive(sock: socket.socket | None) -> None:

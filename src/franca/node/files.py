@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Iterable
 
 from franca.node import log
@@ -75,7 +76,10 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
+    # Whoever opens or reads anything but a regular file may have to wait, and the server with him.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is no regular file")
         content = file.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
         raise ValueError("too large to be a file of settings")

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import ssl
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -100,10 +101,22 @@ class Listeners:
         tls = self._settings.tls
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Nobody needs a second handshake, and each costs as much as the first.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        for name, path in (("certificate", tls.certificate), ("key", tls.key)):
+            _check_file(f"tls.{name}", path)
         if tls.client_ca:
-            context.load_verify_locations(tls.client_ca)
+            _check_file("tls.client_ca", tls.client_ca)
+            try:
+                context.load_verify_locations(tls.client_ca)
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"tls.client_ca: {tls.client_ca}: {error}") from None
             context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(tls.certificate, tls.key or None)
+        try:
+            context.load_cert_chain(tls.certificate, tls.key or None, _no_passphrase)
+        except (OSError, ValueError) as error:
+            files = f"{tls.certificate} with {tls.key or 'its own key'}"
+            raise ConfigError(f"tls.certificate: {files}: {error}") from None
         return context
 
     def reload(self) -> None:
@@ -115,7 +128,7 @@ class Listeners:
             return
         try:
             self._tls = self._fresh_context()
-        except (OSError, ValueError) as error:
+        except ConfigError as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
             return
         for door in self._doors:
@@ -130,6 +143,26 @@ class Listeners:
         for path, inode in self._paths.items():
             _clear_socket(path, inode)
         self._paths.clear()
+
+
+def _no_passphrase() -> str:
+    """Nobody is there to be asked, and everybody would wait for the answer."""
+    raise ValueError("the key has a passphrase; give one without")
+
+
+def _check_file(setting: str, path: str) -> None:
+    """Refuse what cannot be opened, or would make the server wait for whoever writes it."""
+    if not path:
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError(f"{setting}: {path}: {error.strerror or error}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(f"{setting}: {path}: it is no regular file")
+    finally:
+        os.close(descriptor)
 
 
 def _shown(address: Address, listening: socket.socket) -> str:

@@ -10,20 +10,29 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from functools import partial
 from typing import cast
+
+from msgspec.structs import replace
 
 from franca.core.model import Millis
 from franca.node import log
-from franca.node.connection import Connection
+from franca.node.connection import UNKNOWN, Connection
+from franca.node.meter import Meter, SecureConnection, Turnstile
 from franca.node.node import Node
+from franca.protocols.conversation import Peer
 
 TLS_HELLO_S = 5.0
+TLS_BYE_S = 1.0
+"""How long one that was hung up on keeps its place if it does not say that it heard so."""
 ACCEPTS_PER_PASS = 32
 """Connections taken from one listener before everybody else is heard."""
 LEAVING_MAX = 8
 """Places that may be taken twice, while those who make room are on their way out."""
 UNREAD_BYTES = 8_192
 """More than a peer says first in a handshake."""
+FAILURES_EVERY_MS = 10_000
+"""There is at most one line in so long about connections that cannot be taken."""
 REST_S = 0.05
 """How long a listener is left alone when there is no place, or no descriptor."""
 MADE_ROOM = "it had not said who it is, and another came"
@@ -51,6 +60,7 @@ class Lobby:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._loop = asyncio.get_running_loop()
+        self._turnstile = Turnstile(self._loop)
         self._arriving: dict[asyncio.Task[None], Millis] = {}
 
     @property
@@ -82,38 +92,71 @@ class Lobby:
         cast(Connection, stranger.carrier).cut_off(MADE_ROOM)
         return True
 
-    def welcome(self, peer: socket.socket, door: Door) -> None:
+    def welcome(self, peer: socket.socket, door: Door, who: Peer) -> None:
         """Let a peer in whose connection was accepted."""
-        task = self._loop.create_task(self._welcome(peer, door))
+        task = self._loop.create_task(self._welcome(peer, door, who))
         self._arriving[task] = self._node.clock.now()
         task.add_done_callback(self._arriving.__delitem__)
 
-    async def _welcome(self, peer: socket.socket, door: Door) -> None:
+    async def _welcome(self, peer: socket.socket, door: Door, who: Peer) -> None:
         try:
             if door.tls is None:
-                await self._loop.connect_accepted_socket(door.connect, peer)
+                await self._loop.connect_accepted_socket(partial(door.connect, who), peer)
             else:
-                await self._secure(peer, door, door.tls)
+                await self._secure(peer, door, door.tls, who)
         except (OSError, asyncio.CancelledError):
             peer.close()  # it went, took too long, or had to make room
 
-    async def _secure(self, peer: socket.socket, door: Door, tls: ssl.SSLContext) -> None:
+    async def _secure(
+        self, peer: socket.socket, door: Door, tls: ssl.SSLContext, who: Peer
+    ) -> None:
         """Do the handshake. The transport below is kept, so that it can be read from or not."""
         # Event loops read from a new connection at once; the first bytes are those of TLS.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, UNREAD_BYTES)
         below, early = await self._loop.connect_accepted_socket(Early, peer)
         below.pause_reading()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        secured = await self._loop.start_tls(
-            below, early, tls, server_side=True, ssl_handshake_timeout=TLS_HELLO_S
-        )
+        meters: list[Meter] = []
+        # Called when TLS has been put above the socket, and before anything is read from it.
+        self._loop.call_soon(lambda: meters.append(Meter(self._turnstile, below)))
+        try:
+            secured = await self._loop.start_tls(
+                below,
+                early,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=TLS_HELLO_S,
+                ssl_shutdown_timeout=TLS_BYE_S,
+            )
+        except BaseException:
+            # It holds the descriptor, also of a handshake that was cancelled as it ended.
+            below.abort()
+            raise
         if secured is None or early.is_gone:
             return
-        connection = door.connect(below)
+        connection = door.connect_secured(who, below)
+        (connection.meter,) = meters
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in early.said:
             connection.data_received(data)
+        # Only now: what the meter does to a connection needs one that has been told of its peer.
+        connection.meter.connection = connection
+
+
+def peer_at(family: int, address: object, listener: str) -> Peer:
+    """Who was accepted: the family is that of the listener, the address what `accept` gave.
+
+    A connection itself may not be asked: one that was reset has no address any more, and whoever
+    has none must not pass for somebody of this machine.
+    """
+    if family == socket.AF_UNIX:
+        return Peer("unix", local=True, unix=True, listener=listener)
+    if not isinstance(address, tuple) or len(address) < 2:
+        return replace(UNKNOWN, listener=listener)
+    host = str(address[0])
+    is_local = host == "::1" or host.removeprefix("::ffff:").startswith("127.")
+    return Peer(f"{host}:{address[1]}", is_local, listener=listener)
 
 
 class Door:
@@ -137,12 +180,18 @@ class Door:
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
+        self._failures = 0
+        self._next_failure_at: Millis = 0
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
 
-    def connect(self, below: asyncio.Transport | None = None) -> Connection:
-        """A connection for the next peer; over TLS, with the transport below."""
-        return Connection(self._node, self._service, self._listener, below)
+    def connect(self, who: Peer) -> Connection:
+        """A connection for this peer."""
+        return Connection(self._node, self._service, who)
+
+    def connect_secured(self, who: Peer, below: asyncio.Transport) -> SecureConnection:
+        """A connection over TLS, with the transport below."""
+        return SecureConnection(self._node, self._service, who, below)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
@@ -150,18 +199,29 @@ class Door:
                 self._rest()
                 return
             try:
-                peer, _ = self._listening.accept()
+                peer, address = self._listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.event("warning", "accept-failed", f"no connection can be taken: {error}")
+                self._tell_failure(error)
                 self._rest()
                 return
             peer.setblocking(False)
             if self._lobby.make_place():
-                self._lobby.welcome(peer, self)
+                who = peer_at(self._listening.family, address, self._listener)
+                self._lobby.welcome(peer, self, who)
             else:
                 self._refuse(peer)
+
+    def _tell_failure(self, error: OSError) -> None:
+        """Say that nobody can come in, but not at each try: there are twenty in a second."""
+        self._failures += 1
+        now = self._node.clock.now()
+        if now >= self._next_failure_at:
+            self._next_failure_at = now + FAILURES_EVERY_MS
+            text = f"no connection can be taken: {error}"
+            log.event("warning", "accept-failed", text, times=self._failures)
+            self._failures = 0
 
     def _refuse(self, peer: socket.socket) -> None:
         with peer:

@@ -56,6 +56,13 @@ def event(level: int | str, name: str, text: str, /, **fields: object) -> None:
         LOGGER.log(number, text, extra={"event": name, "fields": fields})
 
 
+def show(text: str) -> None:
+    """Write a text for people as it is, lines and all, in its place among the events."""
+    record = LOGGER.makeRecord(LOGGER.name, _LEVELS["info"], "", 0, text, (), None)
+    record.as_it_is = True
+    logging.getLogger().handle(record)
+
+
 def failure(name: str, text: str, error: BaseException, /, **fields: object) -> None:
     """Log an error that nobody expected, with the way it came."""
     info = (type(error), error, error.__traceback__)
@@ -225,7 +232,8 @@ class Log:
                 self._write(self._form.format(_record("log-dropped", lost)))
                 self._told = dropped
             try:
-                line = self._form.format(record)
+                is_event = not getattr(record, "as_it_is", False)
+                line = self._form.format(record) if is_event else str(record.msg)
             except Exception as error:
                 # One event that cannot be written must not silence all others.
                 line = self._form.format(_record("log-failed", f"an event was lost: {error!r}"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
+import sys
 
 from msgspec.structs import replace
 
@@ -29,6 +31,25 @@ def keep_large_buffers() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
     mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def open_standard_files() -> None:
+    """Open the null device in place of each of 0, 1 and 2 that is closed.
+
+    Else the next file that is opened takes its number: the log would be written into the store, and
+    the event loop ends the process when it meets a descriptor of its own there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    # Python has none for those that were closed when it began.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def within_file_limit(limits: Limits) -> Limits:

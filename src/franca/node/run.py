@@ -17,6 +17,7 @@ from traceback import walk_tb
 from msgspec.structs import replace
 
 from franca import __version__
+from franca.control.path import written
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
 from franca.core.limits import Limits
@@ -310,9 +311,12 @@ class Server:
             "version": __version__,
             "pid": os.getpid(),
             "uptime_s": self.uptime_s(),
-            "data": self.settings.data,
+            "data": written(self.settings.data),
             "store": self.settings.store,
-            "listeners": [{"protocol": name, "address": a} for name, a in self.listeners.addresses],
+            "listeners": [
+                {"protocol": name, "address": written(address)}
+                for name, address in self.listeners.addresses
+            ],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
             "commits": self.node.gauges.commits,

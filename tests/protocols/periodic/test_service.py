@@ -174,6 +174,17 @@ def test_operators_see_workers_and_may_have_them_rest() -> None:
     assert worker.is_hung_up
 
 
+def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone() -> None:
+    world = World()
+    workers = [world.worker("f") for _ in range(3)]
+    names = [view.name for view in world.service.workers()]
+    # Nobody else is looked at: among thousands that would take seconds.
+    assert list(world.service._by_name) == names
+    workers[1].hang_up()
+    asked = [world.service.ask_worker(name, "quiet") for name in names]
+    assert asked == [True, False, True]
+
+
 def test_a_listener_may_differ_from_the_others() -> None:
     settings = PeriodicSettings(listeners={"127.0.0.1:5001": Listening(confirm="old")})
     world = World(settings=settings)

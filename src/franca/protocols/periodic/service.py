@@ -118,6 +118,7 @@ class PeriodicService(Service):
         self.stopping = False
         self.commands = self.refused = self.unreadable = 0
         self._talks: dict[Talk, Millis] = {}
+        self._by_name: dict[str, Talk] = {}
         self._request_stop = request_stop
         self._sweep_at: Millis = NEVER
         self._now: Millis = NEVER
@@ -143,10 +144,13 @@ class PeriodicService(Service):
     def join(self, talk: Talk) -> None:
         """A connection has registered."""
         self._talks[talk] = talk.heard_at
+        self._by_name[talk.link.id] = talk
 
     def leave(self, talk: Talk) -> None:
         """A connection is gone."""
         self._talks.pop(talk, None)
+        if self._by_name.get(talk.link.id) is talk:
+            del self._by_name[talk.link.id]
 
     def tick(self, now: Millis) -> None:
         """Ring whoever is armed, and hang up on those who fell silent."""
@@ -294,13 +298,13 @@ class PeriodicService(Service):
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        for talk in list(self._talks):
-            if isinstance(talk, Working) and talk.link.id == name and talk.funcs:
-                talk.hush()
-                if what == "stop" and not talk.is_busy():
-                    talk.drop(self._now)
-                return True
-        return False
+        talk = self._by_name.get(name)
+        if not isinstance(talk, Working) or not talk.funcs:
+            return False
+        talk.hush()
+        if what == "stop" and not talk.is_busy():
+            talk.drop(self._now)
+        return True
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: nothing more is given out."""
