@@ -106,13 +106,11 @@ class PeriodicService(Service):
         self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
         """Listings of all functions, and whether they are long. They are good for a moment."""
         self.making: dict[ListingKey, Listing] = {}
-        self.listed = 0
-        """Functions that were listed since the last tick."""
+        self.listed = self.dump_bytes = 0
+        """Functions listed since the last tick, and bytes gathered for dumps that are under way."""
         self._waiting_jobs: WaitingJobs | None = None
         self.loads: dict[Load, None] = {}
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
-        self.dump_bytes = 0
-        """Gathered for dumps that are not answered yet."""
         self._shared: Shared | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
