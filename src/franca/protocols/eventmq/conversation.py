@@ -337,8 +337,8 @@ class EventmqConversation(ZmtpConversation):
     def _on_begun(self, job: Job, now: Millis) -> None:
         """Somebody has the job of a request. A REQ socket hears one answer: the result, if any.
 
-        From now on a job that another asked for first is watched. Not before: a job that is
-        watched cannot leave memory, and might overtake those that do.
+        From now on a job that another asked for first is watched. Not before: each watch of a job
+        that waits takes memory, however long the backlog is.
         """
         client = client_of(job)
         envelope = b"" if client is None else client.envelope
