@@ -77,22 +77,22 @@ def no_fence_eventmq() -> None:
         jobs = self._broker.named(msgid.decode("utf-8", "replace"))
         return next((job for job in jobs if job.state.name == "LEASED"), None)
 
-    swap("franca.protocols.eventmq.hands:Hands", "_held", lambda _: anybodys)
+    swap("franca.protocols.eventmq.hands:Hands", "held_as", lambda _: anybodys)
 
 
 def no_fence_memodb() -> None:
     """A worker's job is its own whoever has it now."""
 
     def forcing(finish: Function) -> Function:
-        def force(self: Any, worker: Any, result: bytes, now: int) -> Any:
+        def force(self: Any, worker: Any, *result: Any) -> Any:
             if worker.job is not None:
                 worker.job.holder = worker.session.holder
-            return finish(self, worker, result, now)
+            return finish(self, worker, *result)
 
         return force
 
     swap("franca.protocols.memodb.crew:Crew", "on_lease_lost", lambda _: _doing_nothing)
-    swap("franca.protocols.memodb.crew:Crew", "_finish", forcing)
+    swap("franca.protocols.memodb.crew:Crew", "_take_result", forcing)
 
 
 def no_requeue() -> None:

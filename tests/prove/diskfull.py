@@ -2,11 +2,11 @@
 
 The data lies on a file system of a few megabytes. Three times in one life of the server:
 
+* somebody else's file fills it to the last byte while jobs wait, before the store's log has grown: workers still
+  finish everything; the file goes, and new jobs are taken again;
 * its own jobs fill it slowly: below the reserve new jobs are refused; workers finish everything, the room is
   given back, and new jobs are taken again;
-* its own jobs fill it in one burst, before anybody has looked how much room there is;
-* somebody else's file fills it to the last byte while jobs wait: workers still finish everything; the file
-  goes, and new jobs are taken again.
+* its own jobs fill it in one burst, before anybody has looked how much room there is.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(options: Options) -> bool:
             try:
                 with Faktory(server.port) as client:
                     client.hello(wid="worker-1")
-                    for act in (_fill_slowly, _fill_at_once, _fill_from_outside):
+                    for act in (_fill_from_outside, _fill_slowly, _fill_at_once):
                         act(client, tally, rng, disk / "somebody-elses")
                         _drain(client, tally)
             except BROKEN as error:
