@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from franca.core.changes import Changes
-from franca.core.model import Failure, OnConflict, Shelf, State
+from franca.core.events import Finished
+from franca.core.model import (
+    ATTEMPT_BYTES,
+    HISTORY_RESULT_BYTES,
+    Failure,
+    OnConflict,
+    Shelf,
+    State,
+)
 from tests.core.kit import SMALL, Bench, T, ids
 
 
@@ -118,6 +126,33 @@ def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
     assert bench.broker.pending_bytes == 150
     bench.broker.drain()
     assert bench.broker.pending_bytes == 0
+
+
+def test_results_and_failures_on_their_way_are_counted_too() -> None:
+    bench = Bench()
+    worker = bench.worker()
+    done, brief, failed = bench.submit_many(3, failures=1)
+    bench.broker.drain()
+    for job in (done, brief, failed):
+        assert bench.take(worker) is job
+    bench.broker.finish(done, worker.holder, b"r" * 100_000, T)
+    assert bench.broker.pending_bytes == len(done.result) == HISTORY_RESULT_BYTES
+    bench.broker.finish(brief, worker.holder, b"r" * 100, T)
+    assert bench.broker.pending_bytes == HISTORY_RESULT_BYTES, "few bytes are counted as a job"
+    bench.broker.fail(failed, worker.holder, Failure("E", "t" * 1_000), T)
+    assert bench.broker.pending_bytes == HISTORY_RESULT_BYTES + ATTEMPT_BYTES + 1_000
+    bench.broker.drain()
+    assert bench.broker.pending_bytes == 0
+
+
+def test_whoever_waits_for_a_result_is_told_all_of_it() -> None:
+    bench = Bench()
+    worker, client = bench.worker(), bench.worker()
+    job = bench.submit(watcher=client)
+    assert bench.take(worker) is job
+    bench.broker.finish(job, worker.holder, b"r" * 100_000, T)
+    [finished] = [event for _, event in bench.events() if isinstance(event, Finished)]
+    assert finished.result == b"r" * 100_000
 
 
 def test_totals_go_with_every_group() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Millis, NewJob, Policy
+from franca.engine.engine import SLICE
 from tests.node.stage import asynchronous, stage
 
 
@@ -21,6 +22,57 @@ async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_
         await s.ends()
         await s.commits()
         await s.until(lambda: producer.wire.reading)
+
+
+@asynchronous
+async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for_the_disk() -> None:
+    with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
+        await s.writer("push a")
+        guest, other = s.guest(), s.guest()
+        acted = 0
+
+        def add_without_an_answer(data: bytes, now: Millis) -> bool:
+            nonlocal acted
+            acted += 1
+            s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
+            return False
+
+        patch.setattr(guest.talk, "receive", add_without_an_answer)
+        for _ in range(5):
+            guest.says("a report")
+            await s.turns()
+        assert acted == 3, "the third added to what was too much already"
+        assert not guest.wire.reading
+        other.says("ping")
+        await other.hears("pong;")
+        assert other.wire.reading
+        await s.ends()
+        await s.reaches("commit")
+        await s.ends()
+        await s.until(lambda: acted == 5)
+        assert guest.wire.reading
+
+
+@asynchronous
+async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too_much() -> None:
+    with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
+        await s.writer("push a")
+        guests = [s.guest() for _ in range(10 * SLICE)]
+        acted = 0
+
+        def add_without_an_answer(data: bytes, now: Millis) -> bool:
+            nonlocal acted
+            acted += 1
+            s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
+            return False
+
+        for guest in guests:
+            patch.setattr(guest.talk, "receive", add_without_an_answer)
+        for guest in guests:
+            guest.says("report")
+            guest.says("another")
+        await s.turns()
+        assert acted <= SLICE + len(guests), "each that adds to it must wait"
 
 
 @asynchronous

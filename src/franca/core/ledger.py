@@ -30,8 +30,8 @@ from franca.core.model import (
     Session,
     Shelf,
     State,
+    bare_weight,
     story_bytes,
-    weigh,
 )
 from franca.core.namesakes import LOOKED_AT, Namesakes
 from franca.core.ready import Queue, Windows, queue_bytes
@@ -289,9 +289,11 @@ class Ledger:
         story.append(
             Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
         )
-        while len(story) > 1 and story_bytes(story) > self.limits.story_bytes:
+        while (size := story_bytes(story)) > self.limits.story_bytes and len(story) > 1:
             del story[0]
-        weigh(job)
+        job.weight = bare_weight(job) + size
+        if job.policy.durable:
+            self.pending_bytes += size
 
     # -- what the store is told -------------------------------------------------------------
 

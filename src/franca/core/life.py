@@ -15,7 +15,16 @@ from franca.core.heirs import Heirs
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.limits import Limits
 from franca.core.lines import LEASE_TICK_MS
-from franca.core.model import NEVER, Failure, Job, Millis, Session, State, bare_weight
+from franca.core.model import (
+    HISTORY_RESULT_BYTES,
+    NEVER,
+    Failure,
+    Job,
+    Millis,
+    Session,
+    State,
+    bare_weight,
+)
 from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
 
@@ -26,6 +35,8 @@ LOCK_AGAIN_MS = 60_000
 """A job that waits for a lock tries again after this, in case that it was forgotten."""
 FLEETING_JOB_BYTES = 1024
 """What a job in memory costs besides its body, roughly."""
+SMALL_RESULT_BYTES = 1024
+"""Results up to this are not counted: `limits.pending_jobs` bounds how many wait for the disk."""
 
 
 class Life(Heirs):
@@ -285,10 +296,14 @@ class Life(Heirs):
             self._dirty[job.id] = job
             if state is not DEAD:
                 self._ended.append(job)
+                if len(result) > SMALL_RESULT_BYTES:
+                    # Whoever waits for it is told all of it; only the history is still to come.
+                    job.result = result[:HISTORY_RESULT_BYTES]
+                    self.pending_bytes += len(job.result)
         else:
             self._settle_fleeting(job)
         if job.policy.tells_end or job.id in self._watchers or job.id in self._awaited:
-            self._tell_end(job, failure)
+            self._tell_end(job, failure, result)
         if self._heirs and job.id in self._heirs:
             self._succeed(job.id, now)
 
@@ -296,9 +311,9 @@ class Life(Heirs):
         """A job that only memory has is gone, or the store has it from now on."""
         self.fleeting_bytes -= bare_weight(job) + FLEETING_JOB_BYTES
 
-    def _tell_end(self, job: Job, failure: Failure) -> None:
+    def _tell_end(self, job: Job, failure: Failure, result: bytes = b"") -> None:
         """Tell all who wait for a job that it has ended, once for each watch."""
-        event = Finished(job, job.state, job.result, failure)
+        event = Finished(job, job.state, result, failure)
         if job.policy.tells_end and job.origin in self.listeners:
             self.events.append((self.listeners[job.origin], event))
         awaiting = self._await_no_more(job.id) if self._awaited else None

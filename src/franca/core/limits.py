@@ -105,7 +105,8 @@ class Limits(Struct, frozen=True):
     pending_jobs: int = 2_000
     """Changed jobs that wait for the disk before those who go on changing jobs must wait too."""
     pending_bytes: int = 24 * 1024 * 1024
-    """Bytes of new jobs waiting for the disk before the server stops reading at all."""
+    """Bytes of new jobs, results and failures that wait for the disk before those who add to them
+    must wait too."""
     kept_result_bytes: int = 16 * 1024 * 1024
     """Results that wait for clients who are gone or do not read (one passes); oldest go first."""
     kept_result_ms: int = 5 * 60 * 1000

@@ -140,6 +140,9 @@ class Attempt(Struct, gc=False, array_like=True):
 
 ATTEMPT_BYTES = 200
 """What an attempt takes in memory beside the text of its error and its trace."""
+HISTORY_BODY_BYTES = 4_096
+HISTORY_RESULT_BYTES = 65_536
+"""What the history of ended jobs keeps of a body and of a result."""
 
 
 class Job(Struct, gc=False, eq=False, array_like=True):

@@ -1,8 +1,8 @@
 """Back-pressure: who is read from and acted on, and who must wait.
 
 Nobody sends more than its share of turns, lets more answers pile up than may wait for the disk, or
-keeps others from being heard; and what waits for the disk stays bounded. While more is unsent than
-may be, nothing is acted on of those whose messages add to what others have not taken.
+keeps others from being heard. While more is unsent or waits for the disk than may, nothing is acted
+on of those whose messages add to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PASS_S = 0.02
 """After so long a turn ends, with those who went on and with new input each: then others are heard,
 what is said is sent, and what has changed goes to the disk."""
 GROWTH_BYTES = 4 * 1024
-"""What a share of a turn may add to what others have not taken, while there is too much."""
+"""What a share of a turn may add to what others have not taken, or to what waits for the disk,
+while there is too much of it."""
 
 
 class Pressure:
@@ -33,6 +34,7 @@ class Pressure:
         "_most_unsent",
         "_outlet",
         "_paused",
+        "_pending_bytes",
         "_soon",
         "_speak",
         "_stuck",
@@ -52,6 +54,7 @@ class Pressure:
         self._speak = speak
         self._until = 0.0
         self._most_unsent = engine.limits.output_bytes
+        self._pending_bytes = 0
         self._crowding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
@@ -63,14 +66,15 @@ class Pressure:
         if engine.has_input():
             self._pause_floods()
             self._soon()
-        if self._is_too_much():
+        is_too_much = self._is_too_much()
+        if is_too_much:
             self._pause_producers()
-        if self._paused:
+        elif self._paused:
             self._resume_quiet()
         if self._gulped:
             self._read_on()
-        if engine.careful or self._outlet.total > self._most_unsent:
-            self._look_at_output()
+        if engine.careful or is_too_much or self._outlet.total > self._most_unsent:
+            self._look_at_amounts()
         self._until = 0.0
 
     def between(self, link: Link) -> bool:
@@ -78,8 +82,10 @@ class Pressure:
 
         While care is needed, what the link's share gave rise to is sent at once.
         """
-        if self._engine.careful and self._engine.speaking:
+        if self._engine.careful:
             self._weigh_share(link)
+        elif self._is_group_full():
+            self._be_careful()
         now = monotonic()
         if not self._until:
             self._until = now + PASS_S
@@ -89,19 +95,28 @@ class Pressure:
         return False
 
     def _weigh_share(self, link: Link) -> None:
-        """Send what a link's share gave rise to; if it is much for others, the link must wait."""
-        engine, outlet = self._engine, self._outlet
-        speaking = engine.speaking
-        before = outlet.total
-        is_for_others = len(speaking) > 1 or speaking[0] is not link
-        self._speak()
-        if is_for_others and outlet.total - before > (0 if outlet.is_full else GROWTH_BYTES):
+        """Send what a link's share gave rise to. If it adds much, the link must wait."""
+        outlet, speaking = self._outlet, self._engine.speaking
+        growth = self._engine.broker.pending_bytes - self._pending_bytes
+        is_much = growth > GROWTH_BYTES and self._is_group_full()
+        if speaking:
+            before = outlet.total
+            is_for_others = len(speaking) > 1 or speaking[0] is not link
+            self._speak()
+            most = 0 if outlet.is_full else GROWTH_BYTES
+            is_much = is_much or (is_for_others and outlet.total - before > most)
+        if is_much:
             self._hold_crowder(link)
-        engine.careful = outlet.is_over
+        self._be_careful()
+
+    def _be_careful(self) -> None:
+        """Look at what each piece of input adds, while too much is unsent or waits for the disk."""
+        self._pending_bytes = self._engine.broker.pending_bytes
+        self._engine.careful = self._outlet.is_over or self._is_group_full()
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody is held back until less is unsent."""
+        """Whether somebody is held back until less is unsent, or waits for the disk."""
         return bool(self._crowding)
 
     def after_commit(self) -> None:
@@ -131,10 +146,12 @@ class Pressure:
 
     def _is_too_much(self) -> bool:
         """Whether more waits for the disk than may."""
-        broker, limits = self._engine.broker, self._engine.limits
-        return (
-            broker.pending_bytes > limits.pending_bytes or broker.pending_jobs > limits.pending_jobs
-        )
+        engine = self._engine
+        return self._is_group_full() or engine.broker.pending_jobs > engine.limits.pending_jobs
+
+    def _is_group_full(self) -> bool:
+        """Whether more bytes wait for the disk than may."""
+        return self._engine.broker.pending_bytes > self._engine.limits.pending_bytes
 
     # -- holding back ---------------------------------------------------------------------------
 
@@ -174,9 +191,9 @@ class Pressure:
         connection.hold(CROWD)
         self._engine.put_off(link)
 
-    def _look_at_output(self) -> None:
-        """Be careful while more is unsent than may be; after that, let everybody go on."""
-        self._engine.careful = self._outlet.is_over
+    def _look_at_amounts(self) -> None:
+        """Be careful while there is more than may be; after that, let everybody go on."""
+        self._be_careful()
         if self._crowding and not self._engine.careful:
             crowding = list(self._crowding)
             self._crowding.clear()
@@ -193,8 +210,6 @@ class Pressure:
 
     def _resume_quiet(self) -> None:
         engine = self._engine
-        if self._is_too_much():
-            return
         for connection in list(self._paused):
             link = connection.link
             quiet = link.conversation.unread() <= engine.limits.link_input_bytes // 2

@@ -7,12 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from franca.core.model import Attempt, Job, JobQuery, Millis, Policy, State
+from franca.core.model import (
+    HISTORY_BODY_BYTES,
+    HISTORY_RESULT_BYTES,
+    Attempt,
+    Job,
+    JobQuery,
+    Millis,
+    Policy,
+    State,
+)
 from franca.store.port import fits
 from franca.store.rows import Row, seal
 
-BODY_BYTES = 4_096
-RESULT_BYTES = 65_536
 _NO_POLICY = Policy()
 
 
@@ -66,8 +73,8 @@ def encode(jobs: Iterable[Job]) -> bytes:
                 job.failures,
                 job.losses,
                 job.story,
-                job.body[:BODY_BYTES],
-                job.result[:RESULT_BYTES],
+                job.body[:HISTORY_BODY_BYTES],
+                job.result[:HISTORY_RESULT_BYTES],
             )
             for job in jobs
         ]
