@@ -130,6 +130,18 @@ def test_rules_wait_while_the_disk_is_full_and_do_not_keep_anybody_awake() -> No
     assert bench.count().ready == 1
 
 
+def test_a_run_for_whose_job_there_is_no_room_does_not_count() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(runs_left=1), T, fire_now=False)
+    bench.broker.room_bytes = 0
+    bench.broker.tick(T + MINUTE)
+    bench.write(T + MINUTE)
+    assert (bench.count().ready, bench.disk.schedules["s"].runs_left) == (0, 1)
+    bench.broker.room_bytes = 1 << 40
+    assert firings(bench, T + 5 * MINUTE, start=T + MINUTE) == [120]
+    assert not bench.broker.schedules.by_id
+
+
 # -- a wall clock that is set back -----------------------------------------------------------
 
 

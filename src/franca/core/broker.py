@@ -310,11 +310,13 @@ class Broker(Sessions):
         for schedule in self.schedules.bring_back(wall, FIRED_AT_ONCE):
             self._schedules_changed[schedule.id] = schedule
         for schedule in self.schedules.due(wall, FIRED_AT_ONCE):
-            self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
             try:
                 self.submit(schedule.job, now)
+            except StoreFull:
+                self.schedules.give_back(schedule, wall)
             except Refused:
                 pass  # its last job still has the key: this run is left out, not the rule
+            self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
 
     def _end_demands(self, now: Millis) -> None:
         """Tell those whose time to wait is over, until enough queues were looked at for them."""

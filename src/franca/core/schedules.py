@@ -123,6 +123,14 @@ class Schedules:
             fired.append(schedule)
         return fired
 
+    def give_back(self, schedule: Schedule, now: Millis) -> None:
+        """A run that was just due has made no job: it does not count, and the rule goes on."""
+        if schedule.runs_left >= 0:
+            if schedule.id not in self.by_id:
+                schedule.next_at = _next(schedule, schedule.next_at, now)
+                self.put(schedule)
+            schedule.runs_left += 1
+
     def next_at(self) -> Millis | None:
         """When the next rule fires, or None."""
         while self._heap:
@@ -137,6 +145,11 @@ class Schedules:
 def size_of(schedule: Schedule) -> int:
     """What the job of a rule takes in memory, roughly."""
     return bare_weight(schedule.job)
+
+
+def check_moments(schedule: Schedule, now: Millis) -> None:
+    """`Refused` if a rule names no moment."""
+    _step(schedule, now, now)
 
 
 def _is_too_late(schedule: Schedule, now: Millis) -> bool:
