@@ -7,10 +7,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from franca.core.broker import FIRED_AT_ONCE
 from franca.core.cron import next_moment
 from franca.core.errors import Refused
 from franca.core.model import NewJob, OnConflict, Policy, Schedule, State
 from tests.core.kit import MINUTE, Bench, T
+
+DAY = 24 * 60 * MINUTE
 
 
 def at(text: str, timezone: str = "UTC") -> int:
@@ -24,10 +27,10 @@ def rule(schedule_id: str = "s", **fields: object) -> Schedule:
     return schedule
 
 
-def firings(bench: Bench, until: int, step: int = 10_000) -> list[int]:
-    """When the rule made jobs, seconds after the start."""
+def firings(bench: Bench, until: int, start: int = T) -> list[int]:
+    """When the rule made jobs, seconds after T."""
     found = []
-    for now in range(T, until + 1, step):
+    for now in range(start, until + 1, 10_000):
         bench.broker.tick(now)
         found += [(now - T) // 1000] * len(bench.take_all(now=now))
     return found
@@ -113,7 +116,7 @@ def test_a_rule_whose_last_job_has_the_key_leaves_a_run_out() -> None:
     bench.broker.tick(T)
     bench.broker.tick(T + MINUTE)
     assert bench.count().ready == 1
-    assert firings(bench, T + 2 * MINUTE) == [0, 120]
+    assert firings(bench, T + 2 * MINUTE, start=T + MINUTE) == [60, 120]
 
 
 def test_rules_wait_while_the_disk_is_full_and_do_not_keep_anybody_awake() -> None:
@@ -125,6 +128,97 @@ def test_rules_wait_while_the_disk_is_full_and_do_not_keep_anybody_awake() -> No
     bench.broker.refusing_new = False
     bench.broker.tick(T + 5 * MINUTE)
     assert bench.count().ready == 1
+
+
+def test_a_run_for_whose_job_there_is_no_room_does_not_count() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(runs_left=1), T, fire_now=False)
+    bench.broker.room_bytes = 0
+    bench.broker.tick(T + MINUTE)
+    bench.write(T + MINUTE)
+    assert (bench.count().ready, bench.disk.schedules["s"].runs_left) == (0, 1)
+    bench.broker.room_bytes = 1 << 40
+    assert firings(bench, T + 5 * MINUTE, start=T + MINUTE) == [120]
+    assert not bench.broker.schedules.by_id
+
+
+# -- a wall clock that is set back -----------------------------------------------------------
+
+
+def jump_ahead_and_back(bench: Bench, ahead: int) -> int:
+    """Two seconds ahead, a tick every second; the time after them."""
+    for second in range(3):
+        bench.broker.wall_ahead_ms = ahead if second < 2 else 0
+        bench.broker.tick(T + 1_000 * second)
+    return T + 2_000
+
+
+def test_a_wall_clock_a_day_ahead_for_two_seconds_silences_no_interval() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    now = jump_ahead_and_back(bench, DAY)
+    assert len(bench.take_all(now=now)) == 1  # its moment was past while the clock was ahead
+    assert bench.broker.next_wake() == now + MINUTE
+    bench.write(now)
+    assert bench.disk.schedules["s"].next_at == now + MINUTE
+    assert firings(bench, T + 4 * MINUTE, start=now) == [62, 122, 182]
+
+
+def test_a_rule_put_while_the_wall_clock_was_ahead_is_brought_back() -> None:
+    bench = Bench()
+    bench.broker.wall_ahead_ms = DAY
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.broker.wall_ahead_ms = 0
+    bench.broker.tick(T)
+    assert bench.broker.next_wake() == T + MINUTE
+
+
+def test_a_wall_clock_set_back_between_two_servers_silences_no_interval() -> None:
+    bench = Bench()
+    bench.broker.wall_ahead_ms = DAY
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.write()
+    bench.crash()
+    assert bench.broker.next_wake() == T + MINUTE
+    bench.write()
+    assert bench.disk.schedules["s"].next_at == T + MINUTE
+
+
+def test_a_wall_clock_set_back_by_little_moves_no_rule() -> None:
+    bench = Bench()
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.broker.wall_ahead_ms = -1_000
+    bench.broker.tick(T)
+    assert bench.broker.schedules.next_at() == T + MINUTE
+
+
+def test_many_rules_are_brought_back_over_several_ticks() -> None:
+    bench = Bench()
+    bench.broker.wall_ahead_ms = DAY
+    ids = [f"s{number}" for number in range(FIRED_AT_ONCE + 1)]
+    for schedule_id in ids:
+        bench.broker.put_schedule(rule(schedule_id), T, fire_now=False)
+    bench.broker.wall_ahead_ms = 0
+    bench.broker.tick(T)
+    late = [r for r in bench.broker.schedules.by_id.values() if r.next_at > T + MINUTE]
+    assert len(late) == 1
+    bench.broker.tick(T + 1)
+    assert late[0].next_at == T + 1 + MINUTE
+
+
+@pytest.mark.parametrize(
+    ("ahead", "then"),
+    [(DAY, T // MINUTE * MINUTE + MINUTE), (5 * MINUTE, (T // MINUTE + 6) * MINUTE)],
+)
+def test_a_cron_rule_has_its_moments_again_if_the_clock_went_back_far(
+    ahead: int, then: int
+) -> None:
+    bench = Bench()
+    cron = rule(every_ms=0, cron="* * * * *")
+    bench.broker.put_schedule(cron, T, fire_now=False)
+    jump_ahead_and_back(bench, ahead)
+    assert cron.next_at == then
 
 
 # -- cron -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from franca.core.errors import NotFound
-from franca.core.model import Job, JobQuery, Millis, NewJob, Policy, State
+from franca.core.model import Demand, Job, JobQuery, Millis, NewJob, OnHangUp, Policy, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link
 from tests.engine.stage import Stage, T, echo
@@ -116,6 +116,20 @@ def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes
     assert (worker.closed, stage.engine.unhandled) == (True, 1)
     assert isinstance(stage.engine.notices[0].error, ZeroDivisionError)
     assert stage.said(other) == "given\n"
+
+
+def test_every_session_of_a_conversation_that_cannot_end_is_closed() -> None:
+    stage = Stage()
+    link, other = stage.open(), stage.open()
+    conversation = echo(link)
+    kept = stage.broker.open_session("kept", OnHangUp.KEEP, conversation)
+    stage.broker.demand(Demand(kept, ("q",)), T)
+    assert stage.broker.sessions_of(conversation) == [conversation.session, kept]
+    conversation.hang_up = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    stage.engine.close_link(link, T, unheard=False)
+    assert (kept.open, kept.demands) == (False, {})
+    assert stage.broker.sessions_of(conversation) == []
+    assert stage.broker.sessions_of(echo(other)) == [echo(other).session]
 
 
 def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised() -> None:

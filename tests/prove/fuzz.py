@@ -51,6 +51,8 @@ _PER_BYTE_S = 50e-6
 """Processor time after which it is called a hang: some words are dear, and may come a thousand times."""
 _FORGOTTEN_MS = 120_000
 """After which nothing is remembered of those who left."""
+_OF_SERVICES = {"eventmq-post", "memodb-requests"}
+"""Sessions that end with the server."""
 _CORPUS_MAX = 2_000
 _PIECES_MAX = 40
 _ENOUGH = 5
@@ -169,6 +171,9 @@ class Stage:
                 raise Unhandled(notice.reason) from notice.error
         assert not self.engine.links, "a link is left"
         assert not self.broker._holders, f"held for ever: {list(self.broker._holders)}"
+        sessions = self.broker._open.values()
+        left = {one.holder for one in sessions if one.owner is not None} - _OF_SERVICES
+        assert not left, f"sessions are left: {left}"
         for job_id in self.broker._watchers:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"

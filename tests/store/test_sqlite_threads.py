@@ -10,7 +10,7 @@ import pytest
 
 from franca.core.model import JobQuery
 from franca.store import files
-from franca.store.port import StoreError
+from franca.store.port import StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import Desk, a_job, tailed
 
@@ -133,3 +133,13 @@ def test_what_a_killed_server_left_of_a_copy_is_no_hindrance(desk: Desk, tmp_pat
     Path(str(target) + files.PARTIAL).write_bytes(b"half of it")
     desk.store.backup(str(target))
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
+
+
+def test_a_copy_for_which_there_is_no_room_is_not_begun(desk: Desk, tmp_path: Path) -> None:
+    desk.write(added=[a_job(1)])
+    target = tmp_path / "copy.db"
+    with pytest.raises(StoreFull, match="a copy of the store needs"):
+        desk.store.backup(str(target), 1 << 60)
+    assert not list(tmp_path.glob("copy*"))
+    desk.store.backup(str(target), 0)
+    assert target.exists()

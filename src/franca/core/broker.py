@@ -112,7 +112,8 @@ class Broker(Sessions):
                 self._runs_no_more(job)
                 self._offer(job, queue, now)
         for schedule in snapshot.schedules:
-            self.schedules.put(schedule)
+            if self.schedules.restore(schedule, self.wall(now)):
+                self._schedules_changed[schedule.id] = schedule
         for queue in self.queues.values():
             self._want_ready(queue)
 
@@ -301,12 +302,21 @@ class Broker(Sessions):
             if any(queue.dead for queue in self.queues.values()):
                 self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS, by_time=True), self)
         if not self.refusing_new and len(self._dirty) < self.limits.pending_jobs:
-            for schedule in self.schedules.due(self.wall(now), FIRED_AT_ONCE):
-                self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
-                try:
-                    self.submit(schedule.job, now)
-                except Refused:
-                    pass  # its last job still has the key: this run is left out, not the rule
+            self._fire(now)
+
+    def _fire(self, now: Millis) -> None:
+        """Let the rules whose moment has come make their jobs."""
+        wall = self.wall(now)
+        for schedule in self.schedules.bring_back(wall, FIRED_AT_ONCE):
+            self._schedules_changed[schedule.id] = schedule
+        for schedule in self.schedules.due(wall, FIRED_AT_ONCE):
+            try:
+                self.submit(schedule.job, now)
+            except StoreFull:
+                self.schedules.give_back(schedule, wall)
+            except Refused:
+                pass  # its last job still has the key: this run is left out, not the rule
+            self._schedules_changed[schedule.id] = schedule if schedule.runs_left else None
 
     def _end_demands(self, now: Millis) -> None:
         """Tell those whose time to wait is over, until enough queues were looked at for them."""

@@ -231,7 +231,7 @@ class Session(Struct, eq=False):
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
-    `owner` is whoever speaks for the session; the broker never looks at it. The two know each
+    `owner` is whoever speaks for the session; the broker never looks into it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
     """
 

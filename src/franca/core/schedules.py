@@ -12,27 +12,45 @@ AGAIN_MS = 3_600_000
 """A rule whose time zone the machine does not know any more is tried again after this."""
 STALE_MAX = 1_000
 """Entries of rules that were dropped or changed that may lie in the heap besides the others."""
+BACK_MS = 1_000
+"""A wall clock that goes back by no more than this changes no rule."""
+CRON_BACK_MS = 3_600_000
+"""A cron rule runs again at moments that it has had only if the wall clock goes back by more."""
 
 
 class Schedules:
     """All schedules by id, and a heap of their next moments; stale entries are skipped.
 
     `bytes` is what the jobs that they make take in memory, `_sizes` what each was counted with.
+    `_latest` is the latest that the wall clock has shown since it was last set back; `_suspects`
+    are the rules whose next moments were found before that, and `_back_ms` is how far it went.
     """
 
-    __slots__ = ("_heap", "_sizes", "by_id", "bytes")
+    __slots__ = ("_back_ms", "_heap", "_latest", "_sizes", "_suspects", "by_id", "bytes")
 
     def __init__(self) -> None:
         self.by_id: dict[str, Schedule] = {}
         self.bytes = 0
         self._sizes: dict[str, int] = {}
         self._heap: list[tuple[Millis, str]] = []
+        self._latest: Millis = 0
+        self._back_ms = 0
+        self._suspects: list[str] = []
 
     def begin(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
         """Take in a rule whose first run is now, or one step from now."""
         step = _step(schedule, now, now)
         schedule.next_at = now if fire_now else step
+        self._latest = max(self._latest, now)
         self.put(schedule)
+
+    def restore(self, schedule: Schedule, now: Millis) -> bool:
+        """Take in a rule that the store remembers; True if its next moment had to be changed."""
+        is_late = _is_too_late(schedule, now)
+        if is_late:
+            schedule.next_at = now + schedule.every_ms
+        self.put(schedule)
+        return is_late
 
     def put(self, schedule: Schedule) -> None:
         """Take in a rule that knows its next moment."""
@@ -53,6 +71,36 @@ class Schedules:
         """Forget a rule; False if there was none."""
         self.bytes -= self._sizes.pop(schedule_id, 0)
         return self.by_id.pop(schedule_id, None) is not None
+
+    def bring_back(self, now: Millis, most: int) -> list[Schedule]:
+        """Rules whose next moments are too far off because the wall clock was set back, now mended.
+
+        A rule with an interval waits for it once more at most, one with a cron line for the next
+        moment that the line names. Up to `most` rules are looked at; the next call goes on.
+        """
+        if now < self._latest - BACK_MS:
+            self._back_ms = max(self._latest - now, self._back_ms if self._suspects else 0)
+            self._suspects = list(self.by_id)
+            self._latest = now
+        self._latest = max(self._latest, now)
+        if not self._suspects:
+            return []
+        mended: list[Schedule] = []
+        for schedule_id in self._suspects[-most:]:
+            schedule = self.by_id.get(schedule_id)
+            if schedule is None:
+                continue
+            at = schedule.next_at
+            if _is_too_late(schedule, now):
+                at = now + schedule.every_ms
+            elif schedule.cron and self._back_ms > CRON_BACK_MS:
+                at = min(at, _next(schedule, now, now))
+            if at != schedule.next_at:
+                schedule.next_at = at
+                self.put(schedule)
+                mended.append(schedule)
+        del self._suspects[-most:]
+        return mended
 
     def due(self, now: Millis, most: int) -> list[Schedule]:
         """Up to `most` rules whose moment has come, each once, already set to its next moment.
@@ -75,6 +123,14 @@ class Schedules:
             fired.append(schedule)
         return fired
 
+    def give_back(self, schedule: Schedule, now: Millis) -> None:
+        """A run that was just due has made no job: it does not count, and the rule goes on."""
+        if schedule.runs_left >= 0:
+            if schedule.id not in self.by_id:
+                schedule.next_at = _next(schedule, schedule.next_at, now)
+                self.put(schedule)
+            schedule.runs_left += 1
+
     def next_at(self) -> Millis | None:
         """When the next rule fires, or None."""
         while self._heap:
@@ -89,6 +145,16 @@ class Schedules:
 def size_of(schedule: Schedule) -> int:
     """What the job of a rule takes in memory, roughly."""
     return bare_weight(schedule.job)
+
+
+def check_moments(schedule: Schedule, now: Millis) -> None:
+    """`Refused` if a rule names no moment."""
+    _step(schedule, now, now)
+
+
+def _is_too_late(schedule: Schedule, now: Millis) -> bool:
+    """Whether a rule with an interval waits for longer than that."""
+    return not schedule.cron and schedule.next_at > now + max(schedule.every_ms, 1)
 
 
 def _next(schedule: Schedule, last: Millis, now: Millis) -> Millis:

@@ -12,7 +12,7 @@ from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
-from franca.core.model import Failure, JobId, Millis, OnHangUp, Session
+from franca.core.model import Failure, JobId, Millis, OnHangUp, Session, SessionId
 from franca.core.reasons import LOST
 from franca.core.steering import Steering
 
@@ -23,11 +23,12 @@ ENDED_AT_ONCE = 1_000
 class Sessions(Steering):
     """The parties, and their watches. `_leaving` has those that are gone with much to be ended."""
 
-    __slots__ = ("_leaving", "_sessions")
+    __slots__ = ("_leaving", "_open", "_sessions")
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, rng, totals)
         self._sessions = 0
+        self._open: dict[SessionId, Session] = {}
         self._leaving: deque[Session] = deque()
 
     # -- sessions -------------------------------------------------------------------------
@@ -35,16 +36,21 @@ class Sessions(Steering):
     def open_session(self, holder: str, on_hang_up: OnHangUp, owner: object) -> Session:
         """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
         self._sessions += 1
-        session = Session(self._sessions, holder, on_hang_up, owner)
+        session = self._open[self._sessions] = Session(self._sessions, holder, on_hang_up, owner)
         if on_hang_up is not KEEP:
             self._holders[holder] = session
         return session
+
+    def sessions_of(self, owner: object) -> list[Session]:
+        """The open sessions for which `owner` speaks. Looks at all that are open."""
+        return [session for session in self._open.values() if session.owner is owner]
 
     def close_session(self, session: Session, now: Millis) -> None:
         """The party is gone: it wants nothing more, and its leases end as it said they would."""
         if not session.open:
             return
         session.open = False
+        del self._open[session.id]
         for demand in list(session.demands):
             self.withdraw(demand)
         self.serve_nothing(session)

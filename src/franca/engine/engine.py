@@ -342,10 +342,8 @@ class Engine(Roster):
 
     def _close_sessions(self, conversation: Conversation, now: Millis) -> None:
         """What a conversation should have done at its end, and did not: what it ran goes back."""
-        known = [getattr(conversation, "_session", None), *self.broker._holders.values()]
-        for session in known:
-            if isinstance(session, Session) and session.owner is conversation:
-                self.broker.close_session(session, now)
+        for session in self.broker.sessions_of(conversation):
+            self.broker.close_session(session, now)
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come, in the broker, the services and on the links."""

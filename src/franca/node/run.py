@@ -20,6 +20,7 @@ from franca import __version__
 from franca.control.path import written
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
+from franca.core.errors import Refused
 from franca.core.limits import Limits
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
@@ -289,8 +290,13 @@ class Server:
         return await self.operators.find(query)
 
     async def backup(self, path: str) -> dict[str, object]:
-        """Copy the store into a new file while it runs."""
-        await asyncio.get_running_loop().run_in_executor(None, self.store.backup, path)
+        """Copy the store into a new file while it runs. Refused if the disk has no room for it."""
+        reserve = self.settings.limits.disk_reserve_bytes
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(None, self.store.backup, path, reserve)
+        except StoreFull as error:
+            raise Refused(str(error)) from None
         return {"path": path, "bytes": os.path.getsize(path)}
 
     def uptime_s(self) -> int:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 
 from franca.store.migrate import migrate
-from franca.store.port import StoreDamaged, StoreError
+from franca.store.port import StoreDamaged, StoreError, StoreFull
 from franca.store.wal import check_log
 
 LOG_BYTES_KEPT = 64 * 1024 * 1024
@@ -82,16 +82,21 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
 
 
 def copy_into(
-    source: sqlite3.Connection, path: str, check: Callable[[], None] = lambda: None
+    source: sqlite3.Connection,
+    path: str,
+    check: Callable[[], None] = lambda: None,
+    spare_bytes: int = 0,
 ) -> None:
     """Copy a database into a new file and make it durable, name and all; closes the source.
 
     It has another name until it is whole. A copy that could not be finished is removed, also if
-    `check`, which is called now and then, raises something.
+    `check`, which is called now and then, raises something. `StoreFull`, and nothing was written,
+    if there is no room on the disk of `path` for a copy and `spare_bytes` beside it.
     """
     partial = path + PARTIAL
     try:
         remove(partial)
+        _check_room(source, path, spare_bytes)
         target = sqlite3.connect(partial)
         try:
             # One view of all pages: a copy would begin anew whenever something is written.
@@ -107,6 +112,18 @@ def copy_into(
     finally:
         source.close()
         remove(partial)
+
+
+def _check_room(source: sqlite3.Connection, path: str, spare_bytes: int) -> None:
+    [pages] = source.execute("PRAGMA page_count").fetchone()
+    [page_bytes] = source.execute("PRAGMA page_size").fetchone()
+    stat = os.statvfs(os.path.dirname(os.path.abspath(path)))
+    needed, free = pages * page_bytes, stat.f_bavail * stat.f_frsize
+    if free < needed + spare_bytes:
+        raise StoreFull(
+            f"{path}: a copy of the store needs {needed} bytes, and {spare_bytes} must stay free; "
+            f"the disk has {free}"
+        )
 
 
 def compact(path: str, free: int) -> None:

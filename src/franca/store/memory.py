@@ -151,7 +151,7 @@ class MemoryStore(Store):
             QueueCount(t.queue, t.scheduled, t.retrying, t.ready, t.leased, t.dead) for t in tails
         ]
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Refused: there is nothing that would survive in the first place."""
         raise StoreError("a store in memory cannot be backed up")
 

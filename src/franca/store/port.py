@@ -83,8 +83,11 @@ class Store(ABC):
         """How many committed jobs each queue has. May be called on another thread."""
 
     @abstractmethod
-    def backup(self, path: str) -> None:
-        """A whole and consistent copy, as a file. May be called on another thread."""
+    def backup(self, path: str, spare_bytes: int = 0) -> None:
+        """A whole and consistent copy, as a file. May be called on another thread.
+
+        `StoreFull`, and nothing was written, if its disk has no room for `spare_bytes` beside it.
+        """
 
     def end_reading(self) -> None:
         """End searches and copies that other threads are at. Returns when none is left."""

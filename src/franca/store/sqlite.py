@@ -274,7 +274,7 @@ class SqliteStore(Store):
         except FAILURES as error:
             raise self._failed(error) from error
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Copy the whole store into a new file, synced before this returns; one at a time."""
         if os.path.exists(path):
             raise StoreError(f"{path} exists")
@@ -282,7 +282,7 @@ class SqliteStore(Store):
             raise StoreError("another backup is under way")
         try:
             with self._threads:
-                copy_into(connect_to_read(self.path), path, self._check_stop)
+                copy_into(connect_to_read(self.path), path, self._check_stop, spare_bytes)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
         finally:

@@ -81,6 +81,26 @@ def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -
     assert len(worker.given()) == 1
 
 
+def test_a_hasty_run_that_is_refused_for_want_of_room_is_not_lost(
+    world: World, worker: Puppet
+) -> None:
+    world.broker.room_bytes = 0
+    scheduled(world.peer(), headers="run_count:1")
+    assert worker.given() == []
+    assert world.service.refused == 0
+    world.broker.room_bytes = 1 << 40
+    assert firings(world, worker, 3 * MINUTE) == [1]
+    assert world.broker.schedules.by_id == {}
+
+
+def test_a_rule_whose_first_job_is_refused_is_not_kept() -> None:
+    world = World(limits=Limits(queues_bytes=0))
+    scheduled(world.peer())
+    assert world.service.refused == 1
+    assert world.broker.schedules.by_id == {}
+    assert not world.broker.drain().schedules_saved
+
+
 def test_without_haste_the_first_run_is_one_interval_later(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), headers="nohaste")
     assert firings(world, worker, 2 * MINUTE + 5_000) == [60, 120]

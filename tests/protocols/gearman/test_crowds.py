@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from franca.core.limits import Limits
 from franca.protocols.gearman import heavy, service, submit
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
@@ -107,6 +108,17 @@ def test_workers_of_jobs_that_many_wait_for_take_turns() -> None:
     for clients, handle in crowds:
         data, done = res(Packet.WORK_DATA, handle, "d"), res(Packet.WORK_COMPLETE, handle, "")
         assert all(client.take_all() == [data, done] for client in clients)
+
+
+def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
+    world = World(limits=Limits(watches_max=2))
+    client, other = world.connect(), world.connect()
+    handle = client.submit(unique="u")
+    other.submit(unique="v")
+    for _ in range(2 * submit.JOINS_MAX):
+        assert b"too many jobs are waited for" in client.ask(Packet.SUBMIT_JOB, "f", "u", "x")[-1]
+    other.hang_up()
+    assert client.submit(unique="u") == handle
 
 
 def test_one_connection_waits_for_one_job_only_so_often() -> None:

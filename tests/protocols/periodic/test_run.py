@@ -277,3 +277,13 @@ def test_a_piece_for_nobody_is_confirmed() -> None:
     job = worker.grab()
     assert worker.word(p.WORK_DATA, job.handle + b"piece") == p.SUCCESS
     assert worker.word(p.WORK_DATA, str8("f") + str8("other") + b"piece") == p.SUCCESS
+
+
+def test_a_submit_is_kept_and_acknowledged_however_many_wait_for_jobs() -> None:
+    world = World(limits=Limits(watches_max=0))
+    client, worker = world.client(), world.worker("f")
+    client.say(p.RECV_DATA, packed("f", "n"))
+    client.heard()
+    assert world.client().word(p.SUBMIT_JOB, packed("f", "n")) == p.SUCCESS
+    worker.done(worker.grab())
+    assert data(client) == [b"EOF"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import socket
 import time
@@ -74,11 +75,14 @@ def test_workers_that_hang_keep_no_job_from_those_that_do_not(shared: Stage) -> 
     """They are asleep as far as the server can see, and are woken in vain."""
     function = "hanging"
     workers = [shared.worker(kind, {function: "reverse"}) for kind in ("gear", "aiogear", "gear")]
-    shared.until_counts(function, 0, 0, len(workers))
     *hanging, awake = workers
-    hanging[0].said("asleep")  # not between a GRAB_JOB and its answer, which could be a job
+    for worker in hanging:
+        worker.said("asleep")  # not between a GRAB_JOB and its answer, which could be a job
+    # What is asked after that is answered when the server has read it.
+    shared.until_counts(function, 0, 0, len(workers))
     for worker in hanging:
         worker.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, worker.process.pid, os.WSTOPPED)
     workloads = [b"%d" % n for n in range(len(hanging))]  # as many as are woken in vain
     for workload in workloads:
         shared.shared_client("php").background(function, workload)

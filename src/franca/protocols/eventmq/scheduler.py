@@ -13,9 +13,9 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
 from franca.core.broker import Broker
-from franca.core.errors import Refused, TooMuch
+from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
-from franca.core.schedules import size_of
+from franca.core.schedules import check_moments, size_of
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
 from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
 from franca.protocols.eventmq.literals import number_of
@@ -101,22 +101,29 @@ class Scheduling:
         """Put a rule in force. Its first run, if it is a hasty one, is already under way then.
 
         So it happens even if the rule is taken back or replaced in the same breath. While there
-        is no room for new jobs it is left to the rule itself.
+        is no room for new jobs it is left to the rule itself. `Refused`, and nothing happened, if
+        the rule or its first job cannot be taken.
         """
         broker = self._broker
-        hasty_later = hasty and broker.refusing_new
         try:
-            broker.put_schedule(schedule, now, fire_now=hasty_later)
-            self._note_wish(schedule)
+            check_moments(schedule, broker.wall(now))
         except Refused:
             # Its own text repeats the line, and a log is no place for what strangers write.
             raise Unfit("a cron line that names no moment, or no such time zone") from None
+        hasty_later = hasty and broker.refusing_new
         if hasty and not hasty_later:
-            if schedule.runs_left > 0:
-                schedule.runs_left -= 1
-            if schedule.runs_left == 0:
-                broker.drop_schedule(schedule.id)
-            broker.submit(schedule.job, now)
+            try:
+                broker.submit(schedule.job, now)
+            except StoreFull:
+                hasty_later = True
+            else:
+                if schedule.runs_left > 0:
+                    schedule.runs_left -= 1
+                if schedule.runs_left == 0:
+                    broker.drop_schedule(schedule.id)
+                    return
+        broker.put_schedule(schedule, now, fire_now=hasty_later)
+        self._note_wish(schedule)
 
     def unschedule(self, frames: list[bytes]) -> None:
         """UNSCHEDULE: no more of what this message calls, by interval or by cron."""

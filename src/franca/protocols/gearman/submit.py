@@ -145,7 +145,7 @@ class Submission:
         try:
             job = broker.submit(new, now, None if background else conversation.session)
         except Refused as refusal:
-            link.write(error("QUEUE_ERROR", refusal.text))
+            _refuse(conversation, queue, "" if background else key, refusal.text)
             return
         handle = job.name.encode()
         say = link.write_after_commit if background else link.write
@@ -178,3 +178,11 @@ def _joins_again(conversation: GearmanConversation, job_id: JobId) -> bool:
         # Jobs that another has taken the place of are not heard of again.
         conversation.joins = {key: times for key, times in joins.items() if key in watches}
     return True
+
+
+def _refuse(conversation: GearmanConversation, queue: str, key: str, text: str) -> None:
+    """Tell why a job was not taken. Who waits for the one with its key does not do so once more."""
+    taken = conversation.broker.keyed(queue, key) if key else None
+    if taken is not None and taken.id in conversation.session.watches:
+        conversation.joins[taken.id] -= 1
+    conversation.link.write(error("QUEUE_ERROR", text))

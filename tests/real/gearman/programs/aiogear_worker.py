@@ -16,6 +16,14 @@ PACKETS = {
 }
 
 
+class Sleeper(Worker):  # type: ignore[misc]
+    """Tells when it has said that it sleeps: until it is woken it asks for nothing."""
+
+    def pre_sleep(self) -> None:
+        super().pre_sleep()
+        say("asleep")
+
+
 async def main() -> None:
     told = spec()
     loop = asyncio.get_running_loop()
@@ -39,7 +47,7 @@ async def main() -> None:
 
     wanted = told["functions"].items()
     functions = [(does(how), name) for name, how in wanted if how != "fail"]
-    _, worker = await loop.create_connection(lambda: Worker(*functions), HOST, told["port"])
+    _, worker = await loop.create_connection(lambda: Sleeper(*functions), HOST, told["port"])
     worker.set_client_id(told["id"])
     for name, how in wanted:
         if how == "fail":
