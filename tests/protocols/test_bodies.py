@@ -10,6 +10,7 @@ import pytest
 from franca.core.model import NewJob, Policy
 from franca.protocols.bodies import (
     BYTES,
+    CHUNK_BYTES,
     JSON_ARGS,
     JSON_CALL,
     JSON_JOB,
@@ -110,10 +111,11 @@ def test_arguments_take_no_more_room_than_base64_in_two_copies(char: bytes) -> N
     assert as_bytes(JSON_ARGS, as_json_args(BYTES, body)) == body
 
 
-def test_a_text_of_control_characters_is_shown_as_base64() -> None:
+@pytest.mark.parametrize("size", [CHUNK_BYTES, CHUNK_BYTES + 1, MIB])
+def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
     assert as_json_args(BYTES, bytes(10)) == b'["%b"]' % (b"\\u0000" * 10)
-    assert len(as_json_args(BYTES, bytes(MIB))) < 1.4 * MIB
-    assert as_bytes(JSON_ARGS, as_json_args(BYTES, bytes(MIB))) == bytes(MIB)
+    assert len(as_json_args(BYTES, bytes(size))) < 1.4 * size
+    assert as_bytes(JSON_ARGS, as_json_args(BYTES, bytes(size))) == bytes(size)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def _base64(raw: bytes) -> list[bytes]:
 def _grows(raw: bytes) -> bool:
     """Whether a long text would take more room as a JSON string than as base64."""
     size = len(raw)
-    return size > CHUNK_BYTES and size - len(raw.translate(None, _LENGTHENED)) > size // 15
+    return size >= CHUNK_BYTES and size - len(raw.translate(None, _LENGTHENED)) > size // 15
 
 
 def json_args(media: str, body: bytes) -> list[bytes]:
