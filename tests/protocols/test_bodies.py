@@ -138,8 +138,21 @@ def test_one_long_string_is_its_text_without_being_decoded(
     assert peak_of(JSON_ARGS, body, text) < 1.2 * len(body)
 
 
-@pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9"])
+@pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9", b"AA"])
 def test_long_base64_alone_is_what_it_stands_for(inside: bytes) -> None:
     long = b"AAAA" * (LOOK_BYTES_MAX // 4)
     args = b'[{"base64":"%b%b"}]' % (long, inside)
     assert as_bytes(JSON_ARGS, args) == (args if inside else bytes(LOOK_BYTES_MAX // 4 * 3))
+    job = b'{"jid":"j","args":%b,"x":[2]}' % args
+    assert as_bytes(JSON_JOB, job) == as_bytes(JSON_ARGS, args)
+
+
+def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
+    meant = bytes(12 * MIB)
+    job = b'{"jid":"j","args":%b}' % as_json_args(BYTES, meant)
+    assert peak_of(JSON_JOB, job, meant) < 1.1 * len(meant)
+
+
+@pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
+def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
+    assert as_bytes(JSON_JOB, body) is body
