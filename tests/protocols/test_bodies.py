@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from base64 import b64encode
+from collections.abc import Callable
 
 import pytest
 
-from franca.core.model import NewJob, Policy
+from franca.core.model import Job, NewJob, Policy
 from franca.protocols.bodies import (
     BYTES,
     CHUNK_BYTES,
@@ -20,6 +22,7 @@ from franca.protocols.bodies import (
     as_json_args,
     is_deep,
 )
+from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
 from tests.protocols.memodb.puppet import worker_on
@@ -156,3 +159,51 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
 @pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
 def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
     assert as_bytes(JSON_JOB, body) is body
+
+
+# -- what workers are sent -------------------------------------------------------------------------
+
+
+def peak_of_rendering(render: Callable[[Job], list[bytes]], job: Job) -> tuple[bytes, int]:
+    tracemalloc.start()
+    try:
+        pieces = render(job)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return b"".join(pieces), peak
+
+
+def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
+    world = FaktoryWorld()
+    body = b"\xff" * 12 * MIB
+    new = NewJob("q", "fn", body, Policy(), "name-0001", BYTES, "x")
+    job = world.broker.submit(new, world.now)
+    reply, peak = peak_of_rendering(world.service.renderer.long_reply, job)
+    assert peak < 2.2 * len(body)  # what the encoder takes for a moment
+    assert reply == world.service.renderer.reply(job)
+    size, _, unit = reply.partition(b"\r\n")
+    assert int(size[1:]) == len(unit) - 2
+    assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
+    worker = world.client("w1")
+    assert worker.fetch_raw("q") == unit[:-2]
+    assert worker.waited_for_commit
+
+
+@pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])
+def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
+    world = EventmqWorld()
+    worker = world.worker((10, "default"), slots=1)
+    body = b"\xff" * size
+    new = NewJob("default", "a.b.c", body, Policy(lease_ms=7_000), "name-1", BYTES, "x")
+    job = world.broker.submit(new, world.now)
+    request, peak = peak_of_rendering(world.service.renderer.request, job)
+    assert peak < 2.2 * size or size < MIB
+    world.engine.deliver(world.now)
+    world.run()
+    assert request in worker.unread
+    given = worker.take()
+    assert given[:3] == (b"name-1", b"default", b"timeout:7,reply-requested")
+    call = {"callable": "c", "path": "a.b", "args": [{"base64": b64encode(body).decode()}]}
+    empty: dict[str, object] = {"kwargs": {}, "class_args": [], "class_kwargs": {}}
+    assert json.loads(given.body) == ["run", call | empty]
