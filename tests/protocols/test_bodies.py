@@ -6,10 +6,12 @@ import json
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
 from franca.core.model import Job, NewJob, Policy
+from franca.protocols import bodies
 from franca.protocols.bodies import (
     BYTES,
     CHUNK_BYTES,
@@ -154,6 +156,24 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
     meant = bytes(12 * MIB)
     job = b'{"jid":"j","args":%b}' % as_json_args(BYTES, meant)
     assert peak_of(JSON_JOB, job, meant) < 1.1 * len(meant)
+
+
+@pytest.mark.parametrize("jid", ["jid-0001", 'a,"args":[1', 'a\\","args":["', "jid-é\n,\\"])
+@pytest.mark.parametrize("args", ['["%s"]', '[[["%s"]],"]",[]]', '["%s],\\"reserve_for\\":1}"]'])
+@pytest.mark.parametrize("members", [{}, {"backtrace": 5}, {"custom": {"args": [{"a": "]"}]}}])
+def test_the_arguments_of_a_long_job_are_those_it_was_pushed_with(
+    jid: str, args: str, members: dict[str, object]
+) -> None:
+    world = FaktoryWorld()
+    client = world.client("w1")
+    text = args.replace("%s", "x" * LOOK_BYTES_MAX)
+    unit = json.dumps({"jid": jid, "jobtype": jid, "queue": "q", **members})
+    client.send(b'PUSH %b,"args":%b}\r\n' % (unit[:-1].encode(), text.encode()))
+    (job,) = world.jobs()
+    with patch.object(bodies, "_JOB", wraps=bodies._JOB) as reader:
+        assert as_json_args(job.media, job.body) == text.encode()
+        assert reader.decode.called is ("custom" in members)
+        assert as_bytes(job.media, job.body) == as_bytes(JSON_ARGS, text.encode())
 
 
 @pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
