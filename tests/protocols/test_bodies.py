@@ -22,7 +22,9 @@ from franca.protocols.bodies import (
     NESTING_MAX,
     as_bytes,
     as_json_args,
+    in_one_piece,
     is_deep,
+    json_value,
 )
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
@@ -179,6 +181,23 @@ def test_the_arguments_of_a_long_job_are_those_it_was_pushed_with(
 @pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
 def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
     assert as_bytes(JSON_JOB, body) is body
+
+
+@pytest.mark.parametrize("more", range(1, 5))
+def test_a_long_value_in_one_piece_is_written_once(more: int) -> None:
+    raw = b"\xff\x01" * (6 * MIB) + b"\x02" * more
+    shown = b'{"value":{"base64":"%b"}}' % b64encode(raw)
+    tracemalloc.start()
+    try:
+        assert in_one_piece(b'{"value":', raw, b"}") == shown
+        assert tracemalloc.get_traced_memory()[1] < 1.6 * len(raw)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("raw", [b"", b"text", b"\xff", b"x" * LOOK_BYTES_MAX])
+def test_a_value_in_one_piece_is_the_same_as_in_many(raw: bytes) -> None:
+    assert in_one_piece(b"<", raw, b">") == b"<%b>" % b"".join(json_value(raw))
 
 
 # -- what workers are sent -------------------------------------------------------------------------

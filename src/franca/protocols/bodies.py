@@ -23,6 +23,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from franca.protocols.gathering import Gathering
+
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
 JSON_CALL = "json-call"
@@ -139,6 +141,23 @@ def json_value(raw: bytes) -> list[bytes]:
 
 def _base64(raw: bytes) -> list[bytes]:
     return [b'{"base64":"', b64encode(raw), b'"}']
+
+
+def in_one_piece(before: bytes, raw: bytes, behind: bytes) -> bytes:
+    """What `json_value` writes, between these two.
+
+    Long base64 is written to its place, a little at a time: to join it would be one copy more.
+    """
+    if len(raw) <= LOOK_BYTES_MAX:
+        return b"".join((before, *json_value(raw), behind))
+    begin, end = before + b'{"base64":"', b'"}' + behind
+    whole = Gathering(len(begin) + (len(raw) + 2) // 3 * 4 + len(end))
+    whole.feed(begin)
+    step = CHUNK_BYTES // 3 * 3
+    for at in range(0, len(raw), step):
+        whole.feed(b64encode(raw[at : at + step]))
+    whole.feed(end)
+    return whole.value()
 
 
 def _grows(raw: bytes) -> bool:
