@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from unittest.mock import patch
 from zlib import crc32
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
+from franca.core.model import NewJob, Policy
+from franca.protocols.bodies import JSON_ARGS, as_bytes
+from franca.protocols.periodic import jobs
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
 from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
 from franca.protocols.periodic.speech import Assignment, Speech
@@ -376,3 +380,14 @@ def test_a_job_in_pieces_is_the_same_as_in_one(speech: Speech) -> None:
     pieces = speech.assign_in_pieces(b"0001", shown, Shared(workload))
     assert b"".join(pieces) == speech.assign(b"0001", shown)
     assert any(piece is workload for piece in pieces) is not speech.writes_anew
+
+
+def test_a_job_that_is_given_another_name_is_rendered_once() -> None:
+    world = World()
+    worker = world.worker("f")
+    for _ in range(2):
+        new = NewJob("f", "kind", b'["x"]', Policy(), "same", JSON_ARGS)
+        world.broker.submit(new, world.now)
+    with patch.object(jobs, "as_bytes", wraps=as_bytes) as rendered:
+        assert [worker.grab().name for _ in range(2)] == ["same", "#2"]
+    assert rendered.call_count == 2
