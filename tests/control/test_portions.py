@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from franca.control.operations import answer
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.engine.engine import Engine
 from tests.control.kit import FakeNode
@@ -93,3 +94,13 @@ def test_more_jobs_of_one_name_than_a_request_may_name_are_all_acted_on(
     node = Watched(window_jobs=1)
     namesakes(node, 30)
     assert node.do("jobs.cancel", jobs=["same"])["count"] == 30
+
+
+@pytest.mark.parametrize(("size", "passes"), [(1_000, 1), (2_000_000, 4)])
+def test_large_arguments_are_read_and_checked_in_passes(size: int, passes: int) -> None:
+    node = FakeNode()
+    args = b'["%b"]' % (b"x" * size)
+    line = b'{"op":"jobs.push","params":{"queue":"q","type":"t","args":%b}}' % args
+    pauses = list(answer(node, line).__await__())
+    assert len(pauses) == passes - 1
+    assert [job.body for job in node.broker.jobs.values()] == [args]

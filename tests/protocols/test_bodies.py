@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from base64 import b64encode
+from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
-from franca.core.model import NewJob, Policy
+from franca.core.model import Job, NewJob, Policy
+from franca.protocols import bodies
 from franca.protocols.bodies import (
     BYTES,
+    CHUNK_BYTES,
     JSON_ARGS,
     JSON_CALL,
     JSON_JOB,
@@ -17,8 +22,11 @@ from franca.protocols.bodies import (
     NESTING_MAX,
     as_bytes,
     as_json_args,
+    in_one_piece,
     is_deep,
+    json_value,
 )
+from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
 from tests.protocols.memodb.puppet import worker_on
@@ -110,10 +118,11 @@ def test_arguments_take_no_more_room_than_base64_in_two_copies(char: bytes) -> N
     assert as_bytes(JSON_ARGS, as_json_args(BYTES, body)) == body
 
 
-def test_a_text_of_control_characters_is_shown_as_base64() -> None:
+@pytest.mark.parametrize("size", [CHUNK_BYTES, CHUNK_BYTES + 1, MIB])
+def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
     assert as_json_args(BYTES, bytes(10)) == b'["%b"]' % (b"\\u0000" * 10)
-    assert len(as_json_args(BYTES, bytes(MIB))) < 1.4 * MIB
-    assert as_bytes(JSON_ARGS, as_json_args(BYTES, bytes(MIB))) == bytes(MIB)
+    assert len(as_json_args(BYTES, bytes(size))) < 1.4 * size
+    assert as_bytes(JSON_ARGS, as_json_args(BYTES, bytes(size))) == bytes(size)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +145,104 @@ def test_one_long_string_is_its_text_without_being_decoded(
     assert peak_of(JSON_ARGS, body, text) < 1.2 * len(body)
 
 
-@pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9"])
+@pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9", b"AA"])
 def test_long_base64_alone_is_what_it_stands_for(inside: bytes) -> None:
     long = b"AAAA" * (LOOK_BYTES_MAX // 4)
     args = b'[{"base64":"%b%b"}]' % (long, inside)
     assert as_bytes(JSON_ARGS, args) == (args if inside else bytes(LOOK_BYTES_MAX // 4 * 3))
+    job = b'{"jid":"j","args":%b,"x":[2]}' % args
+    assert as_bytes(JSON_JOB, job) == as_bytes(JSON_ARGS, args)
+
+
+def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
+    meant = bytes(12 * MIB)
+    job = b'{"jid":"j","args":%b}' % as_json_args(BYTES, meant)
+    assert peak_of(JSON_JOB, job, meant) < 1.1 * len(meant)
+
+
+@pytest.mark.parametrize("jid", ["jid-0001", 'a,"args":[1', 'a\\","args":["', "jid-é\n,\\"])
+@pytest.mark.parametrize("args", ['["%s"]', '[[["%s"]],"]",[]]', '["%s],\\"reserve_for\\":1}"]'])
+@pytest.mark.parametrize("members", [{}, {"backtrace": 5}, {"custom": {"args": [{"a": "]"}]}}])
+def test_the_arguments_of_a_long_job_are_those_it_was_pushed_with(
+    jid: str, args: str, members: dict[str, object]
+) -> None:
+    world = FaktoryWorld()
+    client = world.client("w1")
+    text = args.replace("%s", "x" * LOOK_BYTES_MAX)
+    unit = json.dumps({"jid": jid, "jobtype": jid, "queue": "q", **members})
+    client.send(b'PUSH %b,"args":%b}\r\n' % (unit[:-1].encode(), text.encode()))
+    (job,) = world.jobs()
+    with patch.object(bodies, "_JOB", wraps=bodies._JOB) as reader:
+        assert as_json_args(job.media, job.body) == text.encode()
+        assert reader.decode.called is ("custom" in members)
+        assert as_bytes(job.media, job.body) == as_bytes(JSON_ARGS, text.encode())
+
+
+@pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
+def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
+    assert as_bytes(JSON_JOB, body) is body
+
+
+@pytest.mark.parametrize("more", range(1, 5))
+def test_a_long_value_in_one_piece_is_written_once(more: int) -> None:
+    raw = b"\xff\x01" * (6 * MIB) + b"\x02" * more
+    shown = b'{"value":{"base64":"%b"}}' % b64encode(raw)
+    tracemalloc.start()
+    try:
+        assert in_one_piece(b'{"value":', raw, b"}") == shown
+        assert tracemalloc.get_traced_memory()[1] < 1.6 * len(raw)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("raw", [b"", b"text", b"\xff", b"x" * LOOK_BYTES_MAX])
+def test_a_value_in_one_piece_is_the_same_as_in_many(raw: bytes) -> None:
+    assert in_one_piece(b"<", raw, b">") == b"<%b>" % b"".join(json_value(raw))
+
+
+# -- what workers are sent -------------------------------------------------------------------------
+
+
+def peak_of_rendering(render: Callable[[Job], list[bytes]], job: Job) -> tuple[bytes, int]:
+    tracemalloc.start()
+    try:
+        pieces = render(job)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return b"".join(pieces), peak
+
+
+def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
+    world = FaktoryWorld()
+    body = b"\xff" * 12 * MIB
+    new = NewJob("q", "fn", body, Policy(), "name-0001", BYTES, "x")
+    job = world.broker.submit(new, world.now)
+    reply, peak = peak_of_rendering(world.service.renderer.long_reply, job)
+    assert peak < 2.2 * len(body)  # what the encoder takes for a moment
+    assert reply == world.service.renderer.reply(job)
+    size, _, unit = reply.partition(b"\r\n")
+    assert int(size[1:]) == len(unit) - 2
+    assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
+    worker = world.client("w1")
+    assert worker.fetch_raw("q") == unit[:-2]
+    assert worker.waited_for_commit
+
+
+@pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])
+def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
+    world = EventmqWorld()
+    worker = world.worker((10, "default"), slots=1)
+    body = b"\xff" * size
+    new = NewJob("default", "a.b.c", body, Policy(lease_ms=7_000), "name-1", BYTES, "x")
+    job = world.broker.submit(new, world.now)
+    request, peak = peak_of_rendering(world.service.renderer.request, job)
+    assert peak < 2.2 * size or size < MIB
+    world.engine.deliver(world.now)
+    world.run()
+    assert request in worker.unread
+    given = worker.take()
+    assert given[:3] == (b"name-1", b"default", b"timeout:7,reply-requested")
+    call = {"callable": "c", "path": "a.b", "args": [{"base64": b64encode(body).decode()}]}
+    empty: dict[str, object] = {"kwargs": {}, "class_args": [], "class_kwargs": {}}
+    assert json.loads(given.body) == ["run", call | empty]

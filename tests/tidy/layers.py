@@ -31,7 +31,7 @@ COMMON = (
 # The pure layers may compute, and nothing else: every module of others' that they may import.
 PURE = ("core", "engine", "protocols")
 COMPUTATIONS = {
-    "__future__", "abc", "ast", "base64", "bisect", "calendar", "codecs", "collections", "contextlib", "dataclasses",
+    "__future__", "abc", "ast", "base64", "binascii", "bisect", "calendar", "codecs", "collections", "contextlib", "dataclasses",
     "datetime",
     "enum", "functools", "hashlib", "heapq", "hmac", "io", "itertools", "json", "math", "operator", "random",
     "re", "string", "struct", "typing", "zlib", "zoneinfo", "msgspec", "cronsim",

@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from franca.control.choice import ID_MAX, Reference, States, by_ids, held_ids, states_of
-from franca.control.port import BadRequest, NodePort
+from franca.control.port import LARGE_BYTES, BadRequest, NodePort, pause_after
 from franca.control.views import View, summary, whole
 from franca.core.broker import Broker
 from franca.core.errors import NotFound, TooMuch
@@ -28,8 +28,6 @@ LEASE_MS = 1_800_000
 SHOWN_MAX = 100
 """Jobs of one name that are shown whole; the newest are."""
 
-LARGE_BYTES = 1024 * 1024
-"""Arguments and views larger than this are made in steps, or on another thread."""
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no moment that is written out can be later."""
 NESTS_PER_STEP = 20_000
@@ -116,9 +114,11 @@ async def _arguments(raw: Raw, nesting_max: int) -> bytes:
             raise BadRequest("args must be a JSON array")
         if len(body) <= LARGE_BYTES:
             body = msgspec.json.format(body, indent=-1)
-        body.decode()
+        if not body.isascii():
+            body.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRequest("args must be a JSON array") from None
+    await pause_after(len(body))
     await _check_nesting(body, nesting_max)
     return body
 

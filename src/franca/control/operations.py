@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from franca.control import jobs, steering
 from franca.control.choice import Names
-from franca.control.port import BadRequest, NodePort
+from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.views import View, queue_view, worker_view
 from franca.core.errors import NotFound, Refused, TooMuch
 from franca.engine.engine import Engine
@@ -261,10 +261,13 @@ async def perform(
         view = bytes(params) if len(memoryview(params)) <= PARAMS_BYTES_MAX else None
         if view is None or view.count(b",") > PARAMS_COMMAS_MAX:
             raise TooMuch(f"{name}: these are more parameters than it takes")
+    size = len(memoryview(params))
+    await pause_after(size)
     try:
         typed = msgspec.json.decode(params, type=operation.params)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRequest(f"{name}: {error}") from None
+    await pause_after(size)
     if operation.large and wait_turn is not None:
         await wait_turn()
     return await operation.run(node, typed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -10,6 +11,9 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 
 T = TypeVar("T")
+
+LARGE_BYTES = 1024 * 1024
+"""Arguments larger than this are read and checked in steps: each takes long enough."""
 
 
 class BadRequest(Refused):
@@ -40,3 +44,9 @@ class NodePort(Protocol):
 
     def request_stop(self) -> None:
         """Begin a graceful stop."""
+
+
+async def pause_after(size: int) -> None:
+    """Let others go first if so many bytes were looked through since the last pause."""
+    if size > LARGE_BYTES:
+        await asyncio.sleep(0)

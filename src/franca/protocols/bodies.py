@@ -14,13 +14,16 @@ is left, and the next one somewhere else.
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
+from binascii import a2b_base64
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 from msgspec import Raw
+
+from franca.protocols.gathering import Gathering
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
@@ -62,9 +65,14 @@ _SAME: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LENGTHENED: Final = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 """What JSON writes in six bytes."""
+_FRONT_OF_JOB: Final = re.compile(rb'\{"retry":-?[0-9]+,"jid":"')
+_BEGINS_ARGS: Final = b',"args":['
+_BEHIND_ARGS: Final = re.compile(rb'\],"reserve_for":[0-9]+(?:,"backtrace":-?[0-9]+)?\}\Z')
+_FRONT_BYTES: Final = 64 * 1024
+"""What stands before the arguments of a job takes less."""
+_BEHIND_BYTES: Final = 80
 _TEXT_BEGINS: Final = b'["'
 _TEXT_ENDS: Final = b'"]'
-_BASE64: Final = bytes(c for c in range(128) if chr(c).isalnum()) + b"+/="
 _BASE64_BEGINS: Final = b'[{"base64":"'
 _BASE64_ENDS: Final = b'"}]'
 _decoder = getincrementaldecoder("utf-8")
@@ -135,10 +143,27 @@ def _base64(raw: bytes) -> list[bytes]:
     return [b'{"base64":"', b64encode(raw), b'"}']
 
 
+def in_one_piece(before: bytes, raw: bytes, behind: bytes) -> bytes:
+    """What `json_value` writes, between these two.
+
+    Long base64 is written to its place, a little at a time: to join it would be one copy more.
+    """
+    if len(raw) <= LOOK_BYTES_MAX:
+        return b"".join((before, *json_value(raw), behind))
+    begin, end = before + b'{"base64":"', b'"}' + behind
+    whole = Gathering(len(begin) + (len(raw) + 2) // 3 * 4 + len(end))
+    whole.feed(begin)
+    step = CHUNK_BYTES // 3 * 3
+    for at in range(0, len(raw), step):
+        whole.feed(b64encode(raw[at : at + step]))
+    whole.feed(end)
+    return whole.value()
+
+
 def _grows(raw: bytes) -> bool:
     """Whether a long text would take more room as a JSON string than as base64."""
     size = len(raw)
-    return size > CHUNK_BYTES and size - len(raw.translate(None, _LENGTHENED)) > size // 15
+    return size >= CHUNK_BYTES and size - len(raw.translate(None, _LENGTHENED)) > size // 15
 
 
 def json_args(media: str, body: bytes) -> list[bytes]:
@@ -151,6 +176,8 @@ def json_args(media: str, body: bytes) -> list[bytes]:
         if media == JSON_ARGS:
             return [body]
         if media == JSON_JOB:
+            if len(body) > LOOK_BYTES_MAX:
+                return [bytes(_args_of_long_job(body))]
             return [bytes(_JOB.decode(body).args)]
         if media == JSON_CALL:
             return _args_of_call(body)
@@ -184,12 +211,35 @@ def as_bytes(media: str, body: bytes) -> bytes:
     """
     if media == BYTES:
         return body
-    args = as_json_args(media, body)
+    if media == JSON_JOB and len(body) > LOOK_BYTES_MAX:
+        try:
+            view = _args_of_long_job(body)
+        except _UNREADABLE:
+            return body  # as if it had crossed twice
+        if len(view) > LOOK_BYTES_MAX:
+            return _long_alone(view)
+        args = bytes(view)
+    else:
+        args = as_json_args(media, body)
     try:
-        alone = _long_alone(args) if len(args) > LOOK_BYTES_MAX else _alone(args)
+        return _long_alone(args) if len(args) > LOOK_BYTES_MAX else _alone(args)
     except _UNREADABLE:
         return args
-    return args if alone is None else alone
+
+
+def _args_of_long_job(body: bytes) -> memoryview:
+    """The arguments of a long job, where they lie.
+
+    Not looked through in a job that is written as the server keeps most: to read 60 MiB may take
+    longer than everybody else can wait, and whoever took the job in has read it. Nothing but
+    strings stands before the arguments then, and nothing but numbers behind them.
+    """
+    if _FRONT_OF_JOB.match(body):
+        begin = body.find(_BEGINS_ARGS, 0, _FRONT_BYTES)
+        behind = _BEHIND_ARGS.search(body, len(body) - _BEHIND_BYTES)
+        if begin > 0 and behind is not None:
+            return memoryview(body)[begin + len(_BEGINS_ARGS) - 1 : behind.start() + 1]
+    return memoryview(_JOB.decode(body).args)
 
 
 def _alone(args: bytes) -> bytes:
@@ -197,22 +247,27 @@ def _alone(args: bytes) -> bytes:
     alone = _ALONE.decode(args)[0]
     if isinstance(alone, str):
         return alone.encode("utf-8", "replace")
-    return b64decode(alone.base64, validate=True)
+    return a2b_base64(alone.base64, strict_mode=True)
 
 
-def _long_alone(args: bytes) -> bytes | None:
-    """The same where nothing need be decoded as text, which might take four times the room."""
-    if args.startswith(_BASE64_BEGINS) and args.endswith(_BASE64_ENDS):
-        inside = args[len(_BASE64_BEGINS) : -len(_BASE64_ENDS)]
-        # Looked through here: `validate` takes longer than all the rest.
-        padding = inside.find(b"=")
-        if inside.translate(None, _BASE64) or 0 <= padding < len(inside) - 2:
-            return None
-        return b64decode(inside)
+def _long_alone(args: bytes | memoryview) -> bytes:
+    """The same where nothing need be decoded as text, which might take four times the room.
+
+    Whatever else these arguments are, they are shown as they are.
+    """
+    view = memoryview(args)
+    begin, end = len(_BASE64_BEGINS), len(view) - len(_BASE64_ENDS)
+    if bytes(view[:begin]) == _BASE64_BEGINS and bytes(view[end:]) == _BASE64_ENDS:
+        try:
+            # Decoded where it lies: it takes long enough without a copy.
+            return a2b_base64(view[begin:end], strict_mode=True)
+        except ValueError:
+            return bytes(args)
+    args = bytes(args)
     begin, end = len(_TEXT_BEGINS), len(args) - len(_TEXT_ENDS)
     if args.startswith(_TEXT_BEGINS) and args.find(b'"', begin) == end and args.endswith(b"]"):
-        return None if b"\\" in args else args[begin:end]
-    return None
+        return args if b"\\" in args else args[begin:end]
+    return args
 
 
 def _args_of_call(body: bytes) -> list[bytes]:

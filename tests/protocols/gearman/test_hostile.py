@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.core.model import State
+from franca.protocols.gearman import conversation
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 from tests.protocols.gearman.test_golden import sorted_by_message
@@ -142,6 +145,68 @@ def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
         world.run()
     assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
     assert act.call_count == 2
+
+
+def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = b"".join(
+        [
+            packet(Packet.ECHO_REQ, b"x" * 100),
+            packet(Packet.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
+            packet(Packet.JOB_CREATED, b"z" * 100),
+            b"\0RES" + packet(Packet.ECHO_REQ, b"x" * 100)[4:],
+            packet(Packet.CAN_DO, "f"),
+            packet(Packet.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
+            packet(Packet.GRAB_JOB_UNIQ, b"x" * 100),
+            packet(Packet.CAN_DO, b"g" * 2_000),
+            b"getpid\n",
+            packet(Packet.ECHO_REQ, b"last"),
+        ]
+    )
+
+    def answers(size: int) -> bytes:
+        peer = World().connect()
+        for at in range(0, len(stream), size):
+            peer.send(stream[at : at + size])
+            assert peer.conversation.unread() <= at + size
+        assert peer.conversation.unread() == 0
+        return peer.bytes_heard()
+
+    whole = answers(len(stream))
+    assert whole.endswith(b"last")
+    monkeypatch.setattr(conversation, "LARGE_BYTES", 64)
+    for size in (1, 11, 12, 13, 76, 77, 100, 130, 131, 1_000, len(stream)):
+        assert answers(size) == whole
+
+
+def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten() -> None:
+    world = World()
+    peer = world.connect()
+    data = packet(Packet.ECHO_REQ, b"x" * 2_000_000)
+    for at in range(0, 1_200_000, 300_000):
+        peer.send(data[at : at + 300_000])
+    assert peer.conversation.unread() == 1_200_000
+    peer.conversation.forget_unread()
+    assert peer.conversation.unread() == 0
+
+
+def test_a_large_workload_is_copied_once_when_it_is_there() -> None:
+    world = World()
+    peer = world.connect()
+    size = 8 * 1024 * 1024
+    data = packet(Packet.SUBMIT_JOB_BG, "f", "", b"x" * size)
+    pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
+    del data
+    tracemalloc.start()
+    try:
+        for piece in pieces:
+            world.engine.received(peer.link, piece)
+            world.engine.turn(world.now)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.2 * size  # the packet and the workload
+    world.run()
+    assert world.jobs()[0].body == b"x" * size
 
 
 def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) -> int:

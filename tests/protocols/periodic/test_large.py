@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from unittest.mock import patch
 from zlib import crc32
 
 import pytest
@@ -11,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
+from franca.core.model import NewJob, Policy
+from franca.protocols.bodies import JSON_ARGS, as_bytes
+from franca.protocols.periodic import jobs
+from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
 from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
-from tests.protocols.periodic.puppet import Puppet, World
+from franca.protocols.periodic.speech import Assignment, Speech
+from franca.protocols.periodic.text import DocSpeech, TextSpeech
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, packed, str8, unpacked
@@ -364,3 +371,23 @@ def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_i
     client.submit("f", "m", b"w")
     world.pass_time(200)
     assert [message.command for message in slow.heard()] == [p.JOB_ASSIGN]
+
+
+@pytest.mark.parametrize("speech", [CrcSpeech(), BinarySpeech(), TextSpeech(), DocSpeech()])
+def test_a_job_in_pieces_is_the_same_as_in_one(speech: Speech) -> None:
+    workload = b"w" * BULK_BYTES
+    shown = Assignment(b"f::n", b"f", b"n", workload, NOW_S, 3, 60, 7)
+    pieces = speech.assign_in_pieces(b"0001", shown, Shared(workload))
+    assert b"".join(pieces) == speech.assign(b"0001", shown)
+    assert any(piece is workload for piece in pieces) is not speech.writes_anew
+
+
+def test_a_job_that_is_given_another_name_is_rendered_once() -> None:
+    world = World()
+    worker = world.worker("f")
+    for _ in range(2):
+        new = NewJob("f", "kind", b'["x"]', Policy(), "same", JSON_ARGS)
+        world.broker.submit(new, world.now)
+    with patch.object(jobs, "as_bytes", wraps=as_bytes) as rendered:
+        assert [worker.grab().name for _ in range(2)] == ["same", "#2"]
+    assert rendered.call_count == 2

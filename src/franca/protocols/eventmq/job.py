@@ -20,10 +20,10 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, Millis, NewJob
 from franca.core.names import Names, text_of
-from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args, is_utf8
+from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args, is_utf8, json_args
 from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsReader
 from franca.protocols.eventmq.queues import DEFAULT_QUEUE
-from franca.protocols.eventmq.wire import long_request, request
+from franca.protocols.eventmq.wire import long_request, request, request_in_pieces
 from franca.protocols.eventmq.zmtp import LARGE_BYTES
 from franca.protocols.eventmq.zmtp import more as framed
 
@@ -95,6 +95,8 @@ class _WholeCall(Struct, kw_only=True):
     class_kwargs: dict[str, None] = {}
 
 
+_PLACE: Final = b"\0"
+"""Where arguments will stand; nothing else that is written as JSON has such a byte."""
 _decode_call = msgspec.json.Decoder(tuple[str, Call]).decode
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
@@ -304,6 +306,8 @@ class Renderer:
         body = job.body
         more: list[bytes] = []
         if job.origin != ORIGIN:
+            if len(body) > LARGE_BYTES:
+                return self._long_stranger(job, queue)
             extra, body = _headers_of(job), _as_call(job)
         elif extra[:1] == _APART:
             apart = _APARTS.get(extra) or _apart_in(extra)
@@ -319,6 +323,12 @@ class Renderer:
                 self._middles.clear()
             self._middles[(job.queue, job.extra)] = middle
         return [request(shown_msgid(job), middle, body)]
+
+    def _long_stranger(self, job: Job, queue: bytes) -> list[bytes]:
+        """A long job of another protocol, of which nothing is joined."""
+        headers = self._terms_of(_headers_of(job)).forwarded
+        middle = framed(queue) + framed(headers)
+        return request_in_pieces(shown_msgid(job), middle, _as_long_call(job))
 
 
 _APARTS: Final[dict[bytes, Apart]] = {}
@@ -362,6 +372,15 @@ def _headers_of(job: Job) -> bytes:
 
 
 def _as_call(job: Job) -> bytes:
+    return _call(job, Raw(as_json_args(job.media, job.body)))
+
+
+def _as_long_call(job: Job) -> list[bytes]:
+    """The same in pieces."""
+    before, _, behind = _call(job, Raw(_PLACE)).partition(_PLACE)
+    return [before, *json_args(job.media, job.body), behind]
+
+
+def _call(job: Job, args: Raw) -> bytes:
     path, _, name = job.kind.rpartition(".")
-    args = Raw(as_json_args(job.media, job.body))
     return _encode(["run", _WholeCall(callable=name, path=path or name, args=args)])

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from franca.core.events import Finished
 from franca.core.model import Failure, State
-from franca.protocols.bodies import json_value
+from franca.protocols.bodies import in_one_piece
 
 DONE: Final = State.DONE
 HOLDERS: Final = "eventmq "
@@ -81,7 +81,7 @@ def result_of(event: Finished) -> bytes:
         return NOTHING
     if event.job.holder.startswith(HOLDERS):
         return result
-    return b"".join((b'{"value":', *json_value(result), b"}"))
+    return in_one_piece(b'{"value":', result, b"}")
 
 
 def as_stranger_knows_it(result: bytes) -> bytes:

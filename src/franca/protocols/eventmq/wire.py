@@ -7,7 +7,7 @@ chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from random import Random
 from typing import Final
@@ -17,6 +17,7 @@ from franca.protocols.eventmq.zmtp import (
     MORE_HEADS,
     SHORT_MAX,
     last,
+    last_in_pieces,
     more,
     pieces,
 )
@@ -104,3 +105,9 @@ def request(msgid: bytes, middle: bytes, body: bytes) -> bytes:
 def long_request(frames: list[bytes]) -> list[bytes]:
     """REQUEST with more frames than the usual ones, or with long ones, in pieces."""
     return pieces(_REQUEST, frames)
+
+
+def request_in_pieces(msgid: bytes, middle: bytes, body: Sequence[bytes]) -> list[bytes]:
+    """REQUEST with a long body that is there in pieces."""
+    front, *rest = last_in_pieces(body)
+    return [b"".join((_REQUEST, more(msgid), middle, front)), *rest]

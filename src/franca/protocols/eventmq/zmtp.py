@@ -51,6 +51,11 @@ def last(data: bytes) -> bytes:
     return b"\x02" + size.to_bytes(8, "big") + data
 
 
+def last_in_pieces(data: Sequence[bytes]) -> list[bytes]:
+    """A message's last frame, if that is long: what stands before it, and its pieces."""
+    return [b"\x02" + sum(map(len, data)).to_bytes(8, "big"), *data]
+
+
 def message(frames: Iterable[bytes]) -> bytes:
     """A whole message."""
     *first, end = frames

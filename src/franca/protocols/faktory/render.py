@@ -17,7 +17,6 @@ from franca.protocols.bodies import JSON_JOB, json_args
 from franca.protocols.faktory.job import ORIGIN, failures_told, read_told
 from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.messages import Failure, ToldFailure, WireJob
-from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.times import Stamps
 
 _UNCLEAN: Final = ("expired", "lost")
@@ -43,25 +42,33 @@ class Renderer:
         """The answer to a FETCH that was given this job."""
         at = job.ready_at
         if at != self._head_at:
-            self._head = b'{"enqueued_at":"%b",' % self._time(at).encode()
-            self._head_at = at
-        body = job.body
+            self._set_head(at)
         if job.story is None and job.media == JSON_JOB and not job.extra:
-            size = len(body) + _HEAD_BYTES - 1
-            if size > LARGE_BYTES:
-                # In one copy, and not in two.
-                return b"".join((b"$%d\r\n" % size, self._head, memoryview(body)[1:], b"\r\n"))
-            return b"$%d\r\n%b%b\r\n" % (size, self._head, body[1:])
+            body = job.body
+            return b"$%d\r\n%b%b\r\n" % (len(body) + _HEAD_BYTES - 1, self._head, body[1:])
+        return b"".join(self._pieces(job))
+
+    def long_reply(self, job: Job) -> list[bytes]:
+        """The same for a long job, in pieces: to join them would be one copy more."""
+        if job.ready_at != self._head_at:
+            self._set_head(job.ready_at)
+        return self._pieces(job)
+
+    def _set_head(self, at: Millis) -> None:
+        self._head = b'{"enqueued_at":"%b",' % self._time(at).encode()
+        self._head_at = at
+
+    def _pieces(self, job: Job) -> list[bytes]:
         pieces = [self._head]
         failure = self.failure(job)
         if failure:
             pieces += (b'"failure":', failure, b",")
         if job.media == JSON_JOB:
-            pieces.append(body[1:])
+            pieces.append(job.body[1:])
         else:
             before, _, behind = self._encode(self._stranger(job)).partition(_PLACE)
             pieces += (before[1:], *_args_of(job), behind)
-        return b"".join((b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n"))
+        return [b"$%d\r\n" % sum(map(len, pieces)), *pieces, b"\r\n"]
 
     def stored(self, job: Job) -> bytes:
         """The job as the original would keep it, for those who match patterns against that."""

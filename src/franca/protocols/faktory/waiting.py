@@ -208,6 +208,10 @@ class Waiting(Conversation):
     def _say_granted(self, job: Job) -> None:
         self.last_grant = job.id
         self._last_attempt = job.attempts
+        if len(job.body) > LARGE_BYTES:
+            self.link.write_bulk(*self.service.renderer.long_reply(job))
+            self.link.after_commit = True
+            return
         reply = self._render(job)
         self.link.write_after_commit(reply)
         if len(reply) > LONG_REPLY_BYTES:

@@ -14,6 +14,7 @@ from franca.core.errors import Refused
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import Conversation, Link
+from franca.protocols.gathering import Gathering
 from franca.protocols.gearman.jobs import ORIGIN
 from franca.protocols.gearman.telling import tell_finished, tell_progress
 from franca.protocols.gearman.wire import (
@@ -37,6 +38,8 @@ _MAGICS: Final = (b"\0REQ", b"\0RES")
 _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
+LARGE_BYTES: Final = 1024 * 1024
+"""A packet so large that it is gathered by itself, to be copied as little as can be."""
 PIECES_A_TURN: Final = 4_000
 PIECES_LEAST: Final = 4
 BYTES_A_TURN: Final = 64 * 1024
@@ -64,7 +67,8 @@ class GearmanConversation(Conversation):
     and is no error. `joins` counts the submits of this connection that wait for the same job as
     one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
     took beyond the time of most, in messages. `_needed` is how many bytes the message in front has,
-    if it is not all there.
+    if it is not all there; the body of a large one is gathered in `_large`, and its header is all
+    that lies in front of what follows it.
 
     A client that connects and says nothing until it has a job is a proper one.
     """
@@ -101,6 +105,7 @@ class GearmanConversation(Conversation):
         self._body_max = service.limits.frame_bytes_max - HEADER_SIZE
         self._unread = bytearray()
         self._needed = 0
+        self._large: Gathering | None = None
         self._unsaid: Iterator[bytes] | None = None
         self._grants: list[bytes] = []
 
@@ -112,14 +117,16 @@ class GearmanConversation(Conversation):
         unread = self._unread
         service = self.service
         if service.heavy.busy and self._must_wait(data, now):
-            unread += data
+            self._keep(data)
             return True
         if unread or self.holding:
-            unread += data
+            self._keep(data)
             if self._unsaid is not None and not self.link.full:
                 self._say_on(self._unsaid)
-            if self.holding or len(unread) < self._needed:
+            if self.holding or self.unread() < self._needed:
                 return False
+            if self._large is not None:
+                return self._act_on_large(self._large, now)
             data = bytes(unread)
             unread.clear()
         elif self._grants and data and not self.link.out:
@@ -129,10 +136,41 @@ class GearmanConversation(Conversation):
         used = self._act(data, now)
         if used < len(data) and not self.link.closing:
             unread += memoryview(data)[used:]
+            if self._needed > LARGE_BYTES:
+                self._large = Gathering(self._needed - HEADER_SIZE)
+                self._large.feed(bytes(unread[HEADER_SIZE:]))
+                del unread[HEADER_SIZE:]
             if len(self._grants) > 2 * len(self.held) + GRANTS_KEPT:
                 self._grants = [handle for handle in self._grants if handle in self.held]
             return not (self._needed or self.holding)
         return False
+
+    def _keep(self, data: bytes) -> None:
+        """Have bytes wait until they can be acted on."""
+        if self._large is not None:
+            data = data[self._large.feed(data) :]
+        self._unread += data
+
+    def _act_on_large(self, large: Gathering, now: Millis) -> bool:
+        """Act on the large packet in front: that is all that one gets of this turn."""
+        magic, number, _ = _unpack(self._unread)
+        del self._unread[:HEADER_SIZE]
+        self._large = None
+        self._needed = 0
+        act = self._packets[number]
+        if magic != REQ:
+            self.link.write(_NOT_MAGIC)
+        elif act is None:
+            self.link.write(_NOT_EXPECTED)
+        else:
+            self.link.known = True
+            act(self, large.value(), now)
+            if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
+                self._searched(now)
+        self.spent = 0
+        if self.learned or len(self.broker.events) > TOLD_AT_ONCE:
+            self._end_share(len(self.broker.events), now)
+        return bool(self._unread) and not self.holding
 
     def _must_wait(self, data: bytes, now: Millis) -> bool:
         if self.holding or not (self.is_heavy or len(self.functions) >= SEARCHED_AT_ONCE):
@@ -288,11 +326,13 @@ class GearmanConversation(Conversation):
 
     def unread(self) -> int:
         """How many bytes wait in the buffer."""
-        return len(self._unread)
+        large = self._large
+        return len(self._unread) + (0 if large is None else large.have)
 
     def forget_unread(self) -> None:
         """Let go of what waits in the buffer."""
         self._unread.clear()
+        self._large = None
 
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is woken any more. Running jobs may be finished."""

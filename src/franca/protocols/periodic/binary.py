@@ -241,8 +241,8 @@ class CrcSpeech(Speech):
 
     def dumped(self, task: Assignment) -> bytes:
         """One job as a LOAD would take it."""
-        names = str8(task.func) + str8(task.name)
-        return names + len(task.workload).to_bytes(4) + task.workload + _numbers(task)
+        front = str8(task.func) + str8(task.name) + len(task.workload).to_bytes(4)
+        return b"".join((front, task.workload, _numbers(task)))  # in one copy
 
     def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
         """Jobs as they stand one behind the other."""

@@ -112,14 +112,11 @@ def is_in_json(job: Job) -> bool:
     return job.origin == ORIGIN and job.extra[_EXTRA.size :] == _IN_JSON
 
 
-def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) -> Assignment:
-    """A job as it goes to a worker; jobs of other protocols too.
-
-    `apart` gives it a name of its own, where the worker already holds one of the same name.
-    """
+def assignment(job: Job, speech: Speech, broker: Broker) -> Assignment:
+    """A job as it goes to a worker; jobs of other protocols too."""
     func = raw_of(job.queue)
     name = raw_of(job.name)
-    if apart or not 0 < len(name) <= _NAME_BYTES_MAX or not speech.carries(name):
+    if not 0 < len(name) <= _NAME_BYTES_MAX or not speech.carries(name):
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)
     return Assignment(
@@ -132,6 +129,12 @@ def assignment(job: Job, speech: Speech, broker: Broker, apart: bool = False) ->
         timeout if timeout > 0 else min(job.policy.lease_ms // 1000, NUMBER_MAX),
         job.id,
     )
+
+
+def name_apart(shown: Assignment, speech: Speech) -> None:
+    """Give a job a name of its own, where the worker already holds one of the same name."""
+    shown.name = b"#%d" % shown.job_id
+    shown.handle = speech.handle(shown.func, shown.name, shown.job_id)
 
 
 def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, Millis
 from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
-from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later
+from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later, name_apart
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
 from franca.protocols.periodic.talk import NotNow
@@ -74,7 +74,7 @@ class Settling(Asking):
             return False
         other = self._held.get(shown.handle)
         if other is not None and other.job.id != job.id and other.job.state is LEASED:
-            shown = assignment(job, self.speech, self.broker, apart=True)
+            name_apart(shown, self.speech)
         self._hold(shown.handle, Run(job, job.attempts, job.holder, msgid, is_overheard))
         if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
             self.link.write_after_commit(self.speech.assign(msgid, shown))

@@ -215,6 +215,15 @@ class TextSpeech(Speech):
         parts = (JOB_ASSIGN.to_bytes(), assignment.handle, self._job(assignment, "processing"))
         return self.data(msgid, SEPARATOR.join(parts))
 
+    def assign_in_pieces(
+        self, msgid: bytes, assignment: Assignment, shared: Shared
+    ) -> Sequence[bytes]:
+        """A job with a large workload, which is not copied."""
+        a = assignment
+        names = (msgid, JOB_ASSIGN.to_bytes(), a.handle, a.func, a.name)
+        front = SEPARATOR.join((*names, b"%d" % a.sched_at, b"%d" % a.count, b""))
+        return plain_head(len(front) + len(a.workload)) + front, a.workload
+
     def _job(self, a: Assignment, status: str) -> bytes:
         numbers = (b"%d" % a.sched_at, b"%d" % a.count)
         return SEPARATOR.join((a.func, a.name, *numbers, a.workload))
@@ -260,6 +269,12 @@ class DocSpeech(TextSpeech):
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """How a worker will speak of a job."""
         return b"%d" % job_id
+
+    def assign_in_pieces(
+        self, msgid: bytes, assignment: Assignment, shared: Shared
+    ) -> Sequence[bytes]:
+        """The whole in one: the workload is written anew."""
+        return (self.assign(msgid, assignment),)
 
     def _job(self, a: Assignment, status: str) -> bytes:
         return _encode(
