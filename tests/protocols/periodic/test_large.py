@@ -125,6 +125,22 @@ def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
 
+def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
+    world = World()
+    workers = [world.connect().register(p.WORKER) for _ in range(3)]
+    for worker in workers:
+        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
+        worker.say(p.GRAB_JOB)
+        worker.heard()
+    text = b"w" * BULK_BYTES
+    world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
+    world.engine.deliver(world.now)
+    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    assert len(large) == 3
+    assert len({id(piece) for piece in large}) == 1
+    assert large[0] == text
+
+
 # -- large messages ------------------------------------------------------------------------------
 
 

@@ -112,7 +112,12 @@ def is_in_json(job: Job) -> bool:
     return job.origin == ORIGIN and job.extra[_EXTRA.size :] == _IN_JSON
 
 
-def assignment(job: Job, speech: Speech, broker: Broker) -> Assignment:
+def workload_of(job: Job) -> bytes:
+    """What a worker is given to work on; what another protocol submitted is written anew."""
+    return job.body if job.media == BYTES else as_bytes(job.media, job.body)
+
+
+def assignment(job: Job, workload: bytes, speech: Speech, broker: Broker) -> Assignment:
     """A job as it goes to a worker; jobs of other protocols too."""
     func = raw_of(job.queue)
     name = raw_of(job.name)
@@ -123,7 +128,7 @@ def assignment(job: Job, speech: Speech, broker: Broker) -> Assignment:
         speech.handle(func, name, job.id),
         func,
         name,
-        job.body if job.media == BYTES else as_bytes(job.media, job.body),
+        workload,
         (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000,
         count,
         timeout if timeout > 0 else min(job.policy.lease_ms // 1000, NUMBER_MAX),
@@ -139,7 +144,7 @@ def name_apart(shown: Assignment, speech: Speech) -> None:
 
 def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
     """A job as a dump shows it: with its own name, and its own timeout or none."""
-    shown = assignment(job, speech, broker)
+    shown = assignment(job, workload_of(job), speech, broker)
     shown.name = raw_of(job.name)
     shown.timeout = max(_extra_of(job)[1], 0)
     if not job.run_at:

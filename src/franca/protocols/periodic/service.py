@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.core.model import NEVER, Job, Millis
+from franca.core.model import NEVER, Job, JobId, Millis
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.overview import KEPT_MS
@@ -20,7 +20,7 @@ from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Listening, Spoken
-from franca.protocols.periodic.jobs import Intake
+from franca.protocols.periodic.jobs import Intake, workload_of
 from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
@@ -112,6 +112,8 @@ class PeriodicService(Service):
         self.loads: dict[Load, None] = {}
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self._shared: Shared | None = None
+        self._for_all: tuple[JobId, bytes] | None = None
+        """A job of another protocol that is for every worker, and what they are given of it."""
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = self.refused = self.unreadable = 0
@@ -153,7 +155,7 @@ class PeriodicService(Service):
     def tick(self, now: Millis) -> None:
         """Ring whoever is armed, and hang up on those who fell silent."""
         self._now = now
-        self._shared = None
+        self._shared = self._for_all = None
         self.listed = 0
         waiting = self._waiting_jobs
         if waiting is not None and now - waiting.seen_at >= KEPT_MS:
@@ -240,6 +242,13 @@ class PeriodicService(Service):
         for worker in list(self.casts.get(job.queue, ())):
             if worker is not holder:
                 worker.overhear(job)
+
+    def workload_for_all(self, job: Job) -> bytes:
+        """What all workers are given of a job of another protocol, written once for all of them."""
+        for_all = self._for_all
+        if for_all is None or for_all[0] != job.id:
+            for_all = self._for_all = (job.id, workload_of(job))
+        return for_all[1]
 
     def survey(self, now: Millis) -> Survey:
         """Every function, by name. What many jobs wait for may be a second old."""

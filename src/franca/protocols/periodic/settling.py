@@ -12,8 +12,16 @@ from msgspec import Struct
 
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, Millis
+from franca.protocols.bodies import BYTES
 from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
-from franca.protocols.periodic.jobs import AT_MAX_S, assignment, is_in_json, later, name_apart
+from franca.protocols.periodic.jobs import (
+    AT_MAX_S,
+    assignment,
+    is_in_json,
+    later,
+    name_apart,
+    workload_of,
+)
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
 from franca.protocols.periodic.talk import NotNow
@@ -68,7 +76,10 @@ class Settling(Asking):
         """Give the worker a job, unless it is too large for its dialect."""
         if self.is_undecided:
             self.decide_by_job(is_in_json(job))
-        shown = assignment(job, self.speech, self.broker)
+        workload = job.body
+        if job.media != BYTES:
+            workload = self.service.workload_for_all(job) if for_all else workload_of(job)
+        shown = assignment(job, workload, self.speech, self.broker)
         size = len(shown.workload)
         if size > self.speech.workload_max:
             return False
