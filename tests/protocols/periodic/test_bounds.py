@@ -304,15 +304,14 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
             worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
         client.submit("f", f"n{number}")
     held = [
-        (worker, run)
+        (worker, handle, run)
         for worker in (holder, other)
-        for run in worker.conversation._held.values()
+        for handle, run in worker.conversation._held.items()
         if run.is_overheard
     ]
     taken = sum(worker.conversation._overheard.taken for worker in (holder, other))
     assert len(held) == taken >= 20
-    for worker, run in held:
-        handle = str8("f") + str8(run.job.name)
+    for worker, handle, run in held:
         said = {
             "done": (p.WORK_DONE, handle),
             "fail": (p.WORK_FAIL, handle),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from unittest.mock import patch
 from zlib import crc32
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.core.model import NewJob, Policy
+from franca.core.model import NewJob, Policy, State
 from franca.protocols.bodies import JSON_ARGS, as_bytes
 from franca.protocols.periodic import jobs
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
@@ -139,6 +140,19 @@ def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
     assert len(large) == 3
     assert len({id(piece) for piece in large}) == 1
     assert large[0] == text
+
+
+def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere() -> None:
+    world = World()
+    worker, client = world.worker("f"), world.client()
+    client.submit("f", "n", b"w" * BULK_BYTES)
+    assert worker.grab().name == "n"
+    [job] = world.jobs(State.LEASED)
+    assert client.word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    world.pass_time(200)
+    referred_to = sys.getrefcount(job)
+    worker.hang_up()
+    assert sys.getrefcount(job) == referred_to, "it was not the worker's connection that kept it"
 
 
 # -- large messages ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.errors import NotHeld, TooMuch
-from franca.core.model import Failure, Job, Millis
+from franca.core.model import Failure, Job, JobId, Millis
 from franca.protocols.bodies import BYTES
 from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
 from franca.protocols.periodic.jobs import (
@@ -48,9 +48,12 @@ _SPARE_IDS: Final = 1_000
 
 
 class Run(Struct, gc=False, eq=False):
-    """A job in this worker's hands: since which of its runs, and by which GRAB_JOB."""
+    """A job in this worker's hands: since which of its runs, and by which GRAB_JOB.
 
-    job: Job
+    Not the job itself: it may be large, and end elsewhere.
+    """
+
+    job_id: JobId
     attempt: int
     holder: str
     msgid: bytes
@@ -84,9 +87,9 @@ class Settling(Asking):
         if size > self.speech.workload_max:
             return False
         other = self._held.get(shown.handle)
-        if other is not None and other.job.id != job.id and other.job.state is LEASED:
+        if other is not None and other.job_id != job.id and self._is_running(other.job_id):
             name_apart(shown, self.speech)
-        self._hold(shown.handle, Run(job, job.attempts, job.holder, msgid, is_overheard))
+        self._hold(shown.handle, Run(job.id, job.attempts, job.holder, msgid, is_overheard))
         if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
             self.link.write_after_commit(self.speech.assign(msgid, shown))
         else:
@@ -138,17 +141,30 @@ class Settling(Asking):
 
     def _forget_runs(self) -> None:
         """A run that is over may still be reported in time; but not any number of them."""
-        for handle in [handle for handle, run in self._held.items() if not goes_on(run)]:
+        for handle in [handle for handle, run in self._held.items() if self._job_of(run) is None]:
             self._let_go(handle)
         self._held_max = max(RUNS_MAX, 2 * len(self._held))
 
     def is_busy(self) -> bool:
         """Whether the worker runs anything."""
-        return any(goes_on(run) for run in self._held.values())
+        return any(self._job_of(run) is not None for run in self._held.values())
 
-    def _is_own(self, run: Run) -> bool:
-        """Whether a run goes on and is this worker's, not one that it only overheard."""
-        return goes_on(run) and run.holder == self.session.holder
+    def _is_running(self, job_id: JobId) -> bool:
+        """Whether anybody runs this job."""
+        job = self.broker.jobs.get(job_id)
+        return job is not None and job.state is LEASED
+
+    def _job_of(self, run: Run) -> Job | None:
+        """The job of a run that is not over yet."""
+        job = self.broker.jobs.get(run.job_id)
+        goes_on = job is not None and job.state is LEASED and job.attempts == run.attempt
+        return job if goes_on else None
+
+    def _own_job_of(self, run: Run | None) -> Job | None:
+        """The same, if the run is this worker's and not one that it only overheard."""
+        if run is None or run.holder != self.session.holder:
+            return None
+        return self._job_of(run)
 
     def _has_room(self, now: Millis) -> None:
         """One of its runs is over."""
@@ -182,8 +198,10 @@ class Settling(Asking):
         self.confirm(msgid)
 
     def _finish(self, run: Run, result: bytes, now: Millis) -> None:
-        job = run.job
-        if goes_on(run):
+        job = self.broker.jobs.get(run.job_id)
+        if job is None or job.attempts != run.attempt:
+            return
+        if job.state is LEASED:
             most = self.service.limits.body_bytes_max
             if len(result) > most:
                 self.link.note(f"a result of {len(result)} bytes, at most {most}")
@@ -192,7 +210,7 @@ class Settling(Asking):
                     return
                 result = b""
             self.broker.finish(job, run.holder, result, now)
-        elif job.attempts == run.attempt:
+        else:
             # Its time ran out, but nobody was given it since: the work counts.
             try:
                 self.broker.finish_late(job, run.holder, result, now)
@@ -201,20 +219,20 @@ class Settling(Asking):
 
     def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        run = self._let_go(self.speech.read_handle(args)[0])
-        if run is not None and self._is_own(run):
-            self.broker.fail(run.job, run.holder, FAILED_RUN, now)
+        job = self._own_job_of(self._let_go(self.speech.read_handle(args)[0]))
+        if job is not None:
+            self.broker.fail(job, self.session.holder, FAILED_RUN, now)
             self._has_room(now)
         self.confirm(msgid)
 
     def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SCHED_LATER: run again after a while, its counter moved."""
         handle, delay_s, step = self.speech.read_later(args)
-        run = self._let_go(handle)
-        if run is not None and self._is_own(run):
+        job = self._own_job_of(self._let_go(handle))
+        if job is not None:
             delay_s = max(0, min(delay_s, AT_MAX_S))
             at = min(self.broker.wall(now) + 1000 * delay_s, 1000 * AT_MAX_S)
-            self.broker.release(run.job, run.holder, at, now, later(run.job, step))
+            self.broker.release(job, self.session.holder, at, now, later(job, step))
             self._has_room(now)
         self.confirm(msgid)
 
@@ -222,10 +240,11 @@ class Settling(Asking):
         """WORK_DATA: a piece for those who follow the job."""
         handle, data = self.speech.read_handle(args)
         run = self._held.get(handle)
-        if run is not None and goes_on(run):
-            name = (run.job.queue, run.job.key)
+        job = None if run is None else self._job_of(run)
+        if run is not None and job is not None:
+            name = (job.queue, job.key)
             if self.service.may_tell(name):
-                self.broker.report(run.job, run.holder, DATA_KIND, data, keep=False)
+                self.broker.report(job, run.holder, DATA_KIND, data, keep=False)
             elif not self._is_gone:
                 raise NotNow(name)
         self.confirm(msgid)
@@ -236,39 +255,34 @@ class Settling(Asking):
         """ACQUIRE: whether the run may hold a lock; if not, it is over and comes again."""
         lock, most, handle = self.binary.read_lock(args)
         self.service.intake.check_name(lock)
-        run = self._held.get(handle)
         # A worker that only overheard the job has no run that could hold a lock, or end for it.
-        is_held = run is not None and self._is_own(run) and self._lock(run, lock, most, now)
+        job = self._own_job_of(self._held.get(handle))
+        is_held = job is not None and self._lock(job, lock, most, now)
         if not is_held:
             self._let_go(handle)
             self._has_room(now)
         self.say_after_commit(self.binary.acquired(msgid, is_held))
 
-    def _lock(self, run: Run, lock: str, most: int, now: Millis) -> bool:
+    def _lock(self, job: Job, lock: str, most: int, now: Millis) -> bool:
         """Whether a run may hold a lock. If not, it is over."""
-        job = run.job
+        holder = self.session.holder
         locks = self.broker.locks.of_job.get(job.id, {})
         try:
             if len(locks) >= LOCKS_MAX and lock not in locks:
                 raise TooMuch(f"no more than {LOCKS_MAX} locks of one run")
-            return self.broker.lock(job, run.holder, lock, most, now)
+            return self.broker.lock(job, holder, lock, most, now)
         except TooMuch as refusal:
             # A worker that has no lock drops the job without a word, whatever the reason is.
             self.service.refused += 1
             self.link.note(str(refusal))
             again_at = self.broker.wall(now) + LOCK_AGAIN_MS
-            self.broker.release(job, run.holder, again_at, now)
+            self.broker.release(job, holder, again_at, now)
             return False
 
     def on_release(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """RELEASE: the lock is for the next."""
         lock, handle = self.binary.read_unlock(args)
-        run = self._held.get(handle)
-        if run is not None and self._is_own(run):
-            self.broker.unlock(run.job, run.holder, lock, now)
+        job = self._own_job_of(self._held.get(handle))
+        if job is not None:
+            self.broker.unlock(job, self.session.holder, lock, now)
         self.confirm(msgid)
-
-
-def goes_on(run: Run) -> bool:
-    """Whether a run is not over yet."""
-    return run.job.state is LEASED and run.job.attempts == run.attempt

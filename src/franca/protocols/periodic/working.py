@@ -324,8 +324,9 @@ class Working(Settling):
         # Else it would be handed back and forth as fast as the two can speak.
         self._withdraw()
         self._rest(now)
-        if self._is_own(run):
-            self.broker.give_back(run.job, run.holder, now)
+        job = self._own_job_of(run)
+        if job is not None:
+            self.broker.give_back(job, self.session.holder, now)
 
     def _rest(self, now: Millis, ms: int = REST_MS) -> None:
         """Ask for nothing for a while."""
