@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 
+import msgspec
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import State
+from franca.core.model import Job, State
 from franca.protocols.memodb.messages import encode_job, encode_result
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
@@ -387,3 +388,14 @@ def test_small_jobs_pass_while_a_large_one_comes() -> None:
         small.job(b"%d" % n)
         worker.result(worker.given(), b"r")
         assert small.answer().payload == b"r"
+
+
+def test_a_worker_that_is_lost_keeps_nothing_of_its_job_which_may_end_elsewhere() -> None:
+    world = World()
+    worker, client = worker_on(world), world.peer()
+    client.job(b"p" * LARGE)
+    worker.given()
+    worker.hang_up()
+    client.hang_up()
+    [lost] = world.service.registry.by_id.values()
+    assert not any(isinstance(value, Job) for value in msgspec.structs.astuple(lost))

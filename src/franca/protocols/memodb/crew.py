@@ -167,6 +167,8 @@ class Crew:
             return
         job = worker.job
         worker.job = None
+        if worker.doing is LOST:
+            job = self._broker.jobs.get(worker.lost_job)
         if job is None:
             return
         result = data[stop:end] if parts is None else parts.rest(stop)

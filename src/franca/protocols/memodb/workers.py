@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.protocols.conversation import WorkerView
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
@@ -65,6 +65,7 @@ class Worker(Struct, eq=False):
     that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
     `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
     if its next answer must wait for the disk. `answer` is the count of its last JOB in the outbox.
+    `lost_job` is what it held when its connection broke; the job itself may be large, and end.
     """
 
     id: bytes
@@ -82,6 +83,7 @@ class Worker(Struct, eq=False):
     doing: Doing = PARKED
     demand: Demand | None = None
     job: Job | None = None
+    lost_job: JobId = 0
     until: Millis = NEVER
     wanted: tuple[str, ...] = ()
     leaving: bool = False
@@ -195,6 +197,8 @@ class Workers:
         """A worker's connection broke: its job goes to another at once, its id is kept a while."""
         worker.until = max(min(worker.until, now + LOST_MS_MAX), now + due_ms)
         worker.doing = LOST
+        worker.lost_job = 0 if worker.job is None else worker.job.id
+        worker.job = None
         worker.demand = None
         self._broker.close_session(worker.session, now)
         self._lost[worker] = None
