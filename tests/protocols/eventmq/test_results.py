@@ -235,3 +235,18 @@ def test_a_long_failure_is_known_by_how_it_begins(monkeypatch: pytest.MonkeyPatc
     assert failure is not None
     assert failure.text == "it broke, "
     assert failure_in(b'{"value": 1, "error": "' + b"x" * LONG + b'"}', 10) is None
+
+
+def test_a_large_result_of_another_protocol_is_written_once_for_all_who_wait_for_it() -> None:
+    world = World(limits=Limits(begins_awaited=0))  # so that all of them watch the job
+    first, *others = [world.peer() for _ in range(5)]
+    msgid = first.request(headers="reply-requested")
+    for other in others:
+        other.request(headers="reply-requested", msgid=msgid)
+    session = world.broker.open_session("other", OnHangUp.KEEP, None)
+    world.broker.demand(Demand(session, ("default",)), world.now)
+    world.broker.finish(world.job(), "other", b"w" * 100_000, world.now)
+    world.engine.deliver(world.now)
+    large = [piece for other in others for piece in other.link.out if len(piece) > 100_000]
+    assert len(large) == 4
+    assert len({id(piece) for piece in large}) == 1

@@ -31,7 +31,7 @@ from franca.protocols.eventmq.hands import Hands
 from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
 from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.publish import on_publish
-from franca.protocols.eventmq.results import HOLDERS, result_of
+from franca.protocols.eventmq.results import HOLDERS
 from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
@@ -190,7 +190,8 @@ class EventmqConversation(ZmtpConversation):
             self._on_begun(event.job, now)
         elif isinstance(event, Finished) and event.job.id in self.joined:
             client = Address(self.link.id, self.identity, self.part(event.job.id))
-            self.service.post.bring(client, result_of(event), msgid_of(event.job), now)
+            post = self.service.post
+            post.bring(client, post.written(event), msgid_of(event.job), now)
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""

@@ -87,6 +87,7 @@ class Post(Conversation):
         self._boxes: dict[bytes | str, Box] = {}
         self._order: dict[Letter, None] = {}
         self._stuck: dict[bytes | str, None] = {}
+        self._written: tuple[Finished, bytes] | None = None
         broker.listeners[ORIGIN] = broker.open_session("eventmq-post", OnHangUp.KEEP, self)
 
     # -- clients --------------------------------------------------------------------------------
@@ -137,6 +138,13 @@ class Post(Conversation):
             found.say_result(result_of(event), msgid_of(job), client.envelope)
             return
         self.bring(client, result_of(event), msgid_of(job), now)
+
+    def written(self, event: Finished) -> bytes:
+        """A result as all are sent it who have joined a request: one and the same for all."""
+        written = self._written
+        if written is None or written[0] is not event:
+            written = self._written = (event, result_of(event))
+        return written[1]
 
     def bring(self, client: Address, result: bytes, msgid: bytes, now: Millis) -> None:
         """A result for a client: it leaves at once, or waits behind those that wait already."""
@@ -216,6 +224,7 @@ class Post(Conversation):
     def look(self, now: Millis) -> None:
         """Go on where a client takes more, and forget what has waited for too long."""
         self._now = now
+        self._written = None
         for key in list(self._stuck):
             self._empty(key)
         while self._order and next(iter(self._order)).until <= now:
