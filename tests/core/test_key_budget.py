@@ -7,7 +7,8 @@ import pytest
 from franca.core.errors import TooMuch
 from franca.core.events import Finished
 from franca.core.keys import KEY_BYTES
-from franca.core.model import State
+from franca.core.model import Job, State
+from franca.core.ready import queue_bytes
 from tests.core.kit import SMALL, Bench, T
 
 
@@ -63,3 +64,24 @@ def test_who_joined_a_job_of_the_tail_hears_that_it_was_purged() -> None:
     [event] = [event for session, event in bench.broker.events if session is client]
     assert isinstance(event, Finished)
     assert (event.job.id, event.state) == (job.id, State.CANCELLED)
+
+
+def test_queues_beyond_a_quarter_of_theirs_share_the_room_of_keys() -> None:
+    size = queue_bytes("a")
+    bench = Bench(queues_bytes=4 * size, keyed_bytes=3 * size)
+    bench.submit("a")
+    bench.submit("b")
+    bench.broker.tick(T)
+    jobs: list[Job] = []
+    with pytest.raises(TooMuch):
+        while True:
+            jobs.append(bench.submit("a", key=f"k{len(jobs)}"))
+    assert 0 <= bench.broker.keys.bytes - 2 * size <= 2 * KEY_BYTES
+    bench.broker.tick(T)
+    with pytest.raises(TooMuch):
+        bench.submit("c")
+    for job in jobs:
+        bench.broker.cancel(job, T)
+    bench.broker.tick(T)
+    bench.submit("c")
+    bench.submit("d")

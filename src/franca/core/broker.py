@@ -134,7 +134,7 @@ class Broker(Sessions):
         if new.key:
             taken = self.keys.get(new.queue, new.key)
             if taken is None:
-                if self.keys.bytes >= self.limits.keyed_bytes:
+                if self.keys.bytes >= self.keys_most:
                     raise TooMuch(TOO_MANY_KEYS)
             elif new.on_conflict is not OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
@@ -143,7 +143,7 @@ class Broker(Sessions):
             running = taken
             taken = self._heirs.get(taken.id)
             self._check_room_behind(taken, new)
-        is_full = self.refusing_new or self.queues_bytes >= self.limits.queues_bytes
+        is_full = self.refusing_new or self.queues_bytes >= self.queues_most
         size = len(new.body) + len(new.extra)
         if size >= LARGE_SUBMIT_BYTES or new.run_at or is_full or self.room_bytes <= 0:
             self._take_room(new, size, now)
@@ -173,7 +173,7 @@ class Broker(Sessions):
         """Refuse a job that there is no room for; else its room is taken."""
         if new.run_at and not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
-        if self.queues_bytes >= self.limits.queues_bytes:
+        if self.queues_bytes >= self.queues_most:
             self._check_no_new((new.queue,))
         if not new.policy.durable:
             self._take_room_in_memory(new, size, now)
@@ -270,6 +270,7 @@ class Broker(Sessions):
     def tick(self, now: Millis) -> None:
         """Everything whose time has come."""
         self._put_on_the_clock()
+        self._share_names()
         if self._untold or self._untold_unseen or self._debris:
             self._tell_some()
         if self._leaving:

@@ -45,6 +45,8 @@ HELD = Shelf.HELD
 TAIL = Shelf.TAIL
 NOWHERE = Shelf.NOWHERE
 AMPLE_BYTES = 1 << 62
+QUEUES_OWN = 4
+"""The part of what queues may take that is theirs, however many keys there are."""
 TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 
 
@@ -67,11 +69,13 @@ class Ledger:
         "idle",
         "jobs",
         "keys",
+        "keys_most",
         "limits",
         "locks",
         "pending_bytes",
         "queues",
         "queues_bytes",
+        "queues_most",
         "room_bytes",
         "totals",
         "waiting",
@@ -85,6 +89,8 @@ class Ledger:
         self.jobs: dict[JobId, Job] = {}
         self.queues: dict[str, Queue] = {}
         self.queues_bytes = 0
+        self.queues_most = limits.queues_bytes
+        self.keys_most = limits.keyed_bytes
         self.watches = 0
         self.windows = Windows()
         self.idle = IdleQueues()
@@ -130,10 +136,19 @@ class Ledger:
 
     def _check_no_new(self, names: Iterable[str]) -> None:
         """Refuse names of queues that there are not yet, while there are too many."""
-        if self.queues_bytes >= self.limits.queues_bytes:
+        if self.queues_bytes >= self.queues_most:
             for name in names:
                 if name not in self.queues:
                     raise TooMuch(TOO_MANY_QUEUES)
+
+    def _share_names(self) -> None:
+        """Queues beyond a quarter of what they may take share the room of keys with these."""
+        limits = self.limits
+        own = limits.queues_bytes // QUEUES_OWN
+        self.queues_most = min(
+            own + max(limits.keyed_bytes - self.keys.bytes, 0), limits.queues_bytes
+        )
+        self.keys_most = limits.keyed_bytes - max(self.queues_bytes - own, 0)
 
     def next_id(self) -> JobId:
         """The id of the next new job: its submitter may put it into the job's name."""

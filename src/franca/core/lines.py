@@ -139,7 +139,7 @@ class Lines(Tail):
             self._wake_enough(woken_by)
         if demand.until and demand.until <= now:
             return Unmet(demand)
-        if self.queues_bytes >= self.limits.queues_bytes:
+        if self.queues_bytes >= self.queues_most:
             self._check_no_new(demand.queues)
         for name in demand.queues:
             line = self._line_of(name)
