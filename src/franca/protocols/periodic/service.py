@@ -113,7 +113,6 @@ class PeriodicService(Service):
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None
-        """A job of another protocol that is for every worker, and what they are given of it."""
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = self.refused = self.unreadable = 0

@@ -324,8 +324,7 @@ class Working(Settling):
         # Else it would be handed back and forth as fast as the two can speak.
         self._withdraw()
         self._rest(now)
-        job = self._own_job_of(run)
-        if job is not None:
+        if (job := self._own_job_of(run)) is not None:
             self.broker.give_back(job, self.session.holder, now)
 
     def _rest(self, now: Millis, ms: int = REST_MS) -> None:
