@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.engine.engine import PARTINGS, SLICE
+from franca.engine.engine import LAST_SHARES, PARTINGS, SLICE
 from franca.protocols.conversation import FEW_PIECES, Link
 from tests.engine.stage import Stage, T, echo
 
@@ -87,10 +87,9 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     for speaker in (*others, link):
         stage.say(speaker, "push\n")
     stage.engine.close_link(link, T, unheard=False)
-    assert not link.closed
-    stage.engine.turn(T)
-    assert not link.closed
-    stage.engine.turn(T)
+    for _ in range(3):
+        assert not link.closed
+        stage.engine.turn(T)
     assert link.closed
     assert (echo(link).heard, echo(link).hung_up) == (["push"], [True])
     assert not stage.engine.has_input()
@@ -147,6 +146,45 @@ def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off()
         assert link.out == [], "nobody will hear it"
     assert link.closed
     assert (len(echo(link).heard), echo(link).hung_up) == (20, [True])
+
+
+def test_of_many_who_go_with_much_unsaid_only_a_few_shares_are_acted_on_at_once() -> None:
+    stage = Stage(turn_messages=1)
+    links = [stage.open() for _ in range(30)]
+    for link in links:
+        stage.say(link, "x\n" * 20)
+    stage.engine.turn(T)
+    for link in links:
+        stage.engine.close_link(link, T, unheard=False)
+    assert sum(len(echo(link).heard) for link in links) == len(links) + LAST_SHARES
+    for _ in range(30 * 20):
+        stage.engine.turn(T)
+    assert all(link.closed and len(echo(link).heard) == 20 for link in links)
+
+
+def test_what_is_left_of_those_who_are_gone_waits_while_the_disk_is_behind() -> None:
+    stage = Stage(turn_messages=64, pending_jobs=10)
+    links = [stage.open() for _ in range(2 * SLICE)]
+    for link in links:
+        stage.say(link, "push\n" * 5)
+        stage.say(link, "push\n")
+    for link in links:
+        stage.engine.close_link(link, T, unheard=False)
+    other = stage.open()
+    stage.say(other, "x\n")
+    drained = 0
+    while stage.engine.has_input():
+        stage.engine.turn(T)
+        stage.engine.turn(T)
+        stage.engine.turn(T)
+        assert echo(other).heard == ["x"], "those who are gone come last"
+        assert stage.broker.pending_jobs <= 10 + 5 * LAST_SHARES
+        if stage.broker.pending_jobs > 10:
+            assert not stage.engine.has_input(), "until the disk is done"
+        drained += stage.broker.pending_jobs
+        stage.broker.drain()
+    assert drained == 6 * len(links)
+    assert all(link.closed for link in links)
 
 
 # -- links that are held back ---------------------------------------------------------------------

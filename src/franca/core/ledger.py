@@ -317,6 +317,11 @@ class Ledger:
         """How many jobs have changed since the last drain."""
         return len(self._dirty)
 
+    def is_behind(self) -> bool:
+        """Whether more waits for the disk than may."""
+        limits = self.limits
+        return self.pending_bytes > limits.pending_bytes or self.pending_jobs > limits.pending_jobs
+
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""
         return bool(

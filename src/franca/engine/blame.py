@@ -1,4 +1,4 @@
-"""Whose mistake an exception is: a conversation's, or the broker's."""
+"""Whose mistake an exception is: a conversation's, or the broker's; what follows from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.protocols.conversation import Link
+from franca.core.model import Millis
+from franca.protocols.conversation import Conversation, Link
 
 
 def is_of_the_core(error: BaseException, broker: Broker) -> bool:
@@ -33,3 +34,9 @@ def _objects_in(error: BaseException) -> Iterator[object]:
     while trace is not None:
         yield trace.tb_frame.f_locals.get("self")
         trace = trace.tb_next
+
+
+def close_sessions(broker: Broker, conversation: Conversation, now: Millis) -> None:
+    """What a conversation should have done at its end, and did not: what it ran goes back."""
+    for session in broker.sessions_of(conversation):
+        broker.close_session(session, now)

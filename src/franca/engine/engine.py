@@ -23,14 +23,14 @@ from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
-from franca.engine.blame import is_of_the_core, link_in
+from franca.engine.blame import close_sessions, is_of_the_core, link_in
 from franca.engine.roster import Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
 LAST_SHARES = 8
-"""Turns' shares of a peer that is gone that are acted on at once."""
+"""Turns' shares of those who are gone that are acted on at once, in one turn."""
 PARTINGS = 256
 """How many may go in one turn; of more at once, the others are there a little longer."""
 SLICE = 32
@@ -59,6 +59,7 @@ class Engine(Roster):
         self._unfinished: dict[Link, None] = {}
         self._leaving: dict[Link, tuple[int, bool]] = {}
         self._parted = 0
+        self._last_shares = LAST_SHARES
         self._taken = 0
         self._tick_at: Millis = 0
 
@@ -94,23 +95,21 @@ class Engine(Roster):
         The few that most have at once, a flood turn by turn; nothing of one that took no answers.
         """
         is_deaf = link.full and not link.conversation.drops
+        is_done = link.closing or is_deaf
+        waits = not is_done and (link in self.held_back or self.broker.is_behind())
         self._parted += 1
-        if self._parted > PARTINGS or len(self.inputs) > SLICE:
-            self._leave(link, unheard, is_done=link.closing or is_deaf)
+        if waits or self._parted > PARTINGS or len(self.inputs) > SLICE:
+            self._leave(link, unheard, is_done=is_done)
             return
         self._take_inputs(now)
         if link.closing or is_deaf:
             self.held_back.pop(link, None)
             self._unfinished.pop(link, None)  # nothing more of it is acted on
-        was_held = link in self.held_back
-        if was_held:
-            self.go_on(link)
-            self._take_inputs(now)
-        for _ in range(LAST_SHARES):
-            if link in self._unfinished and not was_held:
-                del self._unfinished[link]
-                self._receive(link, b"", now)
-                unheard = True
+        while self._last_shares and link in self._unfinished:
+            self._last_shares -= 1
+            del self._unfinished[link]
+            self._receive(link, b"", now)
+            unheard = True
         if link in self._unfinished:
             self._leaving[link] = 0, True
         else:
@@ -125,8 +124,18 @@ class Engine(Roster):
             self._unfinished.pop(link, None)
             self._leaving[link] = 0, unheard
         else:
-            self.go_on(link)
+            self.put_off(link)
             self._leaving[link] = self._taken + len(self.inputs), unheard
+
+    def _hear_out(self) -> None:
+        """Let some of those who are gone go on, behind the others: nobody waits for that."""
+        inputs, is_enough = self.inputs, self.broker.is_behind()
+        for link, (last, unheard) in list(self._leaving.items()):
+            if not is_enough and link in self.held_back and self._taken >= last:
+                inputs += [(link, data) for data in self.held_back[link].kept]
+                self._let_act(link, self.held_back.pop(link))
+                self._leaving[link] = self._taken + len(inputs), unheard
+                is_enough = len(inputs) >= LAST_SHARES
 
     def _see_off(self, now: Millis) -> None:
         """Let go of those who are gone and have nothing left to be acted on."""
@@ -135,18 +144,13 @@ class Engine(Roster):
             if link.out:
                 unheard = True
                 self._leaving[link] = last, unheard
-                self._forget_said(link)
-            if self._taken >= last and link not in self._unfinished:
+                link.forget_said()
+            has_more = link in self._unfinished or self.has_kept(link)
+            if self._taken >= last and not has_more:
                 self._part(link, now, unheard=unheard)
                 left -= 1
                 if not left:
                     return
-
-    def _forget_said(self, link: Link) -> None:
-        """Keep nothing of what nobody will hear."""
-        link.out.clear()
-        link.after_commit = link.bulky = False
-        link.weighed = 0
 
     def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
         if link.closed:
@@ -161,13 +165,14 @@ class Engine(Roster):
             link.conversation.hang_up(now, unheard=unheard or bool(link.out))
         except Exception as error:
             self._charge(link, error)
-            self._close_sessions(link.conversation, now)
+            close_sessions(self.broker, link.conversation, now)
         link.conversation.forget_unread()
         self.deliver(now)
 
     def has_input(self) -> bool:
         """Whether another turn is wanted at once."""
-        return bool(self.inputs or self._unfinished or self._wanting or self._leaving)
+        waits = self._leaving and not self.broker.is_behind()
+        return bool(self.inputs or self._unfinished or self._wanting or waits)
 
     def unfinished(self) -> list[Link]:
         """Links that have sent more than their share of a turn."""
@@ -189,38 +194,39 @@ class Engine(Roster):
 
         It takes what is said to it, and may be told more.
         """
-        if link not in self.held_back and link not in self._leaving:
+        if link not in self.held_back:
             self.held_back[link] = Held()
 
     def go_on(self, link: Link) -> None:
         """A peer is held back no more: act on what it sent meanwhile."""
-        held = self.held_back.pop(link, None)
-        if held is None:
+        if link not in self.held_back or link in self._leaving:
             return
+        held = self.held_back.pop(link)
         if held.is_deaf:
             link.full = False
+        self._let_act(link, held)
+        self.inputs[:0] = [(link, data) for data in held.kept]
+        self._taken -= len(held.kept)
+
+    def _let_act(self, link: Link, held: Held) -> None:
         conversation = link.conversation
         if held.unfinished or (conversation.unread() and not conversation.holding):
             self._unfinished[link] = None
-        if held.kept:
-            self.inputs[:0] = [(link, data) for data in held.kept]
-            self._taken -= len(held.kept)
 
     def unheard_bytes(self) -> int:
         """What has come and waits for its turn."""
         return sum(len(data) for _, data in self.inputs)
-
-    def kept_bytes(self) -> int:
-        """What has come from those who are held back, since they are."""
-        return sum(len(data) for held in self.held_back.values() for data in held.kept)
 
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
         """Act on what came in, and on everything whose time has come."""
         self._parted = 0
+        self._last_shares = LAST_SHARES
         if now >= self._tick_at:
             self.tick(now)
+        if self._leaving:
+            self._hear_out()
         if self._wanting:
             self._unfinished.update(dict.fromkeys(self._wanting))
             self._wanting.clear()
@@ -328,7 +334,7 @@ class Engine(Roster):
                 self.broker.give_back(event.job, session.holder, now)
             except Refused:
                 pass  # the conversation has settled it, or given it back
-        self._forget_said(link)
+        link.forget_said()
         link.broken = link.closing = True
         self.speaking.append(link)
         self._part(link, now, unheard=True)
@@ -339,11 +345,6 @@ class Engine(Roster):
             raise error
         self.unhandled += 1
         self.notices.append(Notice(link, f"{type(error).__name__} in its conversation", error))
-
-    def _close_sessions(self, conversation: Conversation, now: Millis) -> None:
-        """What a conversation should have done at its end, and did not: what it ran goes back."""
-        for session in self.broker.sessions_of(conversation):
-            self.broker.close_session(session, now)
 
     def tick(self, now: Millis) -> None:
         """Everything whose time has come, in the broker, the services and on the links."""

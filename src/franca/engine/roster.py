@@ -31,6 +31,15 @@ class Roster:
         self.held_back: dict[Link, Held] = {}
         self._swept_at: Millis = 0
 
+    def kept_bytes(self) -> int:
+        """What has come from those who are held back, since they are."""
+        return sum(len(data) for held in self.held_back.values() for data in held.kept)
+
+    def has_kept(self, link: Link) -> bool:
+        """Whether a link that is held back has sent something."""
+        held = self.held_back.get(link)
+        return held is not None and bool(held.kept or link.conversation.unread())
+
     # -- links that are given up --------------------------------------------------------------
 
     def sweep(self, now: Millis) -> None:

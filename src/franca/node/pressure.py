@@ -66,14 +66,14 @@ class Pressure:
         if engine.has_input():
             self._pause_floods()
             self._soon()
-        is_too_much = self._is_too_much()
-        if is_too_much:
+        is_behind = engine.broker.is_behind()
+        if is_behind:
             self._pause_producers()
         elif self._paused:
             self._resume_quiet()
         if self._gulped:
             self._read_on()
-        if engine.careful or is_too_much or self._outlet.total > self._most_unsent:
+        if engine.careful or is_behind or self._outlet.total > self._most_unsent:
             self._look_at_amounts()
         self._until = 0.0
 
@@ -143,11 +143,6 @@ class Pressure:
         """Stop reading from a peer that has more unread than it may."""
         if link.conversation.unread() > self._engine.limits.link_input_bytes:
             self._pause(cast(Connection, link.carrier))
-
-    def _is_too_much(self) -> bool:
-        """Whether more waits for the disk than may."""
-        engine = self._engine
-        return self._is_group_full() or engine.broker.pending_jobs > engine.limits.pending_jobs
 
     def _is_group_full(self) -> bool:
         """Whether more bytes wait for the disk than may."""

@@ -169,6 +169,12 @@ class Link:
         """Have the conversation called next turn, though nothing came; once it is not full."""
         self._wanting.append(self)
 
+    def forget_said(self) -> None:
+        """Keep nothing of what nobody will hear."""
+        self.out.clear()
+        self.after_commit = self.bulky = False
+        self.weighed = 0
+
     def note(self, reason: str) -> None:
         """Have an operator told what this peer did, such as sending more than is taken."""
         if len(self.notices) < NOTICES_MAX:
