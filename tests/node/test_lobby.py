@@ -150,6 +150,25 @@ async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(
 
 
 @asynchronous
+async def test_over_tls_there_are_fewer_places_and_those_who_go_give_them_back(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, has_tls=True, tls_connections_max=3) as h:
+        h.s.service.knows_everybody = False
+        stranger = await h.comes_secured()
+        await h.links(1)
+        h.s.service.knows_everybody = True
+        served = [await h.comes_secured() for _ in range(3)]
+        assert await is_hung_up_on(stranger)
+        assert [await is_answered(one) for one in served] == [True] * 3
+        with pytest.raises(OSError):
+            await h.comes_secured()
+        served[0][1].close()
+        await h.links(2)
+        assert await is_answered(await h.comes_secured())
+
+
+@asynchronous
 async def test_of_handshakes_and_strangers_the_oldest_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,8 @@ class Limits(Struct, frozen=True):
     connections_max: int = 10_000
     """Connections of all listeners together. For one more, the oldest that has not said who it is
     must go; if all have, the new one is refused."""
+    tls_connections_max: int = 2_500
+    """Those of them over TLS, which take up to 130 KB each; beyond it the same holds."""
     unknown_max: int = 256
     """Connections that have not said who they are; the oldest is dropped for a new one."""
     stranger_ms: int = 1_000

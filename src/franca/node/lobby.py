@@ -20,7 +20,7 @@ from franca.node import log
 from franca.node.connection import UNKNOWN, Connection
 from franca.node.meter import Meter, SecureConnection, Turnstile
 from franca.node.node import Node
-from franca.protocols.conversation import Peer
+from franca.protocols.conversation import Link, Peer
 
 TLS_HELLO_S = 5.0
 TLS_BYE_S = 1.0
@@ -62,24 +62,39 @@ class Lobby:
         self._loop = asyncio.get_running_loop()
         self._turnstile = Turnstile(self._loop)
         self._arriving: dict[asyncio.Task[None], Millis] = {}
+        self._secured: set[SecureConnection] = set()
 
-    @property
-    def is_crowded(self) -> bool:
+    def is_crowded(self, door: Door) -> bool:
         """Whether nobody can come in before some of those are gone who were sent away."""
-        return self._surplus() >= LEAVING_MAX
+        return self._surplus(door) >= LEAVING_MAX
 
-    def make_place(self) -> bool:
+    def make_place(self, door: Door) -> bool:
         """Whether there is a place for one more; if need be, somebody is sent away for it."""
-        return self._surplus() < 0 or self._send_one_away()
+        return self._surplus(door) < 0 or self._send_one_away(door)
 
-    def _surplus(self) -> int:
-        engine = self._node.engine
-        return len(engine.links) + len(self._arriving) - engine.limits.connections_max
+    def _surplus(self, door: Door) -> int:
+        """How many more there are than may be, here and of those over TLS."""
+        links, arriving = len(self._node.engine.links), len(self._arriving)
+        limits = self._node.engine.limits
+        surplus = links + arriving - limits.connections_max
+        if door.tls is None:
+            return surplus
+        return max(surplus, len(self._secured) + arriving - limits.tls_connections_max)
 
-    def _send_one_away(self) -> bool:
+    def _oldest_stranger(self, door: Door) -> Link | None:
+        """Whoever has been there longest without saying who it is; for TLS, one over TLS."""
+        oldest = self._node.engine.oldest_stranger()
+        if door.tls is None:
+            return oldest
+        for link in self._node.engine.unknown:
+            if link.carrier in self._secured and not (link.known or link.closing):
+                return link
+        return None
+
+    def _send_one_away(self, door: Door) -> bool:
         """Send away the oldest of those who have not said who they are; False if all have."""
         engine = self._node.engine
-        stranger = engine.oldest_stranger()
+        stranger = self._oldest_stranger(door)
         for task, since in self._arriving.items():
             if not task.cancelling():
                 if stranger is not None and stranger.opened_at < since:
@@ -136,6 +151,8 @@ class Lobby:
             return
         connection = door.connect_secured(who, below)
         (connection.meter,) = meters
+        connection.others = self._secured
+        self._secured.add(connection)
         secured.set_protocol(connection)
         connection.connection_made(secured)
         for data in early.said:
@@ -195,7 +212,7 @@ class Door:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
-            if self._lobby.is_crowded:
+            if self._lobby.is_crowded(self):
                 self._rest()
                 return
             try:
@@ -207,7 +224,7 @@ class Door:
                 self._rest()
                 return
             peer.setblocking(False)
-            if self._lobby.make_place():
+            if self._lobby.make_place(self):
                 who = peer_at(self._listening.family, address, self._listener)
                 self._lobby.welcome(peer, self, who)
             else:

@@ -150,13 +150,22 @@ class Meter(asyncio.BufferedProtocol):
 
 
 class SecureConnection(Connection):
-    """A connection over TLS: it tells the meter below what came of the bytes."""
+    """A connection over TLS: it tells the meter below what came of the bytes.
 
-    __slots__ = ("meter",)
+    It is one of the `others` for as long as it is there.
+    """
+
+    __slots__ = ("meter", "others")
 
     meter: Meter
+    others: set[SecureConnection]
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the peer, decrypted."""
         self.meter.said += len(data)
         super().data_received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self.others.discard(self)
+        super().connection_lost(error)
