@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.engine.engine import LAST_SHARES, PARTINGS, SLICE
+from franca.engine.roster import LAST_BYTES
 from franca.protocols.conversation import FEW_PIECES, Link
 from tests.engine.stage import Stage, T, echo
 
@@ -163,10 +164,10 @@ def test_of_many_who_go_with_much_unsaid_only_a_few_shares_are_acted_on_at_once(
 
 
 def test_what_is_left_of_those_who_are_gone_waits_while_the_disk_is_behind() -> None:
-    stage = Stage(turn_messages=64, pending_jobs=10)
+    stage = Stage(turn_messages=1_000, pending_jobs=10)
     links = [stage.open() for _ in range(2 * SLICE)]
     for link in links:
-        stage.say(link, "push\n" * 5)
+        stage.say(link, "push\n" * 99)
         stage.say(link, "push\n")
     for link in links:
         stage.engine.close_link(link, T, unheard=False)
@@ -178,12 +179,12 @@ def test_what_is_left_of_those_who_are_gone_waits_while_the_disk_is_behind() -> 
         stage.engine.turn(T)
         stage.engine.turn(T)
         assert echo(other).heard == ["x"], "those who are gone come last"
-        assert stage.broker.pending_jobs <= 10 + 5 * LAST_SHARES
+        assert stage.broker.pending_jobs <= 10 + LAST_BYTES // len("push\n")
         if stage.broker.pending_jobs > 10:
             assert not stage.engine.has_input(), "until the disk is done"
         drained += stage.broker.pending_jobs
         stage.broker.drain()
-    assert drained == 6 * len(links)
+    assert drained == 100 * len(links)
     assert all(link.closed for link in links)
 
 

@@ -24,7 +24,7 @@ from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
 from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
 from franca.engine.blame import close_sessions, is_of_the_core, link_in
-from franca.engine.roster import Held, Roster
+from franca.engine.roster import LAST_BYTES, LINK_BYTES, Held, Roster
 from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
 
 TICK_MS = 50
@@ -129,13 +129,14 @@ class Engine(Roster):
 
     def _hear_out(self) -> None:
         """Let some of those who are gone go on, behind the others: nobody waits for that."""
-        inputs, is_enough = self.inputs, self.broker.is_behind()
+        inputs, left = self.inputs, 0 if self.broker.is_behind() else LAST_BYTES
         for link, (last, unheard) in list(self._leaving.items()):
-            if not is_enough and link in self.held_back and self._taken >= last:
-                inputs += [(link, data) for data in self.held_back[link].kept]
+            if left > 0 and link in self.held_back and self._taken >= last:
+                kept = self.held_back[link].kept
+                inputs += [(link, data) for data in kept]
                 self._let_act(link, self.held_back.pop(link))
                 self._leaving[link] = self._taken + len(inputs), unheard
-                is_enough = len(inputs) >= LAST_SHARES
+                left -= LINK_BYTES + sum(map(len, kept)) if len(inputs) < PARTINGS else left
 
     def _see_off(self, now: Millis) -> None:
         """Let go of those who are gone and have nothing left to be acted on."""

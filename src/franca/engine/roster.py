@@ -6,6 +6,10 @@ from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.protocols.conversation import Link
 
+LAST_BYTES = 16 * 1024
+LINK_BYTES = 128
+"""What is acted on in a turn of those who are gone, each counted with so much more."""
+
 
 class Held:
     """What a link that is held back will do next: read on if `unfinished`, and take these bytes.
