@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from franca.core.model import Millis
-from franca.node.intake import SLOW_MS, STEP_BYTES
+import pytest
+
+from franca.core.model import Millis, NewJob, Policy
+from franca.node import intake
+from franca.node.connection import Connection
+from franca.node.intake import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
 from franca.store.memory import MemoryStore
 from tests.node.stage import Stage, asynchronous, stage
 
@@ -176,3 +180,40 @@ async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or
             guest.wire.take()
         await s.until(lambda: not s.node.outlet.is_over)
         assert play.look() == [True] * 3
+
+
+@asynchronous
+async def test_while_the_disk_is_behind_nobody_is_read_from_if_too_much_waits_for_it() -> None:
+    with stage(input_bytes=LIMIT, pending_jobs=1) as s:
+        play = Play(s, 0, 0)
+        s.node.engine.put_off(play.guests[0].connection.link)
+        s.node.engine.held_back[play.guests[0].connection.link].kept.append(bytes(LIMIT + 1))
+        assert play.look(CALM) == [True, True]
+        for _ in range(2):
+            s.broker.submit(NewJob("q", "k", b"", Policy()), T)
+        assert play.look(CALM) == [False, False]
+        s.broker.drain()
+        assert play.look(CALM) == [True, True]
+
+
+@asynchronous
+async def test_whoever_has_sent_little_is_read_from_though_nobody_else_is() -> None:
+    with stage(input_bytes=LIMIT) as s, pytest.MonkeyPatch.context() as patch:
+        play = Play(s, *[0] * (SHORT_AT_ONCE + 4))
+        sent = [SHORT_BYTES] * len(play.guests)
+        sent[1], sent[2] = 0, SHORT_BYTES + 1
+
+        def received(connection: Connection) -> int:
+            return sent[[guest.connection for guest in play.guests].index(connection)]
+
+        patch.setattr(intake, "_received", received)
+        s.node.engine.inputs.append((play.guests[0].connection.link, bytes(LIMIT)))
+        assert play.look(CALM) == [False] * len(play.guests)
+        reading = play.look()
+        assert reading[:3] == [True, False, False]
+        assert sum(reading) == SHORT_AT_ONCE
+        assert play.look() == [False] * (SHORT_AT_ONCE + 2) + [True] * 2, (
+            "the others have their turn"
+        )
+        s.node.engine.inputs.clear()
+        assert play.look() == [True] * len(play.guests)

@@ -6,6 +6,7 @@ import pytest
 
 from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
+from franca.node.pressure import LITTLE_BYTES
 from tests.node.stage import asynchronous, stage
 
 
@@ -51,6 +52,29 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
         await s.ends()
         await s.until(lambda: acted == 5)
         assert guest.wire.reading
+
+
+@asynchronous
+async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() -> None:
+    with stage(pending_jobs=2) as s:
+        await s.writer("push a")
+        flooding, guest, other = s.guest(), s.guest(), s.guest()
+        for name in "bcd":
+            flooding.says(f"push {name}")
+            await s.turns()
+        assert s.broker.pending_jobs == 3
+        guest.says("push " + "x" * LITTLE_BYTES)
+        other.says("ping")
+        await other.hears("pong;")
+        assert s.broker.pending_jobs == 3
+        assert not guest.wire.reading
+        await s.ends()
+        await s.until(lambda: s.broker.pending_jobs == 1)
+        await s.reaches("commit")
+        await s.ends()
+        await s.reaches("commit")
+        await s.ends()
+        await guest.hears("pushed " + "x" * LITTLE_BYTES + ";")
 
 
 @asynchronous

@@ -42,17 +42,17 @@ class Engine(Roster):
 
     `unhandled` counts the exceptions for which a link had to end.
     `between` is asked now and then, with the link that was heard last, whether the turn should end;
-    if `careful`, after every piece of input.
+    if `careful`, after every piece of input. `before` is then shown each, before it is acted on.
     """
 
     def __init__(self, broker: Broker, services: Mapping[str, Service], limits: Limits) -> None:
         super().__init__(limits)
         self.broker = broker
         self.services = services
+        self.before: Callable[[Link, int], None] | None = None
         self.between: Callable[[Link], bool] | None = None
         self.careful = False
         self.speaking: list[Link] = []
-        self.inputs: list[tuple[Link, bytes]] = []
         self.notices: list[Notice] = []
         self.unhandled = 0
         self._wanting: list[Link] = []
@@ -214,10 +214,6 @@ class Engine(Roster):
         if held.unfinished or (conversation.unread() and not conversation.holding):
             self._unfinished[link] = None
 
-    def unheard_bytes(self) -> int:
-        """What has come and waits for its turn."""
-        return sum(len(data) for _, data in self.inputs)
-
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
@@ -262,6 +258,9 @@ class Engine(Roster):
             some = inputs[: 1 if self.careful else SLICE]
             del inputs[: len(some)]
             self._taken += len(some)
+            if self.careful and self.before is not None:
+                [(link, data)] = some
+                self.before(link, len(data))
             for link, data in some:
                 if link.closing or link.closed:
                     continue

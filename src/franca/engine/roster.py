@@ -26,14 +26,22 @@ class Held:
 
 
 class Roster:
-    """Every link. `unknown` are those that have not said who they are, oldest first."""
+    """Every link, and what has come of each and waits for its turn.
+
+    `unknown` are those that have not said who they are, oldest first.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.links: dict[Link, None] = {}
         self.unknown: dict[Link, None] = {}
+        self.inputs: list[tuple[Link, bytes]] = []
         self.held_back: dict[Link, Held] = {}
         self._swept_at: Millis = 0
+
+    def unheard_bytes(self) -> int:
+        """What has come and waits for its turn."""
+        return sum(len(data) for _, data in self.inputs)
 
     def kept_bytes(self) -> int:
         """What has come from those who are held back, since they are."""

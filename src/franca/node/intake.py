@@ -10,6 +10,10 @@ little comes from those who may go on, more may, so that one slow peer does not 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fcntl import ioctl
+from itertools import islice
+from struct import unpack
+from termios import FIONREAD
 from typing import cast
 
 from msgspec import Struct
@@ -21,6 +25,10 @@ from franca.node.outlet import Outlet
 
 STEP_BYTES = 2 * 1024 * 1024
 """What may come before it is looked at again, at least; less in a tick means that it is slow."""
+SHORT_BYTES = 512
+SHORT_AT_ONCE = 64
+"""So many in a tick who have sent no more than this are read from though nobody else is: a
+heartbeat is shorter."""
 SLOW_MS = 2_000
 """For so long a peer that goes on while others wait may be slower than a message may be."""
 
@@ -48,6 +56,8 @@ class Intake:
         "_outlet",
         "_readers",
         "_seen_room",
+        "_short",
+        "_short_from",
         "_waiting",
         "is_pressed",
         "least_room",
@@ -65,6 +75,8 @@ class Intake:
         self.is_pressed = False
         self._is_stopped = False
         self._most = 1
+        self._short: list[Connection] = []
+        self._short_from = 0
         self._waiting: dict[Connection, None] = {}
         self._readers: dict[Connection, Reader] = {}
 
@@ -75,6 +87,8 @@ class Intake:
 
     def tick(self) -> None:
         """Have it looked at after the next turn, if somebody waits or should."""
+        if self._is_stopped:
+            self._read_short()
         if self.room >= 0 and (self.is_pressed or self._outlet.is_over):
             self._seen_room -= self.room + 1
             self.room = -1
@@ -85,6 +99,27 @@ class Intake:
             self._is_stopped = True
             for link in self._engine.links:
                 cast(Connection, link.carrier).hold(ALL)
+
+    def _read_short(self) -> None:
+        """Read from some of those who have sent little, though nobody else is read from.
+
+        Each was asked once before any is asked again.
+        """
+        for connection in self._short:
+            connection.hold(ALL)
+        self._short.clear()
+        links = self._engine.links
+        asked = self._short_from if self._short_from < len(links) else 0
+        for link in islice(links, asked, None):
+            asked += 1
+            connection = cast(Connection, link.carrier)
+            if not link.closing and 0 < _received(connection) <= SHORT_BYTES:
+                self._short.append(connection)
+                if len(self._short) == SHORT_AT_ONCE:
+                    break
+        self._short_from = asked
+        for connection in self._short:
+            connection.release(ALL)
 
     def look(self, now: Millis) -> None:
         """Decide who may send on, after a turn."""
@@ -103,14 +138,24 @@ class Intake:
         if not self.is_pressed:
             self.room = max(self._calm_bytes - total, STEP_BYTES)
         self._seen_room = self.room
-        if self._engine.unheard_bytes() > -self.least_room:
-            # Turns end before all of it was heard: nothing more is of use until it is.
+        if self._is_too_much_unheard():
             self.stop()
             self.room = self._seen_room = -1
         elif self._is_stopped:
             self._is_stopped = False
+            self._short.clear()
             for link in self._engine.links:
                 cast(Connection, link.carrier).release(ALL)
+
+    def _is_too_much_unheard(self) -> bool:
+        """Whether nothing more is of use until what has come was acted on.
+
+        Turns end before all of it was; or most of it waits for the disk, which is behind.
+        """
+        engine = self._engine
+        if engine.unheard_bytes() > -self.least_room:
+            return True
+        return engine.broker.is_behind() and self._gathered() > engine.limits.input_bytes
 
     def _weigh(self) -> tuple[int, dict[Connection, int]]:
         """All that waits, and those who have more than their share of a quarter of the limit."""
@@ -178,3 +223,15 @@ class Intake:
             del self._readers[slowest]
             slowest.cut_off(f"{large[slowest]} bytes of a message, and too much has come")
         return total
+
+
+def _received(connection: Connection) -> int:
+    """How many bytes the socket of a peer has that nobody has read."""
+    sock = connection.socket.get_extra_info("socket")
+    if sock is None:
+        return 0
+    try:
+        [size] = unpack("i", ioctl(sock.fileno(), FIONREAD, bytes(4)))
+    except (OSError, ValueError):
+        return 0  # it was closed
+    return int(size)

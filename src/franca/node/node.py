@@ -68,7 +68,6 @@ class Node:
         self._in_flight = Group(0)
         self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
         self.pressure = Pressure(engine, self.outlet, self.soon, self._speak)
-        engine.between = self.pressure.between
         self.intake = Intake(engine, self.outlet, self._gathered_bytes)
         self.notices = NoticeLog()
         self.disk = Disk()

@@ -22,6 +22,9 @@ what is said is sent, and what has changed goes to the disk."""
 GROWTH_BYTES = 4 * 1024
 """What a share of a turn may add to what others have not taken, or to what waits for the disk,
 while there is too much of it."""
+LITTLE_BYTES = 256
+"""More than this that comes at once is not acted on while too much waits for the disk. A heartbeat
+is shorter."""
 
 
 class Pressure:
@@ -34,7 +37,7 @@ class Pressure:
         "_most_unsent",
         "_outlet",
         "_paused",
-        "_pending_bytes",
+        "_pending",
         "_soon",
         "_speak",
         "_stuck",
@@ -54,11 +57,13 @@ class Pressure:
         self._speak = speak
         self._until = 0.0
         self._most_unsent = engine.limits.output_bytes
-        self._pending_bytes = 0
+        self._pending = (0, 0)
         self._crowding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
         self._gulped: list[Connection] = []
+        engine.before = self.before
+        engine.between = self.between
 
     def after_turn(self) -> None:
         """Hold back those who have said too much for now; let go on who may."""
@@ -84,7 +89,7 @@ class Pressure:
         """
         if self._engine.careful:
             self._weigh_share(link)
-        elif self._is_group_full():
+        elif self._engine.broker.is_behind():
             self._be_careful()
         now = monotonic()
         if not self._until:
@@ -94,11 +99,17 @@ class Pressure:
             return True
         return False
 
+    def before(self, link: Link, size: int) -> None:
+        """So much of a link is about to be acted on: not if it is much and the disk is behind."""
+        if size > LITTLE_BYTES and self._engine.broker.is_behind():
+            self._hold_crowder(link)
+
     def _weigh_share(self, link: Link) -> None:
         """Send what a link's share gave rise to. If it adds much, the link must wait."""
-        outlet, speaking = self._outlet, self._engine.speaking
-        growth = self._engine.broker.pending_bytes - self._pending_bytes
-        is_much = growth > GROWTH_BYTES and self._is_group_full()
+        outlet, speaking, broker = self._outlet, self._engine.speaking, self._engine.broker
+        jobs, size = self._pending
+        grows = broker.pending_jobs > jobs or broker.pending_bytes > size + GROWTH_BYTES
+        is_much = grows and broker.is_behind()
         if speaking:
             before = outlet.total
             is_for_others = len(speaking) > 1 or speaking[0] is not link
@@ -111,8 +122,9 @@ class Pressure:
 
     def _be_careful(self) -> None:
         """Look at what each piece of input adds, while too much is unsent or waits for the disk."""
-        self._pending_bytes = self._engine.broker.pending_bytes
-        self._engine.careful = self._outlet.is_over or self._is_group_full()
+        broker = self._engine.broker
+        self._pending = broker.pending_jobs, broker.pending_bytes
+        self._engine.careful = self._outlet.is_over or broker.is_behind()
 
     @property
     def is_waited_for(self) -> bool:
@@ -144,10 +156,6 @@ class Pressure:
         if link.conversation.unread() > self._engine.limits.link_input_bytes:
             self._pause(cast(Connection, link.carrier))
 
-    def _is_group_full(self) -> bool:
-        """Whether more bytes wait for the disk than may."""
-        return self._engine.broker.pending_bytes > self._engine.limits.pending_bytes
-
     # -- holding back ---------------------------------------------------------------------------
 
     def _pause(self, connection: Connection) -> None:
@@ -161,7 +169,7 @@ class Pressure:
         enough to do: one group must not become so large that everybody waits for it.
         """
         most = self._engine.limits.output_soft_bytes
-        is_enough = self._engine.broker.pending_jobs > self._engine.limits.pending_jobs
+        is_enough = self._engine.broker.is_behind()
         for link in self._engine.unfinished():
             self.pause_if_flooded(link)
             connection = cast(Connection, link.carrier)
