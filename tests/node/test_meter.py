@@ -75,6 +75,29 @@ async def test_who_says_nothing_for_long_waits_until_others_were_heard(tmp_path:
 
 
 @asynchronous
+async def test_a_piece_that_waits_as_the_handshake_ends_stops_nothing_for_good(
+    tmp_path: Path,
+) -> None:
+    async with house(tmp_path, has_tls=True) as h:
+        guest = await h.comes_secured()
+        assert await is_answered(guest)
+        connection = connection_of(h)
+        meter_below, real = connection.meter, connection.meter._tls
+        meter_below.connection = None
+        meter_below._tls = Hollow(meter_below)
+        meter_below.buffer_updated(1)  # paused, and at the turnstile
+        meter_below._tls = real
+        meter_below._take = lambda size: None  # type: ignore[method-assign]
+        meter_below.belong_to(connection)
+        assert connection.link.paused
+        await h.s.turns()
+        await asyncio.sleep(0)
+        del meter_below._take
+        assert not connection.link.paused
+        assert await is_answered(guest)
+
+
+@asynchronous
 async def test_who_says_single_bytes_is_served_a_share_of_each_pass(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         guest = await h.comes_secured()

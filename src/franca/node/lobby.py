@@ -158,7 +158,7 @@ class Lobby:
         for data in early.said:
             connection.data_received(data)
         # Only now: what the meter does to a connection needs one that has been told of its peer.
-        connection.meter.connection = connection
+        connection.meter.belong_to(connection)
 
 
 def peer_at(family: int, address: object, listener: str) -> Peer:

@@ -70,9 +70,19 @@ class Meter(asyncio.BufferedProtocol):
         self._tls: asyncio.BufferedProtocol = below.get_protocol()  # type: ignore[assignment]
         self._loop = asyncio.get_running_loop()
         self._idle = 0
+        self._is_paused = False
         self._taken = 0
         self.said = 0
         below.set_protocol(self)
+
+    def belong_to(self, connection: SecureConnection) -> None:
+        """The handshake is over: whoever has the connection decides whether it is read from.
+
+        A piece that came with the last of the handshake may still wait for its turn.
+        """
+        self.connection = connection
+        if self._is_paused:
+            connection.hold(BELOW)
 
     # -- called by the event loop -----------------------------------------------------------------
 
@@ -134,11 +144,13 @@ class Meter(asyncio.BufferedProtocol):
     # -- a pass without it ------------------------------------------------------------------------
 
     def _pause(self) -> None:
+        self._is_paused = True
         self._below.pause_reading()
         if self.connection is not None:
             self.connection.hold(BELOW)
 
     def _go_on(self) -> None:
+        self._is_paused = False
         self._taken = 0
         if self._below.is_closing():
             return
