@@ -315,6 +315,8 @@ class GearmanConversation(Conversation):
         self.held.clear()
         self.foreign.clear()
         self._grants.clear()
+        # A demand knows its session, which knows this: the garbage collector does not see demands.
+        self.grab = self.sleep = None
         self._unsaid = None
         self.service.left(self)
 
