@@ -159,6 +159,10 @@ class Talk(Spoken):
                     self._pending += data[start:]
                     has_more = not self.holding
         except WireError as error:
+            if self.unasked and not self.asks_later:
+                # What it asked for before these bytes is its own, had they come alone or not.
+                self._catch_up(now)
+                link.deliver(now)
             service.unreadable += 1
             self.drop(now, str(error))
         service.commands += acted
