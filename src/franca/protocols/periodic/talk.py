@@ -98,8 +98,7 @@ class Talk(Spoken):
         try:
             message = frames.cut_first(pending)
         except WireError as error:
-            self.service.unreadable += 1
-            self.drop(now, str(error))
+            self._give_up(error, now)
             return False
         if message is None:
             self._need = frames.need
@@ -159,16 +158,22 @@ class Talk(Spoken):
                     self._pending += data[start:]
                     has_more = not self.holding
         except WireError as error:
-            if self.unasked and not self.asks_later:
-                # What it asked for before these bytes is its own, had they come alone or not.
-                self._catch_up(now)
-                link.deliver(now)
-            service.unreadable += 1
-            self.drop(now, str(error))
+            self._give_up(error, now)
         service.commands += acted
         if self.unasked and not (self.asks_later or link.closing):
             self._catch_up(now)
         return has_more or (self.holding and self._is_working())
+
+    def _give_up(self, error: WireError, now: Millis) -> None:
+        """These bytes cannot be read. What was asked for before them is given first.
+
+        Else it would depend on whether they came in one piece.
+        """
+        if self.unasked and not self.asks_later:
+            self._catch_up(now)
+            self.link.deliver(now)
+        self.service.unreadable += 1
+        self.drop(now, str(error))
 
     def _act(self, msgid: bytes, command: int, args: bytes, now: Millis) -> None:
         """What cannot be done is not understood; what may not be done has no worker."""
