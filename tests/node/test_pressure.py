@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
-from franca.node.pressure import LITTLE_BYTES
+from franca.node.pressure import FAR, LITTLE_BYTES
 from tests.node.stage import asynchronous, stage
 
 
@@ -59,14 +59,14 @@ async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() 
     with stage(pending_jobs=2) as s:
         await s.writer("push a")
         flooding, guest, other = s.guest(), s.guest(), s.guest()
-        for name in "bcd":
+        for name in "bcdefghij":
             flooding.says(f"push {name}")
             await s.turns()
-        assert s.broker.pending_jobs == 3
+        assert s.broker.pending_jobs == FAR * 2 + 1
         guest.says("push " + "x" * LITTLE_BYTES)
         other.says("ping")
         await other.hears("pong;")
-        assert s.broker.pending_jobs == 3
+        assert s.broker.pending_jobs == FAR * 2 + 1
         assert not guest.wire.reading
         await s.ends()
         await s.until(lambda: s.broker.pending_jobs == 1)

@@ -317,10 +317,13 @@ class Ledger:
         """How many jobs have changed since the last drain."""
         return len(self._dirty)
 
-    def is_behind(self) -> bool:
-        """Whether more waits for the disk than may."""
+    def is_behind(self, times: int = 1) -> bool:
+        """Whether more waits for the disk than may, or so many times as much."""
         limits = self.limits
-        return self.pending_bytes > limits.pending_bytes or self.pending_jobs > limits.pending_jobs
+        return (
+            self.pending_bytes > times * limits.pending_bytes
+            or len(self._dirty) > times * limits.pending_jobs
+        )
 
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""

@@ -22,9 +22,10 @@ what is said is sent, and what has changed goes to the disk."""
 GROWTH_BYTES = 4 * 1024
 """What a share of a turn may add to what others have not taken, or to what waits for the disk,
 while there is too much of it."""
+FAR = 4
 LITTLE_BYTES = 256
-"""More than this that comes at once is not acted on while too much waits for the disk. A heartbeat
-is shorter."""
+"""More than this that comes at once is not acted on while four times as much waits for the disk as
+may. A heartbeat is shorter."""
 
 
 class Pressure:
@@ -100,16 +101,19 @@ class Pressure:
         return False
 
     def before(self, link: Link, size: int) -> None:
-        """So much of a link is about to be acted on: not if it is much and the disk is behind."""
-        if size > LITTLE_BYTES and self._engine.broker.is_behind():
+        """So much of a link is about to be acted on: not if it is much and the disk far behind.
+
+        A flood alone does not bring it there, so that nobody waits because of one.
+        """
+        if size > LITTLE_BYTES and self._engine.broker.is_behind(FAR):
             self._hold_crowder(link)
 
     def _weigh_share(self, link: Link) -> None:
         """Send what a link's share gave rise to. If it adds much, the link must wait."""
         outlet, speaking, broker = self._outlet, self._engine.speaking, self._engine.broker
         jobs, size = self._pending
-        grows = broker.pending_jobs > jobs or broker.pending_bytes > size + GROWTH_BYTES
-        is_much = grows and broker.is_behind()
+        is_much = broker.pending_bytes > size + GROWTH_BYTES and broker.is_behind()
+        is_much = is_much or (broker.pending_jobs > jobs and broker.is_behind(FAR))
         if speaking:
             before = outlet.total
             is_for_others = len(speaking) > 1 or speaking[0] is not link
