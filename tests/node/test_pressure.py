@@ -7,7 +7,23 @@ import pytest
 from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
-from tests.node.stage import asynchronous, stage
+from tests.node.stage import Guest, Stage, asynchronous, stage
+
+
+def adding_without_an_answer(
+    s: Stage, guests: list[Guest], patch: pytest.MonkeyPatch
+) -> list[bytes]:
+    """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
+    acted: list[bytes] = []
+
+    def receive(data: bytes, now: Millis) -> bool:
+        acted.append(data)
+        s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
+        return False
+
+    for guest in guests:
+        patch.setattr(guest.talk, "receive", receive)
+    return acted
 
 
 @asynchronous
@@ -30,19 +46,11 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guest, other = s.guest(), s.guest()
-        acted = 0
-
-        def add_without_an_answer(data: bytes, now: Millis) -> bool:
-            nonlocal acted
-            acted += 1
-            s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
-            return False
-
-        patch.setattr(guest.talk, "receive", add_without_an_answer)
+        acted = adding_without_an_answer(s, [guest], patch)
         for _ in range(5):
             guest.says("a report")
             await s.turns()
-        assert acted == 3, "the third added to what was too much already"
+        assert len(acted) == 3, "the third added to what was too much already"
         assert not guest.wire.reading
         other.says("ping")
         await other.hears("pong;")
@@ -50,7 +58,7 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
         await s.ends()
         await s.reaches("commit")
         await s.ends()
-        await s.until(lambda: acted == 5)
+        await s.until(lambda: len(acted) == 5)
         assert guest.wire.reading
 
 
@@ -82,21 +90,12 @@ async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guests = [s.guest() for _ in range(10 * SLICE)]
-        acted = 0
-
-        def add_without_an_answer(data: bytes, now: Millis) -> bool:
-            nonlocal acted
-            acted += 1
-            s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
-            return False
-
-        for guest in guests:
-            patch.setattr(guest.talk, "receive", add_without_an_answer)
+        acted = adding_without_an_answer(s, guests, patch)
         for guest in guests:
             guest.says("report")
             guest.says("another")
         await s.turns()
-        assert acted <= SLICE + len(guests), "each that adds to it must wait"
+        assert len(acted) <= SLICE + len(guests), "each that adds to it must wait"
 
 
 @asynchronous
