@@ -54,9 +54,7 @@ class Node:
         self._links = 0
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        self.turn_set = False
-        self.busy = False
-        self.hurried = False
+        self.turn_set = self.busy = self.hurried = False
         self._gathered: list[tuple[Connection, bytes]] = []
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
@@ -112,6 +110,8 @@ class Node:
             if engine.speaking:
                 self._speak()
         self.pressure.after_turn()
+        if self.busy and self._writer is not None:
+            self._writer.give_way()
         if self.intake.room < 0:
             self.intake.look(now)
         if engine.notices:

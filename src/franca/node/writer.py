@@ -20,6 +20,9 @@ SLOW_S = 0.010
 SLOW_TIMES = 20
 """A commit that takes longer than this counts for so many times as long: a disk that is slow for
 a moment is soon trusted again, one that is slow is not."""
+GIVE_WAY_EVERY_S = 0.005
+GIVE_WAY_S = 0.0001
+"""How often, and for how long, a busy event loop lets the writer's thread have the interpreter."""
 
 
 class Disk:
@@ -57,17 +60,32 @@ class Writer:
         self._store = store
         self._on_commit = on_commit
         self._loop = loop
+        self._give_way_at = 0.0
         self._tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
 
     def commit(self) -> None:
         """Make durable what was written; then tidy, if the store wants it."""
+        self._give_way_at = time.monotonic() + GIVE_WAY_EVERY_S
         self._tasks.put(COMMIT)
 
     def tidy(self) -> None:
         """Let the store tidy."""
         self._tasks.put(TIDY)
+
+    def give_way(self) -> None:
+        """The event loop has turned while the writer is at work: let the writer go on.
+
+        CPython hands the interpreter over to a thread that has waited for 5 ms, unless it was let
+        go of meanwhile. A loop that sends and receives without a pause lets go of it often and
+        takes it back within microseconds, before the other thread has woken: a commit that was
+        done long ago then waited for as long as a flood lasted.
+        """
+        now = time.monotonic()
+        if now >= self._give_way_at:
+            self._give_way_at = now + GIVE_WAY_EVERY_S
+            time.sleep(GIVE_WAY_S)
 
     def close(self) -> None:
         """Finish what is under way, and nothing more."""

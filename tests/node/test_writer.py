@@ -1,0 +1,60 @@
+"""The event loop lets the writer's thread have the interpreter, however busy it is."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from franca.node import writer
+from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
+from tests.node.stage import SlowStore, asynchronous, stage
+
+
+class Time:
+    """A clock that tests set, and how long was slept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        fake = SimpleNamespace(monotonic=lambda: self.now, sleep=self.slept.append)
+        monkeypatch.setattr(writer, "time", fake)
+
+
+@asynchronous
+async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = Time(monkeypatch)
+    with stage() as s:
+        disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
+        disk.commit()
+        disk.give_way()
+        assert time.slept == [], "a commit that is quick needs nobody to wait for it"
+        time.now += GIVE_WAY_EVERY_S
+        disk.give_way()
+        disk.give_way()
+        assert time.slept == [GIVE_WAY_S]
+        time.now += GIVE_WAY_EVERY_S
+        disk.give_way()
+        assert time.slept == [GIVE_WAY_S, GIVE_WAY_S]
+
+
+@asynchronous
+async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[None] = []
+    monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
+    with stage() as s:
+        other = s.guest()
+        other.says("ping")
+        await other.hears("pong;")
+        assert not given
+        await s.writer("push a")
+        before = len(given)
+        other.says("ping")
+        await other.hears("pong;pong;")
+        assert len(given) > before
+        await s.ends()
