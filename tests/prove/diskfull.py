@@ -1,9 +1,10 @@
 """T9: a full disk stops new jobs, not running ones, and when there is room again all goes on by itself.
 
-The data lies on a file system of a few megabytes. Three times in one life of the server:
+The data lies on a file system of a few megabytes. Four times in one life of the server:
 
-* somebody else's file fills it to the last byte while jobs wait, before the store's log has grown: workers still
-  finish everything; the file goes, and new jobs are taken again;
+* somebody else's file fills it to the last byte while few jobs wait, before the store's log has been moved for the
+  first time and has room of its own: workers still finish everything; the file goes, and new jobs are taken again;
+* the same while many wait;
 * its own jobs fill it slowly: below the reserve new jobs are refused; workers finish everything, the room is
   given back, and new jobs are taken again;
 * its own jobs fill it in one burst, before anybody has looked how much room there is.
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -41,6 +43,7 @@ _LIMITS = {
 }
 _RESUMES_WITHIN_S = 10.0
 _PUSHES_MAX = 20_000
+_FEW, _MANY = 20, 500
 _APART = "FRANCA_PROVE_APART"
 
 
@@ -72,7 +75,7 @@ def run(options: Options) -> bool:
             try:
                 with Faktory(server.port) as client:
                     client.hello(wid="worker-1")
-                    for act in (_fill_from_outside, _fill_slowly, _fill_at_once):
+                    for act in _ACTS:
                         act(client, tally, rng, disk / "somebody-elses")
                         _drain(client, tally)
             except BROKEN as error:
@@ -89,7 +92,7 @@ def run(options: Options) -> bool:
     for complaint in tally.complaints[:5]:
         print(f"  {complaint}")
     bad = (lost, tally.mangled, tally.acks_refused, restarts)
-    return tally.refused > 0 and tally.finished > 0 and tally.resumed == 3 and not any(bad)
+    return tally.refused > 0 and tally.finished > 0 and tally.resumed == len(_ACTS) and not any(bad)
 
 
 def _fill_slowly(client: Faktory, tally: Tally, rng: Random, filler: Path) -> None:
@@ -105,13 +108,24 @@ def _fill_at_once(client: Faktory, tally: Tally, rng: Random, filler: Path) -> N
     _resume(client, tally, rng, "fast")
 
 
-def _fill_from_outside(client: Faktory, tally: Tally, rng: Random, filler: Path) -> None:
-    for number in range(500):
-        _push(client, tally, f"foreign-{number:06}", rng)
+def _fill_from_outside(
+    count: int, client: Faktory, tally: Tally, rng: Random, filler: Path
+) -> None:
+    name = f"foreign-{count}"
+    for number in range(count):
+        _push(client, tally, f"{name}-{number:06}", rng)
     _take_every_byte(filler)
     _drain(client, tally)
     filler.unlink()
-    _resume(client, tally, rng, "foreign")
+    _resume(client, tally, rng, name)
+
+
+_ACTS = (
+    partial(_fill_from_outside, _FEW),
+    partial(_fill_from_outside, _MANY),
+    _fill_slowly,
+    _fill_at_once,
+)
 
 
 def _push_until_refused(
