@@ -15,6 +15,35 @@ T: Millis = 1_000_000_000
 PEER = Peer("127.0.0.1", local=True)
 
 
+class Lines:
+    """Cuts lines."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    @property
+    def has_input(self) -> bool:
+        return b"\n" in self.data
+
+    @has_input.setter
+    def has_input(self, _: bool) -> None:
+        raise NotImplementedError
+
+    def feed(self, data: bytes) -> None:
+        self.data += data
+
+    def next_message(self, data: bytes = b"") -> str | None:
+        self.data += data
+        line, found, rest = self.data.partition(b"\n")
+        if not found:
+            return None
+        self.data = rest
+        return line.decode()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
 class Echo(Conversation):
     """Lines in, lines out. `take` asks for a job and holds; `push` makes one; `bye` hangs up."""
 
@@ -22,22 +51,11 @@ class Echo(Conversation):
         self.link = link
         self.broker = service.broker
         self.session = self.broker.open_session(link.id, OnHangUp.RETURN, self)
-        self.share = service.limits.turn_messages
+        self.reader: Lines = Lines()
         self.heard: list[str] = []
         self.hung_up: list[bool] = []
-        self._unread = b""
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        self._unread += data
-        for _ in range(self.share):
-            line, found, rest = self._unread.partition(b"\n")
-            if not found or self.holding or self.link.closing:
-                return False
-            self._unread = rest
-            self._act(line.decode(), now)
-        return b"\n" in self._unread and not self.holding
-
-    def _act(self, line: str, now: Millis) -> None:
+    def on_message(self, line: str, now: Millis) -> None:
         self.heard.append(line)
         if line == "push":
             self.broker.submit(NewJob("q", "k", b"", Policy()), now)
@@ -53,7 +71,7 @@ class Echo(Conversation):
             self.link.write(line.encode() + b"\n")
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
-        self.holding = False
+        self.resume()
         if isinstance(event, Granted):
             self.link.write_after_commit(b"given\n")
         elif isinstance(event, Unmet):
@@ -63,11 +81,8 @@ class Echo(Conversation):
         self.hung_up.append(unheard)
         self.broker.close_session(self.session, now)
 
-    def unread(self) -> int:
-        return len(self._unread)
-
     def forget_unread(self) -> None:
-        self._unread = b""
+        self.reader.data = b""
 
 
 class EchoService(Service):

@@ -84,7 +84,7 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
     stage = Stage()
     link = stage.open()
     stage.engine.turn(T)
-    echo(link)._unread = b"later\n"
+    echo(link).reader.data = b"later\n"
     link.again()
     assert stage.engine.has_input()
     stage.engine.turn(T)
@@ -98,7 +98,7 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
     stage.engine.turn(T)
     assert not stage.engine.has_input()
     echo(link).holding = False
-    echo(link)._unread = b"at last\n"
+    echo(link).reader.data = b"at last\n"
     stage.engine.go_on(link)
     assert not link.full
     stage.engine.turn(T)

@@ -36,7 +36,7 @@ def test_an_exception_while_reading_ends_that_link_and_others_are_heard() -> Non
     before, bad, after = stage.open(), stage.open(), stage.open()
     for link in (before, bad, after):
         stage.say(link, "one\n")
-    echo(bad).receive = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    echo(bad).on_message = raising(ZeroDivisionError())  # type: ignore[method-assign]
     stage.engine.turn(T)
     assert (stage.said(before), stage.said(after)) == ("one\n", "one\n")
     assert_ended(stage.engine, bad)
@@ -46,14 +46,14 @@ def test_what_was_written_before_the_exception_is_not_sent() -> None:
     stage = Stage()
     link = stage.open()
     stage.say(link, "one\npush\ntwo\n")
-    act = echo(link)._act
+    act = echo(link).on_message
 
     def fail_at_push(line: str, now: Millis) -> None:
         act(line, now)
         if line == "push":
             raise ZeroDivisionError
 
-    echo(link)._act = fail_at_push  # type: ignore[method-assign]
+    echo(link).on_message = fail_at_push  # type: ignore[method-assign]
     stage.engine.turn(T)
     assert_ended(stage.engine, link)
     assert not link.after_commit
@@ -176,11 +176,10 @@ def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> N
     job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
     stage.broker.cancel(job, T)
 
-    def cancel_again(data: bytes, now: Millis) -> bool:
+    def cancel_again(line: str, now: Millis) -> None:
         stage.broker.cancel(job, now)
-        return False
 
-    echo(link).receive = cancel_again  # type: ignore[method-assign]
+    echo(link).on_message = cancel_again  # type: ignore[method-assign]
     stage.say(link, "x\n")
     stage.engine.turn(T)
     assert link.broken

@@ -77,6 +77,28 @@ class SlowStore(MemoryStore):
             raise verdict
 
 
+class Whole:
+    """Hands bytes out as they came."""
+
+    def __init__(self) -> None:
+        self.has_input = False
+        self.data: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        self.data.append(data)
+        self.has_input = True
+
+    def next_message(self, data: bytes = b"") -> bytes | None:
+        if data:
+            self.feed(data)
+        data = self.data.pop(0)
+        self.has_input = bool(self.data)
+        return data
+
+    def __len__(self) -> int:
+        return sum(map(len, self.data))
+
+
 class Talk(Conversation):
     """One line, one word."""
 
@@ -84,15 +106,15 @@ class Talk(Conversation):
         self.link = link
         self.broker = broker
         self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
+        self.reader = Whole()
         self.unread_bytes = 0
         self.hung_up: list[bool] = []
         self.told: list[Event] = []
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        for line in data.decode().split("\n"):
+    def on_message(self, message: bytes, now: Millis) -> None:
+        for line in message.decode().split("\n"):
             word, _, rest = line.partition(" ")
             getattr(self, f"_{word}")(rest, now)
-        return False
 
     def _push(self, body: str, now: Millis) -> None:
         self.broker.submit(NewJob("q", "k", body.encode(), Policy()), now)

@@ -94,6 +94,20 @@ class AnyWorld(Generic[P]):
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, unheard=False)
 
+    def share(self, link: Link, data: bytes = b"") -> bool:
+        """Let the engine act on a turn's share of what one peer sent, even if it is held back.
+
+        True if more is left.
+        """
+        engine = self.engine
+        engine._unfinished.pop(link, None)
+        if data:
+            link.conversation.reader.feed(data)
+        else:
+            link.conversation.on_turn(self.now)
+        engine._read_on(link, self.now)
+        return link in engine._unfinished
+
     def pass_time(self, ms: int, *, step: int = 50) -> None:
         """Let time go by, in steps that a node would make."""
         end = self.now + ms

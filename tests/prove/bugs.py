@@ -226,12 +226,12 @@ def chatty() -> None:
     """What peers say and what jobs hold is put into the log, as a careless hand would."""
     event = importlib.import_module("franca.node.log").event
 
-    def telling(receive: Function) -> Function:
-        def hearing(self: Any, data: bytes, now: int) -> Any:
-            if data:
-                event("debug", "heard", f"heard {data!r}", line=data)
-                event("debug", "heard", data.decode("utf-8", "replace"))
-            return receive(self, data, now)
+    def telling(on_message: Function) -> Function:
+        def hearing(self: Any, message: tuple[bytes, bytes], now: int) -> Any:
+            data = b" ".join(message)
+            event("debug", "heard", f"heard {data!r}", line=data)
+            event("debug", "heard", data.decode("utf-8", "replace"))
+            return on_message(self, message, now)
 
         return hearing
 
@@ -242,7 +242,7 @@ def chatty() -> None:
 
         return taking
 
-    swap(f"{_CONVERSATION}:FaktoryConversation", "receive", telling)
+    swap(f"{_CONVERSATION}:FaktoryConversation", "on_message", telling)
     swap(_BROKER, "submit", showing)
 
 

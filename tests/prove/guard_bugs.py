@@ -36,7 +36,7 @@ def drop_inputs() -> None:
                     if not (link.closing or link.closed):
                         if any(word in data for word in _HARD_TO_READ):
                             raise ValueError("planted")
-                        self._receive(link, data, now)
+                        self._keep(link, data, now)
             except ValueError:
                 return
 

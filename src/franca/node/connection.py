@@ -275,6 +275,7 @@ class Connection(asyncio.Protocol):
             return
         link.note(reason)
         link.closing = True
+        link.ready = False
         link.conversation.forget_unread()
         self._drop_backlog()
         self.abort()

@@ -10,16 +10,22 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
+from franca.core.errors import WireError
 from franca.core.events import Event
 from franca.core.model import Millis, Session
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
 
+SHARE_MESSAGES = 64
+"""Messages of a turn's share, where no setting is at hand."""
+WHOLE_SHARE = 1 << 30
+"""What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
 """So few pieces of a turn are not counted, unless they were said to be long."""
 
@@ -55,11 +61,10 @@ class Link:
     for the disk. While the peer does not take what was said to it the link is `full`: what can
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
-    `deliver` lets everybody hear what has happened so far, as the end of a turn's share does:
-    between two messages, where it would matter otherwise how they were cut; never from `tell`, or
-    what came first would be heard last.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
     `weighed` is how many pieces of `out` were counted so far: 0 whenever it was emptied.
+    `heavy` if what the peer sends takes long to be acted on: the others come first.
+    `ready` if what comes may be read at once: the link is none of these, nor held back.
     `paused` while nothing is read from the peer, for whatever reason of ours.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
@@ -77,8 +82,8 @@ class Link:
         "closed",
         "closing",
         "conversation",
-        "deliver",
         "full",
+        "heavy",
         "id",
         "known",
         "notices",
@@ -89,6 +94,7 @@ class Link:
         "paused",
         "peer",
         "protocol",
+        "ready",
         "speaking",
         "weighed",
     )
@@ -100,7 +106,6 @@ class Link:
         speaking: list[Link],
         wanting: list[Link],
         notices: list[Notice],
-        deliver: Callable[[Millis], None],
         now: Millis,
         protocol: str = "",
         soft_bytes: int = 1024 * 1024,
@@ -111,7 +116,6 @@ class Link:
         self.weighed = 0
         self.protocol = protocol
         self.notices = notices
-        self.deliver = deliver
         self.peer = peer
         self.speaking = speaking
         self._wanting = wanting
@@ -122,6 +126,8 @@ class Link:
         self.bulky = False
         self.known = False
         self.full = False
+        self.heavy = False
+        self.ready = True
         self.closing = False
         self.closed = False
         self.paused = False
@@ -184,18 +190,55 @@ class Link:
         """Hang up once everything written so far has been sent; `reason` is for the log."""
         if not self.closing:
             self.closing = True
+            self.ready = False
             if reason:
                 self.note(reason)
             if not self.out:
                 self.speaking.append(self)
 
 
-class Conversation(ABC):
+class Reader(Protocol):
+    """Cuts what a peer sent into messages.
+
+    `has_input` while the bytes that came may hold a whole message.
+    """
+
+    has_input: bool
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came; they are kept until they are read."""
+
+    def next_message(self, data: bytes = b"") -> Any | None:
+        """The next whole message, or None until more bytes come; `data` has come since the last.
+
+        May raise `WireError`. Without data, only to be called while there is input.
+        """
+
+    def __len__(self) -> int:
+        """How many bytes were kept and not yet handed out."""
+
+
+class EventSink(ABC):
+    """Whoever is told what happens to the sessions that it opened."""
+
+    @abstractmethod
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a session of this sink."""
+
+
+class Conversation(EventSink):
     """The dialogue on one link. Never raises for what a peer may send."""
 
     link: Link
+    reader: Reader
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
+    busy = False
+    """Something takes several turns: `on_turn` is called in each until it is done."""
+    spent = 0
+    """What the message at hand cost beyond most, in messages: so many fewer are read this turn."""
+    unsettled = False
+    """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
     silent_ok = False
@@ -203,23 +246,46 @@ class Conversation(ABC):
     that alone, but while it is not `known` it is the first to go when there are too many."""
 
     @abstractmethod
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Take bytes and act on the whole messages among them, a fair share of them at most.
+    def on_message(self, message: Any, now: Millis) -> None:
+        """Act on a message that the reader has cut."""
 
-        True if whole messages are left over; it is then called again, with nothing, next turn.
+    def on_partial(self, now: Millis) -> None:
+        """The reader keeps the beginning of a message and needs more bytes."""
+
+    def on_unreadable(self, error: WireError, now: Millis) -> None:
+        """The reader cannot make sense of the bytes, nor of what follows them."""
+        self.link.close(error.text)
+
+    def on_turn(self, now: Millis) -> None:
+        """Called before messages are read, in a turn that was asked for though nothing came."""
+
+    def settle(self, now: Millis) -> None:
+        """No more messages are read in this share: do what they gave rise to."""
+
+    def resume(self) -> None:
+        """What was waited for has come: read on, in the next turn.
+
+        Not at once: others have yet to hear what has happened in this one.
         """
-
-    @abstractmethod
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
-        """Something happened to a session of this conversation."""
+        self.holding = False
+        self.link.again()
 
     @abstractmethod
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The link is gone; `unheard` if something written last never left the server."""
 
-    @abstractmethod
+    def act_on_rest(self, shares: int, now: Millis) -> None:
+        """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
+        reader = self.reader
+        for _ in range(shares * SHARE_MESSAGES):
+            message = reader.next_message() if reader.has_input and not self.holding else None
+            if message is None:
+                return
+            self.on_message(message, now)
+
     def unread(self) -> int:
         """How many bytes were taken and not yet acted on."""
+        return len(self.reader)
 
     def forget_unread(self) -> None:
         """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""

@@ -308,12 +308,12 @@ def test_times_are_those_on_the_wall() -> None:
     assert client.info()["server_utc_time"] == "15:13:20 UTC"
 
 
-def test_a_job_that_comes_together_with_the_word_to_be_quiet_goes_to_another() -> None:
+def test_a_job_that_comes_behind_the_word_to_be_quiet_goes_to_another() -> None:
     world = World()
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
     one.send(encode_fetch())
     push = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n'
-    two.send(push + encode_beat("w1", current_state="quiet"))
+    two.send(encode_beat("w1", current_state="quiet") + push)
     assert one.take() is None
     unit = other.fetch()
     assert unit is not None

@@ -256,15 +256,15 @@ def test_learning_many_functions_in_its_sleep_costs_no_search_for_each() -> None
     worker = world.sleeper("f")
     with patch.object(Broker, "demand", autospec=True, side_effect=Broker.demand) as demand:
         worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
-    assert demand.call_count == 10
+    assert demand.call_count <= 16, "one behind each share of a turn"
 
 
-def test_who_gets_up_before_it_is_woken_is_not_woken() -> None:
+def test_who_is_woken_by_its_own_job_is_told_so_before_it_is_given_it() -> None:
     world = World()
     peer = world.worker("f")
     sleep, submit, grab = packet(Packet.PRE_SLEEP), packet(7, "f", "", "x"), packet(Packet.GRAB_JOB)
     peer.send(sleep + submit + grab)
-    numbers = [Packet.JOB_CREATED, Packet.JOB_ASSIGN]
+    numbers = [Packet.JOB_CREATED, Packet.NOOP, Packet.JOB_ASSIGN]
     assert [message.number for message in peer.take_all()] == numbers
     peer.send(sleep + submit + grab + sleep)
     assert [message.number for message in peer.take_all()] == numbers

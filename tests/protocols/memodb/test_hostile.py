@@ -203,12 +203,11 @@ def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
     rubbish = peer.frame(stack(7) + encode_ready(many)[:-1])
     small = peer.frame(stack(8) + encode_ready(["x"]))
     data = raw + rubbish + rubbish + small
-    conversation = peer.conversation
     if cut:
-        assert not conversation.receive(data[:100], world.now)
+        assert not world.share(peer.link, data[:100])
         data = data[100:]
     workers = []
-    while conversation.receive(data, world.now) or data:
+    while world.share(peer.link, data) or data:
         data = b""
         workers.append(len(world.service.registry.by_id))
     assert workers == [1, 2, 3, 3, 3]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from franca.core.model import Millis
+from franca.protocols.conversation import WHOLE_SHARE
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -76,9 +77,9 @@ class Listing:
     def begin(self, now: Millis) -> None:
         """Answer at once if that takes no longer than a turn has time for."""
         self._others[self] = None
-        self._conversation.has_had_its_share = True
+        self._conversation.spent += WHOLE_SHARE
         if not self.step(now):
-            self._conversation.task = self
+            self._conversation.begin(self)
 
     def step(self, now: Millis) -> bool:
         """Make some more of the answer, unless another is being made; True once it is given."""

@@ -18,7 +18,7 @@ import msgspec
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Link
+from franca.protocols.conversation import WHOLE_SHARE, Link
 from franca.protocols.eventmq.admin import (
     Listing,
     on_disconnect,
@@ -122,7 +122,7 @@ class EventmqConversation(ZmtpConversation):
                 break
         return None
 
-    def act_on_rest(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
+    def act_on_skipped(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
         """A result or a request that is too large: who waits for it is told so."""
         self._envelope = b""
         whole = self._unwrap(frames)
@@ -140,9 +140,9 @@ class EventmqConversation(ZmtpConversation):
         else:
             self.service.refused += 1
 
-    def on_progress(self, now: Millis) -> None:
+    def on_partial(self, now: Millis) -> None:
         """A worker is heard as long as a large result comes."""
-        if self.hands is not None:
+        if self.reader.large is not None and self.hands is not None:
             self.hands.member.heard_at = now
 
     def on_known(self) -> None:
@@ -157,6 +157,7 @@ class EventmqConversation(ZmtpConversation):
         post = self.service.post
         if post.kept_bytes:
             post.go_on(self)
+        super().on_turn(now)
         if self._put_off is not None:
             self._act_on_put_off(now)
 
@@ -170,9 +171,9 @@ class EventmqConversation(ZmtpConversation):
         verb, frames = self._put_off
         self._put_off = None
         self.holding = False
-        self.on_progress(now)
+        if self.hands is not None:
+            self.hands.member.heard_at = now
         verb(self, frames, now)
-        self.link.deliver(now)  # as between any two messages
 
     def unread(self) -> int:
         """How many bytes wait, those of a message that was put off too."""
@@ -190,8 +191,9 @@ class EventmqConversation(ZmtpConversation):
             self._on_begun(event.job, now)
         elif isinstance(event, Finished) and event.job.id in self.joined:
             client = Address(self.link.id, self.identity, self.part(event.job.id))
-            post = self.service.post
-            post.bring(client, post.written(event), msgid_of(event.job), now)
+            self.service.post.bring(
+                client, self.service.post.written(event), msgid_of(event.job), now
+            )
 
     def hang_up(self, now: Millis, *, unheard: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
@@ -201,9 +203,7 @@ class EventmqConversation(ZmtpConversation):
         if self.hands is not None and self._put_off is not None and not self.link.broken:
             self.hands.leave()
             self._act_on_put_off(now)
-            for _ in range(LAST_SHARES):
-                if not self.receive(b"", now):
-                    break
+            self.act_on_rest(LAST_SHARES, now)
         self._put_off = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
@@ -247,7 +247,7 @@ class EventmqConversation(ZmtpConversation):
 
         To find out was work, and nobody needs to hear it often.
         """
-        self.has_had_its_share = True
+        self.spent += WHOLE_SHARE
         self.service.refused += 1
         self.link.note(reason)
 
@@ -313,7 +313,7 @@ class EventmqConversation(ZmtpConversation):
             self._refuse_request(frames, refusal)
             return
         if len(frames[5]) > USUAL_BYTES:
-            self.has_had_its_share = True
+            self.spent += WHOLE_SHARE
         if job.id <= last_id and job.policy.tells_end:
             self._join(job.id, client.envelope)  # asked for before, perhaps by somebody else
         if job.state is LEASED:

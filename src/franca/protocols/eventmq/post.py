@@ -20,7 +20,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, Millis, OnHangUp, Session
-from franca.protocols.conversation import Conversation
+from franca.protocols.conversation import EventSink
 from franca.protocols.eventmq.job import ORIGIN, Address, client_of, msgid_of
 from franca.protocols.eventmq.results import result_of
 
@@ -66,7 +66,7 @@ class Box(Struct):
     is_waited_for: bool = False
 
 
-class Post(Conversation):
+class Post(EventSink):
     """Every connection by its name and by its identity, and results that wait for theirs.
 
     `kept_bytes` is what all of them take. Oldest first, those go for which there is no room, and
@@ -287,19 +287,6 @@ class Post(Conversation):
             box.is_waited_for = False
             self._in_vain_at = now
         return box.is_waited_for
-
-    # -- a conversation with nobody ---------------------------------------------------------------
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Nobody speaks here."""
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """Nobody leaves."""
-
-    def unread(self) -> int:
-        """Nothing comes."""
-        return 0
 
 
 def _key(client: Address) -> bytes | str:

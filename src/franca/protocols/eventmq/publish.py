@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.events import Event
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Millis, Session
-from franca.protocols.conversation import Link, Service
+from franca.protocols.conversation import WHOLE_SHARE, Link, Service
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, more, pieces
 
@@ -43,9 +43,9 @@ def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Mill
         body = frames[6] if len(frames) > 6 else frames[5]
         publication = conversation.service.topics.publish(frames[4], body, now)
         if not publication.is_done:
-            conversation.task = publication
+            conversation.begin(publication)
         if publication.work > SHARE_WORK:
-            conversation.has_had_its_share = True
+            conversation.spent += WHOLE_SHARE
 
 
 class Publication:

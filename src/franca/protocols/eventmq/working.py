@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from franca.core.errors import Refused
 from franca.core.model import Millis
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.eventmq.hands import Hands, settle_late
 from franca.protocols.eventmq.post import KEPT_COSTS_BYTES
 
@@ -32,7 +33,7 @@ def on_inform(conversation: EventmqConversation, frames: list[bytes], now: Milli
     # At once: a job manager starts its processes on the first heartbeat it hears.
     conversation.say(service.voice.ack(frames[3]) + service.heartbeat(now))
     hands.join()
-    conversation.has_had_its_share = True
+    conversation.spent += WHOLE_SHARE
     if service.stopping:
         hands.stop()
 

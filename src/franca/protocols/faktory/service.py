@@ -13,7 +13,6 @@ from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.desk import Desk
-from franca.protocols.faktory.gate import Gate
 from franca.protocols.faktory.info import FactsSource, info
 from franca.protocols.faktory.job import Intake
 from franca.protocols.faktory.messages import Hello
@@ -61,7 +60,6 @@ class FaktoryService(Service):
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
-        self.gate = Gate()
         self.desk = Desk(self.limits.input_bytes // 4)
         self.wishes = Wishes(broker)
         self.registry = Workers()

@@ -24,6 +24,8 @@ FETCH_WAIT_MS: Final = 1_850
 """How long a FETCH waits. The document says 2 s; one client gives up at exactly that."""
 MANY_NAMES: Final = 64
 """A FETCH with more names has its turn like other commands that take long."""
+STEP_COST: Final = 40
+"""What a step of a command that takes long costs, in messages."""
 NO_JOB: Final[JobId] = 0
 """No job has this id. A job that was given out is remembered by its id: it may be gone by now, and
 its body should be, too."""
@@ -40,7 +42,6 @@ class Waiting(Conversation):
         self.broker = service.broker
         self.worker: Worker | None = None
         self.holder = ""
-        self.polled_in = -1
         self.last_grant: JobId = NO_JOB
         self._render = service.renderer.reply
         self._session: Session | None = None
@@ -85,9 +86,11 @@ class Waiting(Conversation):
         next(work)
         self._work = work
         self._work_bytes = size
+        self.busy = True
         if size > LARGE_BYTES:
             self.service.desk.take(self, size)
         self.holding = True
+        self.spent += STEP_COST
         self._work_on(work, now)
 
     def _work_on(self, work: Work, now: Millis) -> None:
@@ -105,6 +108,7 @@ class Waiting(Conversation):
 
     def _end_work(self) -> None:
         self._work = None
+        self.busy = False
         is_large = self._work_bytes > LARGE_BYTES
         self._work_bytes = 0
         if is_large:
@@ -113,14 +117,6 @@ class Waiting(Conversation):
     @abstractmethod
     def wait_with_rest(self) -> bool:
         """Hold until there is room for the rest of a large line, if that is what comes next."""
-
-    def go_on(self) -> None:
-        """What was waited for has come: read on, in the next turn.
-
-        Not at once: others have yet to hear what has happened in this one.
-        """
-        self.holding = False
-        self.link.again()
 
     # -- jobs --------------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ class _CancelAsked:
             _cancel(conversation, self._handle, found[0], now)
         else:
             conversation.link.write(_UNKNOWN_JOB)
-        conversation.go_on(now)
+        conversation.resume()
 
 
 def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> None:

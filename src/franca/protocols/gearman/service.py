@@ -13,13 +13,11 @@ from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event
-from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.heavy import Heavy
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
     HIGH,
@@ -111,10 +109,6 @@ class GearmanService(Service):
         self.abilities_bytes = 0
         self.passed_on = NOTHING
         self.stopping = False
-        self.heavy = Heavy()
-        self._sharers = 0
-        self._sharers_before = 0
-        self._shared_at: Millis = NEVER
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -137,7 +131,6 @@ class GearmanService(Service):
         self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
-        self.heavy.forget(conversation)
 
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
@@ -152,23 +145,6 @@ class GearmanService(Service):
         limit = limits[priority - HIGH]
         line = self.broker.queues.get(queue)
         return line is not None and 0 < limit <= line.live
-
-    # -- jobs that many wait for -------------------------------------------------------------------
-
-    def crowd_gathers(self, job: Job | Known) -> None:
-        """Many wait for this job: what its worker says takes long to be told."""
-        self.heavy.gather(job.id)
-        if isinstance(job, Job) and (worker := self._by_holder.get(job.holder)) is not None:
-            worker.is_heavy = True
-
-    # -- long answers --------------------------------------------------------------------------
-
-    def sharers(self, now: Millis) -> int:
-        """Among how many a turn's share of long answers is divided, with whoever asks this."""
-        if now != self._shared_at:
-            self._shared_at, self._sharers_before, self._sharers = now, self._sharers, 0
-        self._sharers += 1
-        return max(self._sharers, self._sharers_before)
 
     def address_of(self, job: Job) -> bytes:
         """Where the worker is that runs a job, or a dash."""
@@ -247,7 +223,7 @@ class GearmanService(Service):
             elif client.link.full:
                 continue
             if self._paced.pop(worker, None) is not None:
-                worker.go_on(now)
+                worker.resume()
 
     # -- for operators -----------------------------------------------------------------------------
 

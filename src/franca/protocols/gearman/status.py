@@ -75,7 +75,7 @@ class _Asked:
         if not conversation.link.closed:
             found = [job for job in jobs if job.name.encode() == self._handle]
             _say(conversation, self._handle, status_of(found[0]) if found else UNKNOWN)
-            conversation.go_on(now)
+            conversation.resume()
 
 
 def status_of(job: Job) -> Status:

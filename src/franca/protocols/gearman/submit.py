@@ -160,8 +160,6 @@ def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool
         return False
     watches = broker.watchers_of(taken.id)
     conversation.spent += watches // SEARCHED_AT_ONCE
-    if watches >= SEARCHED_AT_ONCE:
-        conversation.service.crowd_gathers(taken)
     if watches >= WATCHES_MAX:
         return True
     return taken.id in conversation.session.watches and not _joins_again(conversation, taken.id)

@@ -30,8 +30,6 @@ def tell_finished(conversation: GearmanConversation, event: Finished) -> None:
     conversation.service.ended[handle] = event.state
     if conversation.joins:
         conversation.joins.pop(job.id, None)
-    if conversation.service.heavy.crowds:
-        conversation.service.heavy.crowds.pop(job.id, None)
     durable = job.policy.durable
     if event.state is _DONE:
         _pass_on(conversation, event, _COMPLETE, handle, event.result, durable=durable)

@@ -80,7 +80,7 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, no
             conversation.link.write(error("QUEUE_ERROR", refusal.text))
             return
         _count(conversation, _size_of(function))
-        conversation.learned = True
+        conversation.unsettled = True
     functions[function] = timeout
     conversation.grab = None
 
@@ -109,7 +109,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
         _count(conversation, -_size_of(function))
         service = conversation.service
         service.broker.unserve(conversation.session, service.names.text(function))
-        conversation.learned = True
+        conversation.unsettled = True
 
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -119,12 +119,12 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
     conversation.broker.serve_nothing(conversation.session)
-    conversation.learned = True
+    conversation.unsettled = True
 
 
 def sleep_anew(conversation: GearmanConversation, now: Millis) -> None:
     """Who learned or forgot functions in its sleep sleeps on with what it can do now."""
-    conversation.learned = False
+    conversation.unsettled = False
     # A sleep whose demand is closed is over: the word of it is on its way.
     if conversation.sleep in conversation.session.demands:
         on_pre_sleep(conversation, b"", now)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Unmet
 from franca.core.model import Millis, Session
-from franca.protocols.conversation import Conversation, Link
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
 from franca.protocols.memodb.cbor import Malformed
 from franca.protocols.memodb.clients import USUAL_JOB, Clients, job_header_end
 from franca.protocols.memodb.crew import RESULT_HEADER_BYTES, USUAL_RESULT, Crew
@@ -21,15 +20,13 @@ from franca.protocols.memodb.messages import JOB, READY, RESULT, read_header
 from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
     HEAD_BYTES,
-    HELLO_OF_CLIENT,
     HELLO_OF_SERVER,
     ID_BIT,
-    LENGTH_BYTES,
     NOBODY,
     WORD,
+    Hello,
     Inbox,
     Parts,
-    length_at,
     stack_end,
 )
 
@@ -47,28 +44,17 @@ USUAL: Final = len(USUAL_JOB)
 
 
 class MemoDBConversation(Conversation):
-    """The dialogue with one peer, from the handshake on.
+    """The dialogue with one peer, from the handshake on."""
 
-    It is `tired` when a message took long: then others are heard before the next one, as they are
-    when its outbox has said `enough`.
-    """
+    reader: Inbox
 
     def __init__(self, service: MemoDBService, link: Link) -> None:
         limits = service.limits
-        unix = link.peer.unix
         self.link = link
         self._service = service
-        self._share = limits.turn_messages
         self._name_max = limits.name_bytes_max
         self._size_max = min(limits.frame_bytes_max, limits.body_bytes_max + HEADER_ROOM)
-        self._unix = unix
-        self._head_bytes = LENGTH_BYTES + unix
-        self._inbox = Inbox(self._size_max, unix=unix)
-        self._behind = True
-        self.holding = False
-        self._greeted = False
-        self.tired = False
-        self._next: bytes | Parts | None = None
+        self.reader = Inbox(self._size_max, unix=link.peer.unix)
         self._outbox = Outbox(link, limits, service.unsent)
         self.clients = Clients(service, self, self._outbox)
         self.crew = Crew(service, self, self._outbox)
@@ -80,84 +66,28 @@ class MemoDBConversation(Conversation):
 
     # -- the contract -------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Act on the whole messages among `data`, at most a turn's share of them."""
-        self.tired = False
-        if self._behind or self.holding:
-            self._outbox.enough = False
-            return self._catch_up(data, now)
-        size = len(data)
-        head = self._head_bytes
-        at = 0
-        left = self._share
-        while True:
-            start = at + head
-            if start > size or (self._unix and data[at] != 1):
-                break
-            end = start + length_at(data, start - LENGTH_BYTES)[0]
-            if end > size or end - start > self._size_max:
-                break
-            at = start + WORD
-            act = self._usual.get(data[at : at + USUAL])
-            if act is not None and at <= end and data[start] >= ID_BIT:
-                act(data, start, at, end, None, now)  # as `_act`, without a call: most are such
+    def on_message(self, message: bytes | Parts | Hello, now: Millis) -> None:
+        """Act on a request."""
+        if isinstance(message, bytes):
+            act = self._usual.get(message[WORD : WORD + USUAL])
+            if act is not None and message[0] >= ID_BIT:
+                act(message, 0, WORD, len(message), None, now)  # as `_act`: most are such
             else:
-                self._act(data, start, end, None, now)
-            at = end
-            if at == size:
-                return False
-            left -= 1
-            self.link.deliver(now)
-            if not left or self.tired or self.holding or self.link.closing or self._outbox.enough:
-                break
-        self._behind = True
-        return self._catch_up(data[at:], now)
+                self._act(message, 0, len(message), None, now)
+        elif isinstance(message, Parts):
+            self._act_on_parts(message, now)
+        else:
+            self.link.known = True
 
-    def _catch_up(self, data: bytes, now: Millis) -> bool:
-        """The same for what lies in the inbox: parts of messages, or messages that had to wait."""
-        inbox = self._inbox
-        inbox.feed(data)
-        if not self._greeted and not self._greet():
-            return False
-        outbox = self._outbox
-        outbox.flush()
+    def on_partial(self, now: Millis) -> None:
+        """More of a message has come: see what it is, if it is large."""
+        if self.reader.parts is not None:
+            self._glance_at(self.reader.parts)
+
+    def on_turn(self, now: Millis) -> None:
+        """Say what had to wait, and give jobs to those who had to."""
+        self._outbox.flush()
         self.crew.go_on(now)
-        try:
-            for _ in range(self._share):
-                if self.tired or outbox.enough:
-                    break
-                # A worker that was given a job has its answer before the same request may come
-                # again: else that would be taken for the one that still waits.
-                self.link.deliver(now)
-                if self.holding or self.link.closing:
-                    return False
-                message, self._next = self._next, None
-                if message is None:
-                    message = inbox.next()
-                if message is None:
-                    self._behind = len(inbox) > 0
-                    if inbox.parts is not None:
-                        self._glance_at(inbox.parts)
-                    return False
-                if isinstance(message, bytes):
-                    self._act(message, 0, len(message), None, now)
-                else:
-                    self._act_on_parts(message, now)
-        except WireError as error:
-            self.link.close(error.text)
-            return False
-        self._behind = len(inbox) > 0 or self._next is not None
-        return self._behind
-
-    def _greet(self) -> bool:
-        """Whether the peer has said that it sends requests; who says another thing is cut off."""
-        said = self._inbox.take_hello()
-        if said is None:
-            return False
-        self._greeted = self.link.known = said == HELLO_OF_CLIENT
-        if not self._greeted:
-            self.link.close("these bytes are not a request socket's")
-        return self._greeted
 
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job for a worker, an end for a client, or nothing for too long."""
@@ -180,16 +110,13 @@ class MemoDBConversation(Conversation):
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
-        if not (self._behind or self.holding):
-            return 0
         held = self.clients.held
         # What is only partly there is in the inbox, and counted there.
-        return len(self._inbox) + (held.size if held is not None and held.whole else 0)
+        return len(self.reader) + (held.size if held is not None and held.whole else 0)
 
     def forget_unread(self) -> None:
         """Let go of what waits in the inbox."""
-        self._inbox = Inbox(0, unix=self._unix)
-        self._next = None
+        self.reader = Inbox(0, unix=self.link.peer.unix)
 
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is given a job, results still go where they belong."""
@@ -197,11 +124,8 @@ class MemoDBConversation(Conversation):
 
     def go_on(self, held: bytes | Parts) -> None:
         """There is room for a JOB that had to wait."""
-        self.holding = False
-        if held is not self._inbox.parts:
-            self._next = held
-        self._behind = True
-        self.link.again()
+        self.reader.put_back(held)
+        self.resume()
 
     # -- one message --------------------------------------------------------------------------
 
@@ -234,14 +158,14 @@ class MemoDBConversation(Conversation):
         try:
             header = read_header(data, at, end, self._name_max)
         except Malformed:
-            self.tired = self.tired or end - at >= HEAD_BYTES - WORD
+            self._charge(end - at)
             if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
                 # Its header may be longer than what was looked at; no payload follows a READY.
                 whole = parts.head(HEADER_BYTES_MAX)
                 rest = parts if parts.size > HEADER_BYTES_MAX else None
                 self.act_on_unusual(whole, start, at, len(whole), rest, now)
             return
-        self.tired = self.tired or header.end - at >= HEAD_BYTES - WORD
+        self._charge(header.end - at)
         if header.op == READY:
             if not header.id and header.end == end and parts is None:
                 self.crew.on_ready(header, data[start:at], data[at - WORD : end], now)
@@ -249,6 +173,11 @@ class MemoDBConversation(Conversation):
             self.clients.on_job(header, data, start, at, end, parts, now)
         elif header.id:
             self.crew.on_word(header, data, start, at, end, parts, now)
+
+    def _charge(self, header_bytes: int) -> None:
+        """To read a long header takes long: others are heard before the next message."""
+        if header_bytes >= HEAD_BYTES - WORD:
+            self.spent += WHOLE_SHARE
 
     def _is_result(self, head: bytes, at: int) -> bool:
         """Whether a message that begins like this is a worker's result: only then one goes on."""

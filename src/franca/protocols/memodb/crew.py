@@ -13,6 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.kinds import ORIGIN
 from franca.protocols.memodb.messages import (
@@ -81,7 +82,7 @@ class Crew:
             return
         worker = self._workers.welcome(header.services, self, stack, said, now)
         if worker is None:
-            self.conversation.tired = True  # to find out took as long as to take it in
+            self.conversation.spent = WHOLE_SHARE  # to find out took as long as to take it in
             return  # not answered: it may ask again when others have left
         self._readies[said] = worker
         self.here[worker.session] = worker
@@ -121,7 +122,7 @@ class Crew:
         doing = worker.doing
         if worker.crew is not self or doing is LOST:
             if not self._workers.find_again(worker, self, now):
-                self.conversation.tired = True
+                self.conversation.spent = WHOLE_SHARE
                 return  # not answered either
             self.here[worker.session] = worker
         if self._says_again(worker, data, start, at, end, parts):
@@ -209,7 +210,7 @@ class Crew:
         worker.demand = demand
         answer = self._broker.demand(demand, now)
         if len(worker.services) > MANY_SERVICES:
-            self.conversation.tired = True
+            self.conversation.spent = WHOLE_SHARE
         if answer is not None and isinstance(answer, Granted):
             self._give(worker, answer.job, now)
 
@@ -258,7 +259,7 @@ class Crew:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
-                self.conversation.tired = True
+                self.conversation.spent = WHOLE_SHARE
         outbox = self._outbox
         outbox.say(worker.stack, head, body, durable, worker.id, again)
         worker.answer = outbox.count
@@ -339,7 +340,7 @@ class Crew:
         """The worker leaves, or is out of step: it may begin anew."""
         self._workers.dismiss(worker, now)
         if len(worker.services) > MANY_SERVICES:
-            self.conversation.tired = True
+            self.conversation.spent = WHOLE_SHARE
         self._outbox.say(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
 
     # -- coming and going -------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Conversation
+from franca.protocols.conversation import EventSink
 
 DONE = State.DONE
 LEASED = State.LEASED
@@ -36,7 +36,7 @@ class Request(Struct, eq=False, gc=False):
     answered_at: Millis = NEVER
 
 
-class Requests(Conversation):
+class Requests(EventSink):
     """Every request that runs or was answered lately. It speaks for those whose client is gone."""
 
     def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
@@ -117,8 +117,6 @@ class Requests(Conversation):
                 self.release(job, now)
                 self.forget(request)
 
-    # -- a conversation with nobody ---------------------------------------------------------------
-
     def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job that runs for nobody has ended."""
         if isinstance(event, Finished):
@@ -128,14 +126,3 @@ class Requests(Conversation):
                     self.answered(orphan, event.result, now)
                 else:
                     self.forget(orphan)
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Nobody speaks here."""
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """Nobody leaves."""
-
-    def unread(self) -> int:
-        """Nothing comes."""
-        return 0

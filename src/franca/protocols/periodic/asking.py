@@ -13,6 +13,7 @@ from franca.core.errors import Refused
 from franca.core.events import Finished, Progressed
 from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
@@ -34,6 +35,8 @@ from franca.protocols.periodic.words import (
 
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
+TOLD_AT_ONCE: Final = 16
+"""How many are told something in about the time that any other message takes."""
 LEASED: Final = State.LEASED
 DONE: Final = State.DONE
 DATA_KIND: Final = "data"
@@ -161,6 +164,8 @@ class Asking(Talk):
     ) -> None:
         """Tell everybody here. More than may ever wait unsent is not said, but for one answer."""
         self.service.told += len(answers)
+        if self.service.teller is not None:
+            self.service.teller.spent += len(answers) // TOLD_AT_ONCE
         most = room = self.service.limits.output_hard_bytes
         if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
             room -= sum(map(len, self.link.out))
@@ -210,7 +215,8 @@ class Asking(Talk):
         self.link.write(self.speech.word(msgid, PONG))
 
     def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """STATUS: every function that the peer may know of."""
+        """STATUS: every function that the peer may know of. It is all that one gets of a turn."""
+        self.spent += WHOLE_SHARE
         self._begin(Listing(self, msgid, self._rule()), now)
 
     def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
@@ -273,19 +279,20 @@ class Asking(Talk):
     def _begin(self, chore: Chore, now: Millis) -> None:
         self._chore = chore
         self.holding = True
+        self.busy = chore.needs_turns
         chore.begin(now)
 
-    def _work_on(self, now: Millis) -> None:
+    def on_turn(self, now: Millis) -> None:
+        """Go on with what takes many turns."""
         if self._chore is not None:
             self._chore.work_on(now)
-
-    def _is_working(self) -> bool:
-        return self._chore is not None and self._chore.needs_turns
+        super().on_turn(now)
 
     def chore_done(self, now: Millis) -> None:
         """What held the connection up is done."""
         self._chore = None
-        self.go_on(now)
+        self.busy = False
+        self.resume()
 
     def forget_unread(self) -> None:
         """Let go of these bytes."""
@@ -293,6 +300,7 @@ class Asking(Talk):
         if self._chore is not None:
             self._chore.give_up()
             self._chore = None
+            self.busy = False
 
     def _part(self, now: Millis) -> None:
         if self._waits:

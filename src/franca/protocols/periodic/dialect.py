@@ -18,7 +18,7 @@ from franca.protocols.conversation import Conversation, Link
 from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
 from franca.protocols.periodic.shared import SHARED_BYTES, Shared
 from franca.protocols.periodic.speech import Speech
-from franca.protocols.periodic.wire import Frames, UndecidedFrames, is_uuid
+from franca.protocols.periodic.wire import FrameReader, UndecidedFrames, is_uuid
 from franca.protocols.periodic.words import (
     PING,
     REMOVE_JOB,
@@ -60,6 +60,8 @@ class Spoken(Conversation):
     `role` is the number it registered as. Until its dialect is known it has no `speech`.
     """
 
+    reader: FrameReader
+
     def __init__(self, service: PeriodicService, link: Link, now: Millis) -> None:
         self.link = link
         self.service = service
@@ -76,11 +78,9 @@ class Spoken(Conversation):
         self.follows_document = False
         self.is_undecided = False
         """Whether what it says and is given has yet to tell how it wants to be spoken to."""
-        self._is_quick = False
         self._unconfirmed: list[bytes] | None = None
-        self._frames: Frames | None = None
+        self.reader = FrameReader()
         self._verbs: Verbs = {}
-        self._pending = bytearray()
         self._welcome_at: Millis = NEVER
         self._alarm_at: Millis = NEVER
         self._alarm_bucket = -1
@@ -94,7 +94,6 @@ class Spoken(Conversation):
         self.confirms = self.listening.confirm == "modern"
         is_worker = self.role in (TYPE_WORKER, TYPE_NAMED_WORKER)
         self.answers_grabs = self.is_undecided = is_worker and self.confirms
-        self._is_quick = not self.is_undecided
         self.link.write(CRC.welcome(self._connection_id()))
 
     def _register_plainly(self, now: Millis) -> None:
@@ -108,7 +107,7 @@ class Spoken(Conversation):
         if dialect == "crc" or service.rules is not None:
             raise WireError("no-crc", "connections without CRCs are not served here")
         if dialect == "auto":
-            self._frames = UndecidedFrames(service.limits.frame_bytes_max)
+            self.reader.frames = UndecidedFrames(service.limits.frame_bytes_max)
             self.is_undecided = True
             self._welcome_at = now + SILENCE_MS
             self.arm(self._welcome_at)
@@ -124,7 +123,7 @@ class Spoken(Conversation):
         npm's clients have the same ids before and after jobs became fields, and wait for nothing:
         theirs tell by the first job that they name or are given.
         """
-        frames = self._frames
+        frames = self.reader.frames
         if self.is_checked:
             self._decide_on_confirmations(msgid, command, now)
         elif isinstance(frames, UndecidedFrames):
@@ -167,12 +166,11 @@ class Spoken(Conversation):
             self.succeed(msgid)
         self._unconfirmed = None
         self.is_undecided = False
-        self._is_quick = True
 
     def _use(self, speech: Speech) -> None:
         self.speech = speech
         self._verbs = self._verbs_of(speech)
-        self._frames = speech.frames(self.service.limits.frame_bytes_max)
+        self.reader.frames = speech.frames(self.service.limits.frame_bytes_max)
 
     @abstractmethod
     def _verbs_of(self, speech: Speech) -> Verbs:
@@ -185,7 +183,7 @@ class Spoken(Conversation):
         return self.speech
 
     def _welcome_late(self, now: Millis) -> None:
-        if self._pending:
+        if len(self.reader):
             # It speaks on, however slowly.
             self._welcome_at = now + SILENCE_MS
         elif self._welcome_at and now >= self._welcome_at:

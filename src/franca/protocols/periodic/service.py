@@ -14,7 +14,7 @@ from franca.core.model import NEVER, Job, JobId, Millis
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.overview import KEPT_MS
-from franca.protocols.periodic.asking import Asking
+from franca.protocols.periodic.asking import TOLD_AT_ONCE, Asking
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
@@ -95,10 +95,10 @@ class PeriodicService(Service):
         self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
         self.told = self.written = 0
         """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
+        self.teller: Asking | None = None  # whose message that was, or the last of them
         self.slow: dict[Name, tuple[Asking, Millis]] = {}
         """Jobs of which a client does not take what it is sent, and since when."""
-        self.put_off: dict[Talk, Name] = {}
-        """Connections with a message that is to be acted on later, and the job it is about."""
+        self.put_off: dict[Talk, Name] = {}  # messages to be acted on later, and about which job
         self._ringing: deque[Spoken] = deque()
         self.streams: dict[Name, dict[Asking, None]] = {}
         self.casts: dict[str, dict[Working, None]] = {}
@@ -164,6 +164,7 @@ class PeriodicService(Service):
                 key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
         self.told = self.written = 0
+        self.teller = None
         if self.slow or self.put_off:
             self._let_go_on(now)
         self._ringing += self.alarms.due(now)
@@ -205,11 +206,9 @@ class PeriodicService(Service):
                 continue
             self.slow.pop(name, None)
         for talk, name in list(self.put_off.items()):
-            # What one says may make another be hung up on, which is not asked again then.
-            if talk in self.put_off and self.may_tell(name):
-                self.put_off.pop(talk, None)
-                talk.retry(now)
-                talk.link.deliver(now)
+            if self.may_tell(name):
+                del self.put_off[talk]
+                talk.link.again()
 
     def shut_down(self, peer: Peer) -> bool:
         """Stop the whole server, if this peer may ask for that."""
@@ -238,7 +237,9 @@ class PeriodicService(Service):
 
     def cast(self, job: Job, holder: Working) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
-        for worker in list(self.casts.get(job.queue, ())):
+        workers = list(self.casts.get(job.queue, ()))
+        holder.spent += len(workers) // TOLD_AT_ONCE
+        for worker in workers:
             if worker is not holder:
                 worker.overhear(job)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, JobId, Millis
 from franca.protocols.bodies import BYTES
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
 from franca.protocols.periodic.jobs import (
     AT_MAX_S,
@@ -108,7 +109,7 @@ class Settling(Asking):
             self.service.written += len(link.out[-1])
         if link.is_full():
             self._is_fed = True
-            self.spent += self._share
+            self.spent += WHOLE_SHARE
 
     def _must_not_write(self) -> bool:
         """Whether a job would have to be written anew, and that was done enough for now."""
@@ -244,6 +245,7 @@ class Settling(Asking):
         if run is not None and job is not None:
             name = (job.queue, job.key)
             if self.service.may_tell(name):
+                self.service.teller = self
                 self.broker.report(job, run.holder, DATA_KIND, data, keep=False)
             elif not self._is_gone:
                 raise NotNow(name)

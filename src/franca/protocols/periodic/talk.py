@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.model import NEVER, Millis, OnHangUp, Session
-from franca.protocols.conversation import Link
+from franca.protocols.conversation import WHOLE_SHARE, Link
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.dialect import Spoken
+from franca.protocols.periodic.opening import Opening
 from franca.protocols.periodic.waits import Name
-from franca.protocols.periodic.wire import Frames, Opening, read_opening, sole_payload
-from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, STATUS, UNKNOWN
+from franca.protocols.periodic.wire import LARGE_BYTES, Message
+from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
 
-LARGE_BYTES: Final = 1024 * 1024
-"""A message so large that it is copied as little as can be."""
-TOLD_AT_ONCE: Final = 16
-"""How many are told something in about the time that any other message takes."""
 LEARNING: Final = frozenset({CAN_DO, CANT_DO, BROADCAST})
 """What changes a worker's functions: its demand is made anew once behind all of these."""
 LAST_SHARES: Final = 8
@@ -46,200 +43,94 @@ class Talk(Spoken):
 
     def __init__(self, service: PeriodicService, link: Link, now: Millis) -> None:
         super().__init__(service, link, now)
-        self._share = service.limits.turn_messages
-        self._need = 1
-        self._put_off: tuple[bytes, int, bytes] | None = None
+        self._put_off: Message | None = None
         self._is_gone = False
-        self.spent = 0
-        """What the message that is acted on costs beside what any message does, in messages."""
-        self.unasked = False
-        """Whether it should ask for other jobs than before, or for more."""
         self.asks_later = False
-        """And whether that has to wait for the next turn."""
+        """Whether what is `unsettled` has to wait for the next turn."""
         self._identity: tuple[bytes, bytes] | None = None
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Act on the whole messages among `data`, at most a turn's share of them."""
+    def on_message(self, message: Message | Opening, now: Millis) -> None:
+        """Act on a message; the first registers the connection."""
         self.heard_at = now
-        pending = self._pending
-        if self.unasked and not self.holding:
-            self.asks_later = False
-            self._catch_up(now)
-        if self._is_quick and not pending and not self.holding:
-            payload = sole_payload(data)
-            if payload is not None:
-                # One whole message of today's dialect, as nearly always.
-                self.service.commands += 1
-                self._act(payload[:4], payload[4], payload[5:], now)
-                self.spent = 0
-                if self.unasked and not self.asks_later:
-                    self._catch_up(now)
-                return self.holding and self._is_working()
-        if pending or self.holding:
-            pending += data
-            if self.holding:
-                self._work_on(now)
-                if self.holding:
-                    return self._is_working()
-            if len(pending) < self._need:
-                return False
-            if self._need >= LARGE_BYTES and self._frames is not None:
-                return self._take_large(self._frames, now)
-            data = bytes(pending)
-            pending.clear()
-        return self._take(data, now)
-
-    def _take_large(self, frames: Frames, now: Millis) -> bool:
-        """Act on the large message that lies in front: that is all that one gets of this turn."""
-        pending = self._pending
-        self._need = 1
-        try:
-            message = frames.cut_first(pending)
-        except WireError as error:
-            self._give_up(error, now)
-            return False
-        if message is None:
-            self._need = frames.need
-            return False
-        msgid, command, args, end = message
-        del pending[:end]
+        if not isinstance(message, tuple):
+            self._register(message, now)
+            return
+        msgid, command, args, _ = message
         self.service.commands += 1
         if self.is_undecided:
             self._decide(msgid, command, args, now)
-        self._act(msgid, command, args, now)
-        self.spent = 0
-        if self.holding:
-            return self._is_working()
-        return bool(pending) and not self.link.closing
-
-    def _take(self, data: bytes, now: Millis) -> bool:
-        start = acted = 0
-        left = self._share
-        size = len(data)
-        self._need = 1
-        link = self.link
-        has_more = False
-        service = self.service
-        events = self.broker.events
+        if self.unsettled and not self.asks_later and command not in LEARNING:
+            self._catch_up(now)
+        if len(args) > LARGE_BYTES:
+            self.spent += WHOLE_SHARE
+        verb = self._verbs.get(command)
+        if verb is None:
+            self.say(self.speech.word(msgid, UNKNOWN))
+            return
         try:
-            if self._frames is None:
-                start = self._register(data, now)
-            while start < size and left > 0 and not self.holding and not link.closing:
-                frames = self._frames
-                assert frames is not None
-                message = frames.cut(data, start)
-                if message is None:
-                    self._need = frames.need
-                    self._pending += data[start:]
-                    break
-                msgid, command, args, start = message
-                acted += 1
-                # A list may be long: it is all that one gets of this turn.
-                left = 0 if command == STATUS else left - 1
-                if self.is_undecided:
-                    self._decide(msgid, command, args, now)
-                told = service.told
-                if self.unasked and not self.asks_later and command not in LEARNING:
-                    self._catch_up(now)
-                self._act(msgid, command, args, now)
-                if events and start < size:
-                    # One that is given a job asks for more: told only behind what follows, a
-                    # SUBMIT_JOB's job would go to a GRAB_JOB behind it.
-                    link.deliver(now)
-                if self.spent or service.told != told:
-                    left -= self.spent + (service.told - told) // TOLD_AT_ONCE
-                    self.spent = 0
-                if link.bulky and link.is_full():
-                    left = 0
-            else:
-                if start < size and not link.closing:
-                    self._pending += data[start:]
-                    has_more = not self.holding
-        except WireError as error:
-            self._give_up(error, now)
-        service.commands += acted
-        if self.unasked and not (self.asks_later or link.closing):
-            self._catch_up(now)
-        return has_more or (self.holding and self._is_working())
+            verb(self, msgid, args, now)
+        except (NotNow, Refused) as refusal:
+            self._on_refused(message, refusal)
 
-    def _give_up(self, error: WireError, now: Millis) -> None:
-        """These bytes cannot be read. What was asked for before them is given first.
+    def on_partial(self, now: Millis) -> None:
+        """The beginning of a message has come."""
+        self.heard_at = now
 
-        Else it would depend on whether they came in one piece.
-        """
-        if self.unasked and not self.asks_later:
-            self._catch_up(now)
-            self.link.deliver(now)
+    def on_unreadable(self, error: WireError, now: Millis) -> None:
+        """These bytes are none of ours."""
         self.service.unreadable += 1
         self.drop(now, str(error))
 
-    def _act(self, msgid: bytes, command: int, args: bytes, now: Millis) -> None:
+    def on_turn(self, now: Millis) -> None:
+        """Act on the message that was put off; ask for what had to wait for this turn."""
+        if self._put_off is not None and self not in self.service.put_off:
+            message, self._put_off = self._put_off, None
+            self.holding = False
+            self.on_message(message, now)
+        if self.unsettled and not self.holding:
+            self.asks_later = False
+            self._catch_up(now)
+
+    def settle(self, now: Millis) -> None:
+        """The functions have changed: ask for other jobs."""
+        if not (self.asks_later or self.link.closing):
+            self._catch_up(now)
+
+    def _on_refused(self, message: Message, refusal: NotNow | Refused) -> None:
         """What cannot be done is not understood; what may not be done has no worker."""
-        verb = self._verbs.get(command)
-        try:
-            if verb is None:
-                self.say(self.speech.word(msgid, UNKNOWN))
-            else:
-                verb(self, msgid, args, now)
-        except NotNow as reason:
-            self._put_off = (msgid, command, args)
+        if isinstance(refusal, NotNow):
+            self._put_off = message
             self.holding = True
-            self.service.put_off[self] = reason.name
-        except Forbidden:
-            self.say(self.speech.word(msgid, NO_WORKER))
-        except Refused as refusal:
+            self.service.put_off[self] = refusal.name
+            return
+        word = NO_WORKER
+        if not isinstance(refusal, Forbidden):
+            word = UNKNOWN
             self.service.refused += 1
             if isinstance(refusal, TooMuch):
                 self.link.note(str(refusal))
-            self.say(self.speech.word(msgid, UNKNOWN))
+        self.say(self.speech.word(message[0], word))
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
-        return len(self._pending) + (len(self._put_off[2]) if self._put_off else 0)
+        return len(self.reader) + (len(self._put_off[2]) if self._put_off else 0)
 
     def forget_unread(self) -> None:
         """Let go of these bytes."""
-        self._pending.clear()
+        self.reader.clear()
         self._put_off = None
         self.service.put_off.pop(self, None)
 
-    def retry(self, now: Millis) -> None:
-        """Act on the message that was put off, and then on what lies behind it."""
-        message, self._put_off = self._put_off, None
-        self.holding = False
-        if message is not None:
-            self._act(*message, now)
-            self.spent = 0
-        if not self.holding:
-            self.go_on(now)
-
     def _catch_up(self, now: Millis) -> None:
         """Do once what several messages gave rise to."""
-        self.unasked = False
-
-    def _work_on(self, now: Millis) -> None:
-        """Go on with what takes many turns."""
-
-    def _is_working(self) -> bool:
-        """Whether something takes many turns and needs nothing but them."""
-        return False
-
-    def go_on(self, now: Millis) -> None:
-        """What held the rest up is done, outside of a turn's share: read on, next turn."""
-        self.holding = False
-        if self._pending or self.unasked:
-            self.link.again()
+        self.unsettled = False
 
     # -- registration -----------------------------------------------------------------------------
 
-    def _register(self, data: bytes, now: Millis) -> int:
-        """Take the first frame; returns where the next begins, or the end if it is not whole."""
-        opening = read_opening(data)
-        if opening is None:
-            self._pending += data
-            return len(data)
+    def _register(self, opening: Opening, now: Millis) -> None:
+        """Take the first frame."""
         self.role = opening.kind
         if opening.checked:
             self._register_today()
@@ -250,7 +141,6 @@ class Talk(Spoken):
         self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
         self.link.known = True
         self.service.join(self)
-        return opening.end
 
     # -- rights -----------------------------------------------------------------------------------
 
@@ -311,16 +201,12 @@ class Talk(Spoken):
             self._is_gone = True
             self.holding = False
             self._put_off = None
-            for _ in range(LAST_SHARES):
-                if self._pending and not self.holding:
-                    data = bytes(self._pending)
-                    self._pending.clear()
-                    self._take(data, now)
+            self.act_on_rest(LAST_SHARES, now)
         self._part(now)
 
     def _part(self, now: Millis) -> None:
         self.forget_unread()
-        self.unasked = False
+        self.unsettled = False
         if self._alarm_at:
             self.service.alarms.discard(self, self._alarm_bucket)
             self._alarm_at = NEVER

@@ -140,7 +140,7 @@ class Working(Settling):
         self._grabs[msgid] = None
         if self.answers_grabs:
             self.link.write(self.speech.word(msgid, SUCCESS))
-        if self._demand is None and not self.unasked:
+        if self._demand is None and not self.unsettled:
             self._ask(now)
 
     def _may_wait(self, ids: dict[bytes, None] | dict[bytes, Millis]) -> bool:
@@ -223,7 +223,7 @@ class Working(Settling):
     def _ask_later(self) -> None:
         """Others come first: go on next turn, or when the worker has taken what it was given."""
         self._is_fed = False
-        self.unasked = self.asks_later = True
+        self.unsettled = self.asks_later = True
         self.link.again()
 
     def _ask_anew(self) -> None:
@@ -235,7 +235,7 @@ class Working(Settling):
             asleep = demand.tag if demand.only_wake else None
             self._withdraw()
         self._asleep = asleep
-        self.unasked = True
+        self.unsettled = True
 
     def _catch_up(self, now: Millis) -> None:
         """Ask for what the functions are now."""
@@ -346,7 +346,7 @@ class Working(Settling):
         super().follow_rules(now)
         for func in [func for func in self.funcs if not self.may(WORKER, func)]:
             self._cant_do(func)
-        if self.unasked:
+        if self.unsettled:
             self.link.again()
 
     def hush(self) -> None:
