@@ -84,7 +84,7 @@ def test_serve_ends_with_the_servers_code(shell: Shell, started: list[Settings])
 def test_every_flag_reaches_the_settings(
     shell: Shell, started: list[Settings], tmp_path: Path
 ) -> None:
-    (tmp_path / "pw").write_text("hush")
+    (tmp_path / "pw").write_text("stop_giving_jobs")
     words = ["--data", "/d", "--store", "memory:", "--faktory", "0.0.0.0:1", "--faktory", "/s"]
     words += ["--password-file", str(tmp_path / "pw"), "--tls-cert", "c.pem", "--tls-key", "k.pem"]
     words += ["--log-format", "json", "--log-level", "debug", "--insecure-bind"]
@@ -93,7 +93,7 @@ def test_every_flag_reaches_the_settings(
     settings = started[0]
     assert (settings.data, settings.store, settings.insecure_bind) == ("/d", "memory:", True)
     assert [str(address) for address in settings.listeners["faktory"]] == ["0.0.0.0:1", "unix:/s"]
-    assert settings.faktory.password.reveal() == "hush"
+    assert settings.faktory.password.reveal() == "stop_giving_jobs"
     assert settings.tls.certificate.endswith("/c.pem")
     assert (settings.log_format, settings.log_level) == ("json", "debug")
     assert settings.gearman.exceptions

@@ -70,15 +70,15 @@ class Echo(Conversation):
         else:
             self.link.write(line.encode() + b"\n")
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         self.resume()
         if isinstance(event, Granted):
             self.link.write_after_commit(b"given\n")
         elif isinstance(event, Unmet):
             self.link.write(b"none\n")
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        self.hung_up.append(unheard)
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        self.hung_up.append(undelivered)
         self.broker.close_session(self.session, now)
 
     def forget_unread(self) -> None:

@@ -88,7 +88,7 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     end_after(stage, 1)
     for speaker in (*others, link):
         stage.say(speaker, "push\n")
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     for _ in range(3):
         assert not link.closed
         stage.engine.turn(T)
@@ -103,7 +103,7 @@ def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_oth
     link = stage.open()
     for speaker in others:
         stage.say(speaker, "push\n")
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     stage.engine.turn(T)
     assert link.closed
     assert echo(link).hung_up == [False]
@@ -113,7 +113,7 @@ def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -
     stage = Stage()
     links = [stage.open() for _ in range(3 * PARTINGS)]
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     for turns in (1, 2, 3):
         assert sum(link.closed for link in links) == turns * PARTINGS
         assert stage.engine.has_input() is (turns < 3)
@@ -128,8 +128,8 @@ def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
     stage.say(worker, "take\n")
     stage.engine.turn(T)
     for link in [stage.open() for _ in range(PARTINGS)]:
-        stage.engine.close_link(link, T, unheard=False)
-    stage.engine.close_link(worker, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
+    stage.engine.close_link(worker, T, undelivered=False)
     stage.say(producer, "push\n")
     stage.engine.turn(T)
     assert worker.closed
@@ -140,7 +140,7 @@ def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off()
     stage = Stage(turn_messages=1)
     link = stage.open()
     stage.say(link, "x\n" * 20)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert not link.closed
     stage.engine.put_off(link)
     for _ in range(20):
@@ -157,7 +157,7 @@ def test_of_many_who_go_with_much_unsaid_only_a_few_shares_are_acted_on_at_once(
         stage.say(link, "x\n" * 20)
     stage.engine.turn(T)
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     assert sum(len(echo(link).heard) for link in links) == len(links) + LAST_SHARES
     for _ in range(30 * 20):
         stage.engine.turn(T)
@@ -171,7 +171,7 @@ def test_what_is_left_of_those_who_are_gone_waits_while_the_disk_is_behind() -> 
         stage.say(link, "push\n" * 99)
         stage.say(link, "push\n")
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     other = stage.open()
     stage.say(other, "x\n")
     drained = 0
@@ -225,7 +225,7 @@ def test_who_was_held_back_and_goes_is_acted_on_unless_it_did_not_read(
     stage.engine.put_off(link)
     stage.say(link, "y\n")
     stage.engine.turn(T)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     for _ in range(3):
         stage.engine.turn(T)
     assert link.closed

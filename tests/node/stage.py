@@ -141,13 +141,13 @@ class Talk(Conversation):
     def _end(self, _: str, now: Millis) -> None:
         self.link.close()
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         self.told.append(event)
         if isinstance(event, Granted):
             self.link.write_after_commit(b"job " + event.job.body + b";")
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        self.hung_up.append(unheard)
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        self.hung_up.append(undelivered)
 
     def unread(self) -> int:
         return self.unread_bytes

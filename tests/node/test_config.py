@@ -216,7 +216,7 @@ def test_what_others_reach_needs_a_password_or_the_flag(address: str) -> None:
     for remedy in ("127.0.0.1", "--password-file", "FAKTORY_PASSWORD", "--insecure-bind"):
         assert remedy in str(error.value)
 
-    check_binds(load(flags, HOME | {"FAKTORY_PASSWORD": "hush"}))
+    check_binds(load(flags, HOME | {"FAKTORY_PASSWORD": "stop_giving_jobs"}))
     insecure = load(flags | {"insecure_bind": True}, HOME)
     check_binds(insecure)
     assert len(open_binds(insecure)) == 1
@@ -224,7 +224,11 @@ def test_what_others_reach_needs_a_password_or_the_flag(address: str) -> None:
 
 def test_a_protocol_without_passwords_is_told_other_remedies() -> None:
     with pytest.raises(ConfigError) as error:
-        check_binds(load({"gearman.listen": ("0.0.0.0:1",)}, HOME | {"FAKTORY_PASSWORD": "hush"}))
+        check_binds(
+            load(
+                {"gearman.listen": ("0.0.0.0:1",)}, HOME | {"FAKTORY_PASSWORD": "stop_giving_jobs"}
+            )
+        )
     assert "--tls-client-ca" in str(error.value)
     assert "set a password" not in str(error.value)
 

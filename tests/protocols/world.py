@@ -92,7 +92,7 @@ class AnyWorld(Generic[P]):
             link.weighed = 0
             puppet.receive(said)
             if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
 
     def share(self, link: Link, data: bytes = b"") -> bool:
         """Let the engine act on a turn's share of what one peer sent, even if it is held back.
@@ -157,7 +157,7 @@ class AnyPuppet:
         self.unread.clear()
         return data
 
-    def hang_up(self, *, unheard: bool = False) -> None:
+    def hang_up(self, *, undelivered: bool = False) -> None:
         """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
+        self.world.engine.close_link(self.link, self.world.now, undelivered=undelivered)
         self.world.run()

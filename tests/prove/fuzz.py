@@ -114,7 +114,7 @@ class Stage:
             self._pass(10)
         for link in self._links.values():
             if not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
                 self._run()
         for _ in range(_FORGOTTEN_MS // 10_000):
             self._pass(10_000)
@@ -161,7 +161,7 @@ class Stage:
             link.after_commit = False
             if link.closing and not link.closed:
                 self.heard.closed.add(name)
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
         self.engine.speaking.clear()
 
     def check(self) -> None:

@@ -122,7 +122,7 @@ def handler_raises() -> None:
 
         return hear
 
-    swap("franca.protocols.faktory.conversation:FaktoryConversation", "tell", raising)
+    swap("franca.protocols.faktory.conversation:FaktoryConversation", "on_event", raising)
 
 
 TWEAKS: dict[str, Patch] = {

@@ -71,7 +71,7 @@ class Server:
 
     def close(self, carrier: Carrier, now: Millis) -> None:
         """A peer is gone."""
-        self.engine.close_link(carrier.link, now, unheard=carrier.waits_for != 0)
+        self.engine.close_link(carrier.link, now, undelivered=carrier.waits_for != 0)
 
     # -- the turn ---------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Engine(Roster):
         if data:
             self.inputs.append((link, data))
 
-    def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
+    def close_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
 
         The few that most have at once, a flood turn by turn; nothing of one that took no answers.
@@ -96,7 +96,7 @@ class Engine(Roster):
         waits = not is_done and (link in self.held_back or self.broker.is_behind())
         self._parted += 1
         if waits or self._parted > PARTINGS or len(self.inputs) > SLICE:
-            self.leave(link, unheard, is_done=is_done)
+            self.leave(link, undelivered, is_done=is_done)
             return
         self._take_inputs(now)
         if link.closing or is_deaf:
@@ -106,13 +106,13 @@ class Engine(Roster):
             self._last_shares -= 1
             del self._unfinished[link]
             self._serve(link, now)
-            unheard = True
+            undelivered = True
         if link in self._unfinished:
             self._leaving[link] = 0, True
         else:
-            self._part(link, now, unheard=unheard)
+            self._part(link, now, undelivered=undelivered)
 
-    def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
+    def _part(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         if link.closed:
             return
         link.closed = True
@@ -123,7 +123,7 @@ class Engine(Roster):
         self.held_back.pop(link, None)
         self._leaving.pop(link, None)
         try:
-            link.conversation.hang_up(now, unheard=unheard or bool(link.out))
+            link.conversation.hang_up(now, undelivered=undelivered or bool(link.out))
         except Exception as error:
             self._charge(link, error)
             close_sessions(self.broker, link.conversation, now)
@@ -153,8 +153,8 @@ class Engine(Roster):
         if self.inputs:
             self._take_inputs(now, self.between)
         if self._leaving:
-            for link, unheard in self.heard_out(PARTINGS):
-                self._part(link, now, unheard=unheard)
+            for link, undelivered in self.heard_out(PARTINGS):
+                self._part(link, now, undelivered=undelivered)
 
     def _take_unfinished(self, now: Millis) -> None:
         """Let those go on who had more than their share, each with one share more."""
@@ -305,7 +305,7 @@ class Engine(Roster):
             for session, event in batch:
                 sink: EventSink = session.owner  # type: ignore[assignment]
                 try:
-                    sink.tell(session, event, now)
+                    sink.on_event(session, event, now)
                 except Exception as error:
                     link: Link | None = getattr(sink, "link", None)
                     self._blame(link, error, now, session, event)
@@ -336,7 +336,7 @@ class Engine(Roster):
         link.broken = link.closing = True
         link.ready = False
         self.speaking.append(link)
-        self._part(link, now, unheard=True)
+        self._part(link, now, undelivered=True)
 
     def _charge(self, link: Link, error: Exception) -> None:
         """Note that a conversation raised; an error of the broker is not the link's, and raised."""

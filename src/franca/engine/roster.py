@@ -72,27 +72,27 @@ class Roster:
 
     # -- links that are gone ------------------------------------------------------------------
 
-    def leave(self, link: Link, unheard: bool, *, is_done: bool) -> None:
+    def leave(self, link: Link, undelivered: bool, *, is_done: bool) -> None:
         """Have a link end after everything that came so far was acted on, if not `is_done`."""
-        unheard = unheard or bool(link.out)
+        undelivered = undelivered or bool(link.out)
         link.speaking = []  # what is said from now on stays, and nobody hears it
         if is_done:
             self.held_back.pop(link, None)
             self._unfinished.pop(link, None)
-            self._leaving[link] = 0, unheard
+            self._leaving[link] = 0, undelivered
         else:
             self.put_off(link)
-            self._leaving[link] = self._taken + len(self.inputs), unheard
+            self._leaving[link] = self._taken + len(self.inputs), undelivered
 
     def hear_out(self) -> None:
         """Let some of those who are gone go on, behind the others: nobody waits for that."""
         inputs, left = self.inputs, LAST_BYTES
-        for link, (last, unheard) in list(self._leaving.items()):
+        for link, (last, undelivered) in list(self._leaving.items()):
             if left > 0 and link in self.held_back and self._taken >= last:
                 left -= LINK_BYTES + link.conversation.unread()
                 del self.held_back[link]
                 inputs.append((link, b""))
-                self._leaving[link] = self._taken + len(inputs), unheard
+                self._leaving[link] = self._taken + len(inputs), undelivered
 
     def heard_out(self, most: int) -> list[tuple[Link, bool]]:
         """Some of those who are gone and have nothing left to be acted on.
@@ -100,14 +100,14 @@ class Roster:
         Each with whether something was said that it will not hear.
         """
         gone: list[tuple[Link, bool]] = []
-        for link, (last, unheard) in list(self._leaving.items()):
+        for link, (last, undelivered) in list(self._leaving.items()):
             if link.out:
-                unheard = True
-                self._leaving[link] = last, unheard
+                undelivered = True
+                self._leaving[link] = last, undelivered
                 link.forget_said()
             is_kept = link in self.held_back and link.conversation.unread() > 0
             if self._taken >= last and not (is_kept or link in self._unfinished):
-                gone.append((link, unheard))
+                gone.append((link, undelivered))
                 if len(gone) == most:
                     break
         return gone

@@ -171,7 +171,7 @@ class Link:
         self.weighed = len(out)
         return self._weight > self._soft_bytes
 
-    def again(self) -> None:
+    def call_next_turn(self) -> None:
         """Have the conversation called next turn, though nothing came; once it is not full."""
         self._wanting.append(self)
 
@@ -222,7 +222,7 @@ class EventSink(ABC):
     """Whoever is told what happens to the sessions that it opened."""
 
     @abstractmethod
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a session of this sink."""
 
 
@@ -268,11 +268,11 @@ class Conversation(EventSink):
         Not at once: others have yet to hear what has happened in this one.
         """
         self.holding = False
-        self.link.again()
+        self.link.call_next_turn()
 
     @abstractmethod
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """The link is gone; `unheard` if something written last never left the server."""
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        """The link is gone; `undelivered` if something written last never left the server."""
 
     def act_on_rest(self, shares: int, now: Millis) -> None:
         """Act on what is left of a peer that is gone, so many turns' shares of it at most."""

@@ -46,7 +46,7 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> N
     requests(world, 400)
     assert len(first.given()) == 400
     second = world.worker(slots=400)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     turns: list[int] = []
     while not turns or world.engine.has_input():
         turns.append(len([m for m in second.link.out if b"REQUEST" in m]))
@@ -70,7 +70,7 @@ def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     second = world.worker(slots=200)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     world.engine.received(second.link, READY * 60)
     before = len(second.link.out)
     world.engine.turn(world.now)

@@ -165,7 +165,7 @@ def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
     world = World()
     lost = world.worker(slots=1)
     world.peer().request()
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert (world.job().losses, world.job().attempts) == (0, 0)
 
 
@@ -174,7 +174,7 @@ def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -
     lost, other = world.worker(slots=2), world.worker()
     world.peer().request("1")
     other.say("READY")
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert bodies(other) == [["1"]]
     assert world.job().attempts == 1
 

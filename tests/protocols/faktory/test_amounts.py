@@ -285,7 +285,7 @@ def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
     assert not world.broker.jobs
     assert sys.getrefcount(found) < known
     assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
-    idle.hang_up(unheard=True)
+    idle.hang_up(undelivered=True)
     assert not world.jobs()
 
 

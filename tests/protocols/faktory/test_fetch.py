@@ -122,7 +122,7 @@ def test_a_job_whose_delivery_was_never_heard_is_given_to_the_next_at_once(wid: 
     producer.push("jid-0002")
     world.engine.received(gone.link, encode_fetch())
     world.engine.turn(world.now)
-    world.engine.close_link(gone.link, world.now, unheard=True)
+    world.engine.close_link(gone.link, world.now, undelivered=True)
     first, second = worker.fetch(), worker.fetch()
     assert first is not None
     assert second is not None
@@ -150,7 +150,7 @@ def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
         gone.ask(data)
         assert not gone.conversation.last_grant
     world.engine.received(gone.link, encode_beat("w1"))
-    gone.hang_up(unheard=True)
+    gone.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
@@ -160,7 +160,7 @@ def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone() -> None:
     producer.push("jid-0001")
     assert one.fetch() is not None
     assert two.ack("jid-0001") == OK
-    one.hang_up(unheard=True)
+    one.hang_up(undelivered=True)
     assert not world.jobs()
 
 
@@ -177,7 +177,7 @@ def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
     unit = other.fetch()
     assert unit is not None
     assert unit["failure"]["errtype"] == "ReservationExpired"
-    stuck.hang_up(unheard=True)
+    stuck.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 

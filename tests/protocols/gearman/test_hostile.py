@@ -100,7 +100,7 @@ def test_any_stream_from_two_peers_leaves_a_server_that_works(
         peer.send(stream[cut:])
         assert peer.conversation.unread() < 8_192
         if data.draw(st.integers(0, 3)) == 0:
-            peer.hang_up(unheard=data.draw(st.booleans()))
+            peer.hang_up(undelivered=data.draw(st.booleans()))
             both[which] = world.connect()
     check(world)
 

@@ -89,7 +89,7 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         if peer.is_hung_up or chance.random() < 0.05:
             peers.remove(peer)
             if not peer.is_hung_up:
-                peer.hang_up(unheard=chance.random() < 0.5)
+                peer.hang_up(undelivered=chance.random() < 0.5)
             peers.append(world.peer())
     for peer in peers:
         peer.hang_up()

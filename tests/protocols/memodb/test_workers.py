@@ -386,7 +386,7 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     (job,) = world.all_jobs
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
@@ -399,7 +399,7 @@ def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved
     client.job(b"two")
     task = new.given()
     other = worker_on(world)
-    old.hang_up(unheard=True)
+    old.hang_up(undelivered=True)
     assert other.hear() is None
     new.result(task, b"done too")
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
@@ -417,7 +417,7 @@ def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
     new.ask(encode_result(b"done", first.worker), asked)
     task = new.given()
     other = worker_on(world)
-    old.hang_up(unheard=True)
+    old.hang_up(undelivered=True)
     assert other.hear() is None
     new.result(task, b"done too")
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]

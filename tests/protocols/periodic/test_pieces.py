@@ -98,7 +98,7 @@ class Stranger(EventSink):
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         assert isinstance(event, Granted)
         self.told.append((session.holder, event.job.id))
 

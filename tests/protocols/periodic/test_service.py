@@ -68,7 +68,7 @@ def setting(key: str, value: int | None = None) -> bytes:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("timeout", 600), ("lock-timeout", 300), ("assign-wait", 2), ("keepalive", 120),
-     ("max-batch-size", 500), ("run-job-aggressive", 0), ("unheard-of", 0)],
+     ("max-batch-size", 500), ("run-job-aggressive", 0), ("undelivered-of", 0)],
 )  # fmt: skip
 def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) -> None:
     answer = World().client().ask(p.CONFIG_GET, setting(key))

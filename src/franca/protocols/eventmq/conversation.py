@@ -180,7 +180,7 @@ class EventmqConversation(ZmtpConversation):
         waits = self._put_off
         return super().unread() + (sum(map(len, waits[1])) if waits is not None else 0)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job for this worker, or news of a job of this client."""
         if not session.open:
             return  # what came for it went to another with the session's end
@@ -195,7 +195,7 @@ class EventmqConversation(ZmtpConversation):
                 client, self.service.post.written(event), msgid_of(event.job), now
             )
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
         if isinstance(self.task, Listing):
             self.task.end()
@@ -207,12 +207,12 @@ class EventmqConversation(ZmtpConversation):
         self._put_off = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
-        self.forget(now, unheard=unheard)
+        self.forget(now, undelivered=undelivered)
 
-    def forget(self, now: Millis, *, unheard: bool = False) -> None:
+    def forget(self, now: Millis, *, undelivered: bool = False) -> None:
         """The peer is nobody from now on; its connection may still be there."""
         if self.hands is not None:
-            self.hands.end(now, unheard=unheard)
+            self.hands.end(now, undelivered=undelivered)
             self.hands = None
             self.drops = True
         if self._session is not None:
@@ -346,7 +346,7 @@ class EventmqConversation(ZmtpConversation):
         if self.joined and job.id in self.joined:
             envelope = self.joined[job.id]
             if job.state > LEASED:  # somebody has taken it away in the same breath
-                self.tell(self.session, Finished(job, job.state, job.result, Failure()), now)
+                self.on_event(self.session, Finished(job, job.state, job.result, Failure()), now)
                 return
             self.broker.watch(job.id, self.session)
         link = self.link

@@ -131,7 +131,7 @@ class Hands:
         self.leave()
         self._members.leave(self.member)
 
-    def end(self, now: Millis, *, unheard: bool) -> None:
+    def end(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
         self._members.leave(self.member)
         if self._demand is not None:
@@ -139,7 +139,7 @@ class Hands:
             self._demand = None
         job_id, attempt = self._last_grant
         job = self._broker.jobs.get(job_id)
-        if unheard and job is not None and job.attempts == attempt:
+        if undelivered and job is not None and job.attempts == attempt:
             self._give_back(job, now)
         self._spare_the_innocent(now)
 
@@ -225,7 +225,7 @@ class Hands:
         while self._slots:
             if not left:
                 self._asks_again = True
-                self._link.again()
+                self._link.call_next_turn()
                 return
             left -= 1
             demand = Demand(self.session, self._queues, ranks=self._ranks)

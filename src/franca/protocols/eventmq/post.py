@@ -122,7 +122,7 @@ class Post(EventSink):
 
     # -- results --------------------------------------------------------------------------------
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job whose result somebody asked for has ended."""
         if not isinstance(event, Finished):
             return
@@ -253,7 +253,7 @@ class Post(EventSink):
 
     def _wake(self) -> None:
         for worker in self._waiting:
-            worker.link.again()
+            worker.link.call_next_turn()
         self._waiting.clear()
 
     def _due(self, size: int, now: Millis) -> Millis:
@@ -299,4 +299,4 @@ def _call_again(client: EventmqConversation) -> None:
     One whose socket is behind would be called in vain, again and again: `look` comes back to it.
     """
     if not client.link.full:
-        client.link.again()
+        client.link.call_next_turn()

@@ -241,10 +241,10 @@ class SubscriberConversation(ZmtpConversation):
             del self._counts[topic]
             self._hub.remove(self, topic)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A subscriber has no dealings with the broker."""
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The subscriber is gone."""
         for topic in self._counts:
             self._hub.remove(self, topic)

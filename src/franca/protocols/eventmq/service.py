@@ -110,7 +110,7 @@ class EventmqService(Service):
         if self._wait_for_room and not self.broker.refusing_new:
             waiting, self._wait_for_room = self._wait_for_room, {}
             for conversation in waiting:
-                conversation.link.again()
+                conversation.link.call_next_turn()
 
     def _tell_some(self, now: Millis) -> None:
         """Send heartbeats to some of those who wait for theirs."""

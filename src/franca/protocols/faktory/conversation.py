@@ -73,7 +73,7 @@ class FaktoryConversation(Waiting):
         else:
             self._work_on(self._work, now)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """The FETCH that is waited for is answered; nothing else concerns this protocol.
 
         A job may come for a FETCH that was answered otherwise in the same turn: it goes back.
@@ -93,9 +93,9 @@ class FaktoryConversation(Waiting):
     def _read_on(self) -> None:
         self.holding = False
         if self.reader.has_input:
-            self.link.again()
+            self.link.call_next_turn()
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self.reader.clear()
         if self._work is not None:
@@ -104,7 +104,7 @@ class FaktoryConversation(Waiting):
         self.service.desk.leave(self)
         self._part(now)
         job = self.broker.jobs.get(self.last_grant)
-        if unheard and job is not None and job.attempts == self._last_attempt:
+        if undelivered and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
 
     def unread(self) -> int:

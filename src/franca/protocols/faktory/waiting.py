@@ -213,7 +213,7 @@ class Waiting(Conversation):
         if len(reply) > LONG_REPLY_BYTES:
             self.link.bulky = True
 
-    def hush(self) -> None:
+    def stop_giving_jobs(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits does so in vain."""
         self._asked = None
         demand = self._demand

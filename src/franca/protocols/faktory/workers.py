@@ -49,7 +49,7 @@ ASKED: Final = {"quiet": WorkerState.QUIET, "stop": WorkerState.TERMINATE}
 class Connection(Protocol):
     """A worker's connection, as far as the registry needs to reach it."""
 
-    def hush(self) -> None:
+    def stop_giving_jobs(self) -> None:
         """Give this connection no more jobs."""
 
     def drop(self, now: Millis) -> None:
@@ -135,7 +135,7 @@ class Workers:
         if state > worker.state:
             worker.state = state
             for connection in worker.connections:
-                connection.hush()
+                connection.stop_giving_jobs()
 
     def move_all(self, state: WorkerState) -> None:
         """Ask every worker."""

@@ -139,7 +139,7 @@ class GearmanConversation(Conversation):
             self.spent += len(self.functions) // SEARCHED_AT_ONCE
         self.service.sleep_anew(self, now)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
         kind = type(event)
         if kind is Finished:
@@ -170,9 +170,9 @@ class GearmanConversation(Conversation):
         if len(over) > _ENDED_KEPT:
             del over[next(iter(over))]
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
-        if unheard:
+        if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
                 if job is not None:
@@ -241,7 +241,7 @@ class GearmanConversation(Conversation):
             if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
                 self._unsaid = pieces
                 self.holding = True
-                self.link.again()
+                self.link.call_next_turn()
                 break
         else:
             self._unsaid = None

@@ -89,7 +89,7 @@ class MemoDBConversation(Conversation):
         self._outbox.flush()
         self.crew.go_on(now)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job for a worker, an end for a client, or nothing for too long."""
         # `isinstance` is slow to say no, and these two come for every job.
         if type(event) is Granted:
@@ -101,9 +101,9 @@ class MemoDBConversation(Conversation):
         elif isinstance(event, LeaseLost):
             self.crew.on_lease_lost(session, event.job, now)
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
-        self.crew.hang_up(now, unheard=unheard)
+        self.crew.hang_up(now, undelivered=undelivered)
         self.clients.hang_up(now)
         self._outbox.drop()
         self._service.conversations.pop(self, None)

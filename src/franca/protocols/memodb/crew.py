@@ -269,7 +269,7 @@ class Crew:
     def _wait_for_peer(self, worker: Worker) -> None:
         """Give this worker nothing until its connection can take it."""
         self._patient[worker] = None
-        self.link.again()
+        self.link.call_next_turn()
 
     def go_on(self, now: Millis) -> None:
         """The connection can take more."""
@@ -345,7 +345,7 @@ class Crew:
 
     # -- coming and going -------------------------------------------------------------------------
 
-    def hush(self, worker: Worker, *, leaving: bool) -> None:
+    def stop_giving_jobs(self, worker: Worker, *, leaving: bool) -> None:
         """Give a worker no more jobs; one that is `leaving` is told so when it asks next."""
         worker.wanted = ()
         worker.leaving = leaving
@@ -363,12 +363,12 @@ class Crew:
                 self._broker.withdraw(worker.demand)
                 worker.demand = None
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The connection is gone: what its workers hold goes to others."""
         self.stop()
         last = self._last_given
         # One that has moved hears of its job elsewhere, whatever became of what was said here.
-        if unheard and last is not None and last.crew is self:
+        if undelivered and last is not None and last.crew is self:
             job, is_last = last.job, last.answer == self._outbox.count
             if is_last and job is not None and job.id == self._last_job:
                 self._give_back(job, last.session, now)

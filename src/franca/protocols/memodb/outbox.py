@@ -186,7 +186,7 @@ class Outbox:
         most = self._limits.output_soft_bytes
         while waiting:
             if most <= 0 or self._link.full or (self._laden and self._link.out):
-                self._link.again()
+                self._link.call_next_turn()
                 return
             reply = waiting.pop(next(iter(waiting)))
             most -= reply.size
@@ -221,7 +221,7 @@ class Outbox:
         if self._link.closing or key in self._waiting:
             return
         if not self._waiting:
-            self._link.again()
+            self._link.call_next_turn()
         self._waiting[key] = reply
         self.waiting_bytes += reply.size
         self._unsent.add(self, reply)

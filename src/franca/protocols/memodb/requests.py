@@ -117,7 +117,7 @@ class Requests(EventSink):
                 self.release(job, now)
                 self.forget(request)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job that runs for nobody has ended."""
         if isinstance(event, Finished):
             orphan = self._orphans.pop(event.job.id, None)

@@ -68,7 +68,7 @@ class MemoDBService(Service):
             return False
         if worker is None or what not in ("quiet", "stop"):
             return False
-        worker.crew.hush(worker, leaving=what == "stop")
+        worker.crew.stop_giving_jobs(worker, leaving=what == "stop")
         return True
 
     def stop(self, now: Millis) -> None:

@@ -21,7 +21,7 @@ class PeriodicConversation(Working):
         """What may be said in a dialect."""
         return ALL if isinstance(speech, CrcSpeech) else DOCUMENT
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that was asked for, run or watched here."""
         if isinstance(event, Granted):
             self.say_granted(event, now)

@@ -208,7 +208,7 @@ class PeriodicService(Service):
         for talk, name in list(self.put_off.items()):
             if self.may_tell(name):
                 del self.put_off[talk]
-                talk.link.again()
+                talk.link.call_next_turn()
 
     def shut_down(self, peer: Peer) -> bool:
         """Stop the whole server, if this peer may ask for that."""
@@ -308,7 +308,7 @@ class PeriodicService(Service):
         talk = self._by_name.get(name)
         if not isinstance(talk, Working) or not talk.funcs:
             return False
-        talk.hush()
+        talk.stop_giving_jobs()
         if what == "stop" and not talk.is_busy():
             talk.drop(self._now)
         return True

@@ -192,7 +192,7 @@ class Talk(Spoken):
         self._part(now)
         self.link.close(reason)
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone: what it held is run again, what it waited for is not told.
 
         What it said of its jobs counts, though it was kept waiting.

@@ -224,7 +224,7 @@ class Working(Settling):
         """Others come first: go on next turn, or when the worker has taken what it was given."""
         self._is_fed = False
         self.unsettled = self.asks_later = True
-        self.link.again()
+        self.link.call_next_turn()
 
     def _ask_anew(self) -> None:
         """The functions have changed: ask for other jobs, when all changes are known."""
@@ -347,9 +347,9 @@ class Working(Settling):
         for func in [func for func in self.funcs if not self.may(WORKER, func)]:
             self._cant_do(func)
         if self.unsettled:
-            self.link.again()
+            self.link.call_next_turn()
 
-    def hush(self) -> None:
+    def stop_giving_jobs(self) -> None:
         """Give this worker nothing more."""
         self.quiet = True
         self._withdraw()
