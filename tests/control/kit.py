@@ -24,10 +24,10 @@ NOW: Millis = 1_900_000_000_000
 ON = Policy(failures=1, delay_ms=60_000)
 
 
-class Crew(Service):
+class ConnectionWorkers(Service):
     """A protocol with two workers, one of which listens to nobody."""
 
-    name = "crew"
+    name = "connection_workers"
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -37,7 +37,7 @@ class Crew(Service):
 
     def workers(self) -> list[WorkerView]:
         return [
-            WorkerView(name, "crew", "host", 1, ["blue"], "running", NOW, NOW, 10, 1)
+            WorkerView(name, "connection_workers", "host", 1, ["blue"], "running", NOW, NOW, 10, 1)
             for name in ("anna", "bert")
         ]
 
@@ -52,12 +52,14 @@ class FakeNode:
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
-        self.crew = Crew()
+        self.connection_workers = ConnectionWorkers()
         self.now = NOW
         self.stopping = False
         self.store = MemoryStore()
         bounds = Limits(**limits)
-        self.engine = Engine(Broker(bounds, Random(1)), {"crew": self.crew}, bounds)
+        self.engine = Engine(
+            Broker(bounds, Random(1)), {"connection_workers": self.connection_workers}, bounds
+        )
 
     @property
     def broker(self) -> Broker:

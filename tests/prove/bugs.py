@@ -77,7 +77,7 @@ def no_fence_eventmq() -> None:
         jobs = self._broker.named(msgid.decode("utf-8", "replace"))
         return next((job for job in jobs if job.state.name == "LEASED"), None)
 
-    swap("franca.protocols.eventmq.hands:Hands", "held_as", lambda _: anybodys)
+    swap("franca.protocols.eventmq.worker_session:WorkerSession", "held_as", lambda _: anybodys)
 
 
 def no_fence_memodb() -> None:
@@ -91,8 +91,12 @@ def no_fence_memodb() -> None:
 
         return force
 
-    swap("franca.protocols.memodb.crew:Crew", "on_lease_lost", lambda _: _doing_nothing)
-    swap("franca.protocols.memodb.crew:Crew", "_take_result", forcing)
+    swap(
+        "franca.protocols.memodb.connection_workers:ConnectionWorkers",
+        "on_lease_lost",
+        lambda _: _doing_nothing,
+    )
+    swap("franca.protocols.memodb.connection_workers:ConnectionWorkers", "_take_result", forcing)
 
 
 def no_requeue() -> None:

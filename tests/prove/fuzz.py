@@ -89,7 +89,7 @@ class Stage:
         for protocol in sorted({split(step.link)[0] for step in exchange}):
             self.services |= puppets.of(protocol).services(self.broker, Random(1))
         for service in list(self.services.values()):
-            self.services |= service.doors()
+            self.services |= service.extra_listeners()
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
         self._exchange = exchange

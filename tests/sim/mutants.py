@@ -20,7 +20,7 @@ from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.clients import Clients
-from franca.protocols.memodb.crew import Crew
+from franca.protocols.memodb.connection_workers import ConnectionWorkers
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.workers import Worker
 from franca.protocols.periodic.asking import Asking
@@ -213,9 +213,11 @@ def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
 
 
-@MUTANTS.of(Crew, "_says_again")
+@MUTANTS.of(ConnectionWorkers, "_says_again")
 def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
-    def never(self: Crew, worker: Worker, data: bytes, start: int, at: int, *rest: Any) -> bool:
+    def never(
+        self: ConnectionWorkers, worker: Worker, data: bytes, start: int, at: int, *rest: Any
+    ) -> bool:
         says_again(self, worker, data, start, at, *rest)
         worker.stack = data[start:at]
         return False

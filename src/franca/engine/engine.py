@@ -278,7 +278,8 @@ class Engine(Roster):
             link.partial_since = 0  # a message was finished: whatever is left began after it
         self._work += read + cost
         link.heavy = cost > HEAVY
-        link.ready = not (link.heavy or link.partial_since or link.closing or link.closed)
+        is_apart = link.heavy or link.partial_since or link in self.held_back
+        link.ready = not (is_apart or link.closing or link.closed)
         if events:
             self.deliver(now)
 

@@ -122,5 +122,5 @@ def build_services(
     for name, build in BUILDERS.items():
         if any(settings.listeners.get(door) for door in (name, *DOORS.get(name, ()))):
             services[name] = build(broker, settings, rng, server)
-            services.update(services[name].doors())
+            services.update(services[name].extra_listeners())
     return services

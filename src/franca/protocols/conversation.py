@@ -326,7 +326,7 @@ class Service(ABC):
     def tick(self, now: Millis) -> None:
         """Called about ten times a second, for what the protocol itself must time."""
 
-    def doors(self) -> Mapping[str, Service]:
+    def extra_listeners(self) -> Mapping[str, Service]:
         """Further listeners of this protocol that share what it keeps, by their names."""
         return {}
 

@@ -40,7 +40,7 @@ class World(AnyWorld["Puppet"]):
             Random(1),
             self._request_stop,
         )
-        self.serve({"eventmq": self.service, **self.service.doors()})
+        self.serve({"eventmq": self.service, **self.service.extra_listeners()})
         self._messages = 0
 
     def _request_stop(self) -> None:

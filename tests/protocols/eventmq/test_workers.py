@@ -368,4 +368,4 @@ def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
     world.peer().request()
     conversation = worker.link.conversation
     assert isinstance(conversation, EventmqConversation)
-    assert not any(isinstance(one, Job) for one in vars(conversation.hands).values())
+    assert not any(isinstance(one, Job) for one in vars(conversation.worker_session).values())

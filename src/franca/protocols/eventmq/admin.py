@@ -140,10 +140,10 @@ def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: M
         if not service.may_stop(conversation.link.peer):
             conversation.refuse("a DISCONNECT from afar")
             return
-        conversation.say(service.voice.ack(frames[3]))
+        conversation.say(service.encoder.ack(frames[3]))
         service.request_stop()
         return
-    conversation.say(service.voice.kbye())
+    conversation.say(service.encoder.kbye())
     conversation.on_goodbye(frames, now)
 
 

@@ -68,7 +68,7 @@ class Frames:
     `usual` are the frames with which nearly all messages begin: they are known at a glance.
     `data` are the bytes that were not looked at yet: none behind a message that was the last of
     them. `large` is a large frame that is on its way, and None behind a message. `skipped` are the
-    frames of the message at hand that were too large; they are empty there.
+    frames of the message in question that were too large; they are empty there.
     """
 
     __slots__ = (

@@ -251,7 +251,7 @@ class SubscriberConversation(ZmtpConversation):
         self._counts.clear()
 
 
-class SubscribeDoor(Service):
+class SubscribeListener(Service):
     """The listener for subscribers."""
 
     name = "eventmq_subscribe"

@@ -16,9 +16,9 @@ from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.job import Intake, Renderer
 from franca.protocols.eventmq.post import Post
-from franca.protocols.eventmq.publish import SubscribeDoor, Topics
+from franca.protocols.eventmq.publish import SubscribeListener, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
-from franca.protocols.eventmq.wire import Voice
+from franca.protocols.eventmq.wire import Encoder
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
 LOOK_EVERY_MS: Final = 1_000
@@ -66,7 +66,7 @@ class EventmqService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.request_stop = request_stop
-        self.voice = Voice(rng)
+        self.encoder = Encoder(rng)
         self.terms = TermsReader()
         self.intake = Intake(broker, self.terms)
         self.renderer = Renderer(self.terms)
@@ -89,10 +89,10 @@ class EventmqService(Service):
         """Begin the dialogue on a new link; nothing is said before the peer has spoken."""
         return EventmqConversation(self, link)
 
-    def doors(self) -> Mapping[str, Service]:
+    def extra_listeners(self) -> Mapping[str, Service]:
         """Where messages are published, and where they are subscribed to."""
-        subscribe = SubscribeDoor(self.topics, self.limits, self.voice.name)
-        return {"eventmq_publish": PublishDoor(self), subscribe.name: subscribe}
+        subscribe = SubscribeListener(self.topics, self.limits, self.encoder.name)
+        return {"eventmq_publish": PublishListener(self), subscribe.name: subscribe}
 
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
@@ -123,7 +123,7 @@ class EventmqService(Service):
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""
         wall = self.broker.wall(now)
-        return self.voice.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
+        return self.encoder.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
 
     def wait_for_room(self, conversation: EventmqConversation) -> None:
         """A request could not be kept: its conversation goes on when there is room."""
@@ -178,7 +178,7 @@ class EventmqService(Service):
         return self.workers_here.busy()
 
 
-class PublishDoor(Service):
+class PublishListener(Service):
     """The listener for those who publish; whatever else is said there is understood too."""
 
     name = "eventmq_publish"

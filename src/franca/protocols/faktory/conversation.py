@@ -2,7 +2,7 @@
 
 While a FETCH waits for a job, a MUTATE for the store or a large command for its next turn, the
 conversation holds: nothing behind it is acted on. ACK and FAIL are in `settling.py`, what
-steers the server as a whole in `steering.py`.
+steers the server as a whole in `server_commands.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.model import Millis, OnHangUp, Session
 from franca.protocols.buffer import LineReader
 from franca.protocols.conversation import Link
-from franca.protocols.faktory.claims import ANONYMOUS
+from franca.protocols.faktory.ack_rules import ANONYMOUS
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
 from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.waiting import Waiting

@@ -18,7 +18,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
-from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
+from franca.protocols.faktory.go_json import BAD_JSON, Reader, Unreadable
 from franca.protocols.faktory.messages import LargeJob, ToldFailure, WireJob
 from franca.protocols.faktory.scan import DIGITS_MAX, Unfit, check, may_be_unfit
 from franca.protocols.faktory.text import (

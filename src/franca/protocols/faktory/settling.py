@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from franca.core.model import Millis
-from franca.protocols.faktory.claims import LEASED, expired_of, held_by
+from franca.protocols.faktory.ack_rules import LEASED, expired_of, held_by
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
 from franca.protocols.faktory.job import Work
-from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
 from franca.protocols.faktory.messages import Fail
-from franca.protocols.faktory.reports import (
+from franca.protocols.faktory.parse import (
     failure_in,
     read_ack,
     read_fail,

@@ -23,7 +23,7 @@ from franca.protocols.memodb.sp import WORD, Parts
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
-    from franca.protocols.memodb.kinds import Kind
+    from franca.protocols.memodb.job_templates import JobTemplate
     from franca.protocols.memodb.service import MemoDBService
 
 READY: Final = State.READY
@@ -77,8 +77,8 @@ class Clients:
         self._settings = service.settings
         self._requests = service.requests
         self._by_key = service.requests.by_key
-        self._kinds = service.kinds
-        self._by_bytes = service.kinds.by_bytes
+        self._job_templates = service.job_templates
+        self._by_bytes = service.job_templates.by_bytes
         self._room = service.room
         self._jobs_max = service.settings.share_jobs
         self._easy_bytes = min(LARGE_BYTES, service.settings.share_bytes)
@@ -90,28 +90,28 @@ class Clients:
         self._slow: Parts | None = None
         self._came = 0
         self._said = b""
-        self._kind: Kind | None = None
+        self._template: JobTemplate | None = None
 
     # -- asking -----------------------------------------------------------------------------------
 
     def on_usual_job(
         self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
     ) -> None:
-        """JOB, as clients write it, and of a kind that was met before."""
+        """JOB, as clients write it, and of a template that was met before."""
         named = at + _USUAL
         stop = named + len(self._said)
-        kind = self._kind
-        # Most jobs of a connection are of the same kind: its bytes are compared before others.
-        if kind is None or stop > end or data[named:stop] != self._said:
+        template = self._template
+        # Most jobs of a connection are of the same template: its bytes are compared before others.
+        if template is None or stop > end or data[named:stop] != self._said:
             stop = job_header_end(data, at, end)
             said = data[named:stop]
-            kind = self._by_bytes.get(said)
-            if kind is None:
+            template = self._by_bytes.get(said)
+            if template is None:
                 self._conversation.act_on_unusual(data, start, at, end, parts, now)
                 return
             self._said = said
-            self._kind = kind
-        self._ask(kind, data, start, at, stop, end, parts, now)
+            self._template = template
+        self._ask(template, data, start, at, stop, end, parts, now)
 
     def on_job(
         self,
@@ -127,12 +127,12 @@ class Clients:
         # Only what follows the usual beginning can be found by its bytes next time.
         named = at + _USUAL
         said = data[named : header.end] if data[at:named] == USUAL_JOB else b""
-        kind = self._kinds.learn(header.service, header.timeout_ms, said)
-        self._ask(kind, data, start, at, header.end, end, parts, now)
+        template = self._job_templates.learn(header.service, header.timeout_ms, said)
+        self._ask(template, data, start, at, header.end, end, parts, now)
 
     def _ask(
         self,
-        kind: Kind,
+        template: JobTemplate,
         data: bytes,
         start: int,
         at: int,
@@ -155,11 +155,11 @@ class Clients:
         stack = data[start:at]
         word = stack[-WORD:]  # the request's id: NNG says all of it again, to the byte
         if size <= LARGE_BYTES:
-            key = hash((word, kind.service, kind.task, payload))
+            key = hash((word, template.service, template.task, payload))
             body = b""
         else:
             ends = payload[:SAMPLE_BYTES], payload[-SAMPLE_BYTES:]
-            key = hash((word, kind.service, kind.task, size, ends))
+            key = hash((word, template.service, template.task, size, ends))
             body = payload
         request = self._by_key.get(key)
         if request is not None and request.body == body:
@@ -169,7 +169,7 @@ class Clients:
             return  # the server that comes after this one is asked again
         session = self._session or self._open_session()
         try:
-            job = self._broker.submit(self._kinds.make(kind, payload), now, session)
+            job = self._broker.submit(self._job_templates.make(template, payload), now, session)
         except Refused:
             self._owe(stack)
             return
@@ -241,7 +241,7 @@ class Clients:
         self._hang_up_if_alone()
 
     def _hang_up_if_alone(self) -> None:
-        if not self.asked and not self._conversation.crew.here:
+        if not self.asked and not self._conversation.connection_workers.here:
             self._conversation.link.close()
 
     def drop_unserved(self, now: Millis) -> None:
@@ -250,7 +250,7 @@ class Clients:
         Not where others share the connection, unless their jobs are in the way of more.
         """
         asked = self.asked
-        if not asked or self._conversation.crew.here:
+        if not asked or self._conversation.connection_workers.here:
             return
         in_the_way = self.held is not None or (self._room.waiting and self._bytes > LARGE_BYTES)
         if len(asked) > 1 and not in_the_way:
@@ -341,7 +341,7 @@ class Clients:
             self._give_up(parts)
 
     def _hold(self, message: bytes | Parts, size: int) -> None:
-        if not self._conversation.crew.here:
+        if not self._conversation.connection_workers.here:
             whole = isinstance(message, bytes) or message.is_whole
             self.held = Held(message, size, whole)
             self._conversation.holding = True

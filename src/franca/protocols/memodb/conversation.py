@@ -1,8 +1,7 @@
 """One MemoDB connection: requests of many clients and workers in, replies in any order out.
 
-Here bytes become messages and find whom they concern: `clients.py` or `crew.py`. What is no
-message of the protocol is left unanswered, as the original does; what is no SP ends the
-connection.
+Each message finds whom it concerns: `clients.py` or `connection_workers.py`. What is no message of
+the protocol is left unanswered, as the original does; what is no SP ends the connection.
 """
 
 from __future__ import annotations
@@ -15,7 +14,11 @@ from franca.core.model import Millis, Session
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
 from franca.protocols.memodb.cbor import Malformed
 from franca.protocols.memodb.clients import USUAL_JOB, Clients, job_header_end
-from franca.protocols.memodb.crew import RESULT_HEADER_BYTES, USUAL_RESULT, Crew
+from franca.protocols.memodb.connection_workers import (
+    RESULT_HEADER_BYTES,
+    USUAL_RESULT,
+    ConnectionWorkers,
+)
 from franca.protocols.memodb.messages import JOB, READY, RESULT, read_header
 from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
@@ -57,10 +60,10 @@ class MemoDBConversation(Conversation):
         self.reader = Inbox(self._size_max, unix=link.peer.unix)
         self._outbox = Outbox(link, limits, service.unsent)
         self.clients = Clients(service, self, self._outbox)
-        self.crew = Crew(service, self, self._outbox)
+        self.connection_workers = ConnectionWorkers(service, self, self._outbox)
         self._usual: dict[bytes, Act] = {
             USUAL_JOB: self.clients.on_usual_job,
-            USUAL_RESULT: self.crew.on_usual_result,
+            USUAL_RESULT: self.connection_workers.on_usual_result,
         }
         link.write(HELLO_OF_SERVER)
 
@@ -87,23 +90,23 @@ class MemoDBConversation(Conversation):
     def on_turn(self, now: Millis) -> None:
         """Say what had to wait, and give jobs to those who had to."""
         self._outbox.flush()
-        self.crew.go_on(now)
+        self.connection_workers.go_on(now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job for a worker, an end for a client, or nothing for too long."""
         # `isinstance` is slow to say no, and these two come for every job.
         if type(event) is Granted:
-            self.crew.on_granted(session, event, now)
+            self.connection_workers.on_granted(session, event, now)
         elif type(event) is Finished:
             self.clients.on_finished(event, now)
         elif isinstance(event, Unmet):
-            self.crew.on_unmet(session, event.demand, now)
+            self.connection_workers.on_unmet(session, event.demand, now)
         elif isinstance(event, LeaseLost):
-            self.crew.on_lease_lost(session, event.job, now)
+            self.connection_workers.on_lease_lost(session, event.job, now)
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
-        self.crew.hang_up(now, undelivered=undelivered)
+        self.connection_workers.hang_up(now, undelivered=undelivered)
         self.clients.hang_up(now)
         self._outbox.drop()
         self._service.conversations.pop(self, None)
@@ -120,7 +123,7 @@ class MemoDBConversation(Conversation):
 
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is given a job, results still go where they belong."""
-        self.crew.stop()
+        self.connection_workers.stop()
 
     def go_on(self, held: bytes | Parts) -> None:
         """There is room for a JOB that had to wait."""
@@ -168,11 +171,11 @@ class MemoDBConversation(Conversation):
         self._charge(header.end - at)
         if header.op == READY:
             if not header.id and header.end == end and parts is None:
-                self.crew.on_ready(header, data[start:at], data[at - WORD : end], now)
+                self.connection_workers.on_ready(header, data[start:at], data[at - WORD : end], now)
         elif header.op == JOB:
             self.clients.on_job(header, data, start, at, end, parts, now)
         elif header.id:
-            self.crew.on_word(header, data, start, at, end, parts, now)
+            self.connection_workers.on_word(header, data, start, at, end, parts, now)
 
     def _charge(self, header_bytes: int) -> None:
         """To read a long header takes long: others are heard before the next message."""

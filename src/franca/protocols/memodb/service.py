@@ -9,7 +9,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.kinds import Kinds
+from franca.protocols.memodb.job_templates import JobTemplates
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.room import Room
@@ -29,7 +29,7 @@ class MemoDBService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.registry = Workers(broker, rng)
-        self.kinds = Kinds(f"m{rng.getrandbits(32):08x}")
+        self.job_templates = JobTemplates(f"m{rng.getrandbits(32):08x}")
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(
@@ -68,7 +68,7 @@ class MemoDBService(Service):
             return False
         if worker is None or what not in ("quiet", "stop"):
             return False
-        worker.crew.stop_giving_jobs(worker, leaving=what == "stop")
+        worker.connection_workers.stop_giving_jobs(worker, leaving=what == "stop")
         return True
 
     def stop(self, now: Millis) -> None:

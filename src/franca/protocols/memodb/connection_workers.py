@@ -15,7 +15,7 @@ from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
-from franca.protocols.memodb.kinds import ORIGIN
+from franca.protocols.memodb.job_templates import ORIGIN
 from franca.protocols.memodb.messages import (
     HEARTBEAT,
     RESULT,
@@ -49,7 +49,7 @@ FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
 
-class Crew:
+class ConnectionWorkers:
     """All workers that share one connection, by their sessions. `bytes` is what they take."""
 
     def __init__(
@@ -94,7 +94,12 @@ class Crew:
         """RESULT, as workers write it, from one that was given a job on this connection."""
         stop = at + RESULT_HEADER_BYTES
         worker = self._by_id.get(data[stop - ID_BYTES : stop])
-        if worker is None or worker.doing is not WORKING or worker.crew is not self or stop > end:
+        if (
+            worker is None
+            or worker.doing is not WORKING
+            or worker.connection_workers is not self
+            or stop > end
+        ):
             self.conversation.act_on_unusual(data, start, at, end, parts, now)
             return
         if self._says_again(worker, data, start, at, end, parts):
@@ -120,7 +125,7 @@ class Crew:
             self._outbox.say(stack, encode_disconnect(header.id), b"")
             return
         doing = worker.doing
-        if worker.crew is not self or doing is LOST:
+        if worker.connection_workers is not self or doing is LOST:
             if not self._workers.find_again(worker, self, now):
                 self.conversation.spent = WHOLE_SHARE
                 return  # not answered either
@@ -253,7 +258,7 @@ class Crew:
         body = job.body
         if job.origin == ORIGIN:
             extra = job.extra
-            is_named = extra[0] >> 5 == TEXT  # not if its name is long: see `Kind`
+            is_named = extra[0] >> 5 == TEXT  # not if its name is long: see `JobTemplate`
             head = worker.job_head + (extra if is_named else of_name(job.queue) + extra)
         else:
             head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
@@ -277,7 +282,7 @@ class Crew:
             patient, self._patient = self._patient, {}
             for worker in patient:
                 idle = worker.doing is PARKED and worker.demand is None
-                if idle and worker.crew is self and worker.session.open:
+                if idle and worker.connection_workers is self and worker.session.open:
                     self._want(worker, now)
 
     def look_after(self, worker: Worker) -> None:
@@ -368,7 +373,7 @@ class Crew:
         self.stop()
         last = self._last_given
         # One that has moved hears of its job elsewhere, whatever became of what was said here.
-        if undelivered and last is not None and last.crew is self:
+        if undelivered and last is not None and last.connection_workers is self:
             job, is_last = last.job, last.answer == self._outbox.count
             if is_last and job is not None and job.id == self._last_job:
                 self._give_back(job, last.session, now)

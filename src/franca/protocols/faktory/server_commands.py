@@ -12,10 +12,10 @@ from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
 from franca.protocols.faktory.conversation import FaktoryConversation
+from franca.protocols.faktory.go_json import Unreadable
 from franca.protocols.faktory.job import Work
-from franca.protocols.faktory.lenient import Unreadable
 from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
-from franca.protocols.faktory.reports import REPORT_BYTES_MAX, read_beat
+from franca.protocols.faktory.parse import REPORT_BYTES_MAX, read_beat
 from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState

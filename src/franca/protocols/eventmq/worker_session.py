@@ -44,7 +44,7 @@ GHOST_MS: Final = BEAT_EVERY_MS + 1_000
 LEASED = State.LEASED
 
 
-class Hands:
+class WorkerSession:
     """One worker's or scheduler's standing with the broker."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Hands:
         now: Millis,
     ) -> None:
         link = conversation.link
-        old = None if conversation.hands is None else conversation.hands.member
+        old = None if conversation.worker_session is None else conversation.worker_session.member
         name = conversation.service.name_for(conversation.identity, link, old)
         self.session: Session = conversation.session
         self.member: Member = Member(name, self, queues, now, now, link.peer.address)
@@ -80,7 +80,7 @@ class Hands:
     @classmethod
     def of(
         cls, conversation: EventmqConversation, role: bytes, queues: bytes, now: Millis
-    ) -> Hands:
+    ) -> WorkerSession:
         """A peer INFORMs that it is a `worker` of these queues, or a `scheduler`."""
         service = conversation.service
         if role == b"scheduler":
@@ -90,13 +90,16 @@ class Hands:
         if role != b"worker":
             raise Unfit("an INFORM of neither a worker nor a scheduler")
         weighted = read_queues(queues, service.limits.name_bytes_max)
-        hands = cls(conversation, service.workers_here, weighted, now)
-        size = service.workers_here.bytes + hands.member.size()
-        if conversation.hands is not None and conversation.hands.member in service.workers_here.all:
-            size -= conversation.hands.member.size()
+        worker_session = cls(conversation, service.workers_here, weighted, now)
+        size = service.workers_here.bytes + worker_session.member.size()
+        if (
+            conversation.worker_session is not None
+            and conversation.worker_session.member in service.workers_here.all
+        ):
+            size -= conversation.worker_session.member.size()
         if size > service.limits.offered_bytes:
             raise Unfit("an INFORM of more queues than all workers may name together")
-        return hands
+        return worker_session
 
     # -- coming and going -----------------------------------------------------------------------
 
@@ -165,7 +168,7 @@ class Hands:
     def stop(self) -> None:
         """The server stops: say goodbye, and give no more jobs."""
         self.leave()
-        self._link.write(self._conversation.voice.kbye())
+        self._link.write(self._conversation.encoder.kbye())
 
     # -- what the registry asks -------------------------------------------------------------------
 

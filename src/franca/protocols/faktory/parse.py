@@ -9,7 +9,7 @@ import msgspec
 from franca.core.limits import Limits
 from franca.core.model import Failure
 from franca.core.names import text_of
-from franca.protocols.faktory.lenient import BAD_JSON, Reader, Unreadable
+from franca.protocols.faktory.go_json import BAD_JSON, Reader, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.scan import Unfit
 from franca.protocols.faktory.text import LARGE_BYTES, Steps, finished, mended, safe_cut
