@@ -14,7 +14,8 @@ from franca.core.model import Job, Millis
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.frames import Command, Frames
-from franca.protocols.eventmq.service import EventmqService, EventmqSettings
+from franca.protocols.eventmq.service import EventmqService
+from franca.protocols.eventmq.settings import EventmqSettings
 from franca.store.memory import MemoryStore
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 

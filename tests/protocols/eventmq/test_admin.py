@@ -7,7 +7,7 @@ import json
 import pytest
 
 from franca.protocols.eventmq import admin, zmtp
-from franca.protocols.eventmq.service import EventmqSettings
+from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.model import Job, State
 from franca.protocols.gearman.conversation import GRANTS_KEPT
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World, err, packet, res
 from tests.protocols.gearman.test_crossing import FaktoryPeer

@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 from tests.protocols.world import START

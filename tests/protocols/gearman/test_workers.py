@@ -9,7 +9,8 @@ import pytest
 from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
-from franca.protocols.gearman.service import LATE_MS, GearmanSettings
+from franca.protocols.gearman.service import LATE_MS
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 

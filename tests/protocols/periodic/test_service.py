@@ -10,8 +10,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import BadRules, read_rules
-from franca.protocols.periodic.dialect import Listening
-from franca.protocols.periodic.service import PeriodicSettings
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8

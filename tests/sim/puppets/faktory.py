@@ -14,7 +14,8 @@ from franca.core.model import Millis
 from franca.protocols.conversation import Service
 from franca.protocols.faktory import wire as words
 from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.faktory.service import FaktoryService
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.wire import Reply
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.declaration import Surroundings
 from franca.protocols.eventmq.admin import Listing
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
@@ -18,6 +17,7 @@ from franca.protocols.eventmq.job import Intake, Renderer
 from franca.protocols.eventmq.post import Post
 from franca.protocols.eventmq.publish import SubscribeListener, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
+from franca.protocols.eventmq.settings import EventmqSettings
 from franca.protocols.eventmq.wire import Encoder
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
 
@@ -26,15 +26,6 @@ TOLD_AT_ONCE: Final = 500
 """Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 TALLIED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
-
-
-class EventmqSettings(Struct, frozen=True):
-    """What an operator may choose."""
-
-    remote_shutdown: str = "loopback"
-    """From whom an administrator's DISCONNECT is taken: `loopback`, `all` or `never`."""
-    timezone: str = "UTC"
-    """Where cron lines are that name no time zone. The original knows only this one."""
 
 
 class Tally(dict[str, int]):
@@ -189,3 +180,11 @@ class PublishListener(Service):
     def open(self, link: Link, now: Millis) -> EventmqConversation:
         """Begin the dialogue with a publisher."""
         return self._service.open(link, now)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> EventmqService:
+    """The service with what was chosen for it."""
+    # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
+    timezone = "UTC" if around.timezone == "local" else around.timezone
+    settings = EventmqSettings(around.remote_shutdown, timezone)
+    return EventmqService(around.broker, settings, around.rng, around.server.request_stop)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import UTC, tzinfo
+from collections.abc import Callable, Mapping
 from itertools import islice
 from random import Random
 from typing import Final
 
-from msgspec import Struct
+import msgspec
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Event
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.declaration import Surroundings
 from franca.protocols.gearman.admin import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import (
@@ -25,6 +26,7 @@ from franca.protocols.gearman.jobs import (
     foreground_policy,
 )
 from franca.protocols.gearman.packets import PACKETS
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import error
 from franca.protocols.gearman.workers import sleep_anew
 
@@ -45,26 +47,6 @@ LATE_MS: Final = 250
 
 
 NOTHING: Final[tuple[Event | None, int, tuple[bytes, ...]]] = (None, 0, ())
-
-
-class GearmanSettings(Struct, frozen=True):
-    """What an operator may choose. `wakeup` workers are woken for each job, 0 is all of them."""
-
-    wakeup: int = 1
-    job_retries: int = -1
-    """How often a job is run again whose worker was lost; -1 is without limit."""
-    on_timeout: str = "requeue"
-    admin: str = "loopback"
-    remote_shutdown: str = "loopback"
-    exceptions: bool = False
-    """Whether WORK_EXCEPTION is sent to every client, not only to those who ask for it."""
-    zone: tzinfo = UTC
-    """Whose clocks SUBMIT_JOB_SCHED means."""
-    host: str = "localhost"
-    pid: int = 0
-    version: str = "2.0.0"
-    """The version of the original that `version` names."""
-    verbose: str = "INFO"
 
 
 class GearmanService(Service):
@@ -254,3 +236,15 @@ class GearmanService(Service):
     def consumers(self) -> int:
         """How many connections still run a job."""
         return sum(1 for conversation in self.conversations if conversation.held)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> GearmanService:
+    """The service with what was chosen for it."""
+    settings = replace(
+        msgspec.convert(chosen, GearmanSettings),
+        remote_shutdown=around.remote_shutdown,
+        host=around.host,
+        pid=around.pid,
+        zone=around.zone,
+    )
+    return GearmanService(around.broker, settings, around.rng, around.server.request_stop)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Final
+
+import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.job_templates import JobTemplates
 from franca.protocols.memodb.outbox import Unsent
@@ -78,3 +82,8 @@ class MemoDBService(Service):
     def consumers(self) -> int:
         """How many workers still hold a job."""
         return self.registry.working()
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> MemoDBService:
+    """The service with what was chosen for it."""
+    return MemoDBService(around.broker, msgspec.convert(chosen, MemoDBSettings), around.rng)

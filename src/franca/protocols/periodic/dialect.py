@@ -10,8 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
 from franca.core.errors import WireError
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Conversation, Link
@@ -40,18 +38,6 @@ _BINARY: Final = BinarySpeech()
 
 Verbs = Mapping[int, Callable[[Any, bytes, bytes, Millis], None]]
 """By command: the connection, an id, arguments, the time."""
-
-
-class Listening(Struct, frozen=True):
-    """What may be chosen for each listener.
-
-    `dialect` says how connections without CRCs are read: `auto` finds out, `doc` follows the
-    document to the letter, `text` and `bin` are what came between it and today's; with `crc` there
-    are none. `confirm` is `old` where workers must not be answered when they register or settle.
-    """
-
-    dialect: str = "auto"
-    confirm: str = "modern"
 
 
 class Spoken(Conversation):

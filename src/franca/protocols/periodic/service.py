@@ -7,21 +7,23 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.declaration import Surroundings
 from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.asking import TOLD_AT_ONCE, Asking
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Listening, Spoken
+from franca.protocols.periodic.dialect import Spoken
 from franca.protocols.periodic.jobs import Intake, workload_of
 from franca.protocols.periodic.room import Budget
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
 from franca.protocols.periodic.talk import Talk
@@ -47,19 +49,6 @@ PACE_MS: Final = 10_000
 """How long workers wait for a client that does not take what they send, once."""
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
-
-
-class PeriodicSettings(Struct, frozen=True):
-    """What an operator may choose. `listeners` are those that differ from the rest, by address.
-
-    With an `auth_file` nobody may do anything until it has been read to the service.
-    """
-
-    listening: Listening = Listening()
-    listeners: Mapping[str, Listening] = {}
-    submit_while_running: str = "keep"
-    remote_shutdown: str = "loopback"
-    auth_file: str = ""
 
 
 class PeriodicService(Service):
@@ -320,3 +309,20 @@ class PeriodicService(Service):
     def consumers(self) -> int:
         """How many connections still run something."""
         return sum(isinstance(talk, Working) and talk.is_busy() for talk in self._talks)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
+    """The service with what was chosen for it; an address may say how its listener is served."""
+    usual = Listening(str(chosen["dialect"]), str(chosen["confirm"]))
+    settings = PeriodicSettings(
+        listening=usual,
+        listeners={
+            str(address): replace(usual, **dict(address.options))
+            for address in around.addresses
+            if address.options
+        },
+        submit_while_running=str(chosen["submit_while_running"]),
+        remote_shutdown=around.remote_shutdown,
+        auth_file=str(chosen["auth_file"]),
+    )
+    return PeriodicService(around.broker, settings, around.rng, around.server.request_stop)

@@ -138,6 +138,13 @@ def or_number(read: Callable[[object], int], least: int = 1) -> Reader:
     return read_either
 
 
+def reader_of(name: str, least: int = 1) -> Reader:
+    """The reader of a setting whose name tells its unit: a span, a size, or a number."""
+    if name.endswith("_ms"):
+        return or_number(read_duration)
+    return or_number(read_size, least) if "bytes" in name else read_number
+
+
 def whole_number(least: int, most: int) -> Reader:
     """A reader of a whole number from `least` to `most`."""
 
