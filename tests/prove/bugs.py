@@ -19,7 +19,7 @@ from tests.prove.swap import Patch, swap
 
 _FILES = 128
 _CONVERSATION = "franca.protocols.faktory.conversation"
-_SETTLING = "franca.protocols.faktory.settling"
+_SETTLING = "franca.protocols.faktory.worker_commands"
 _BROKER = "franca.core.broker:Broker"
 
 Function = Callable[..., Any]

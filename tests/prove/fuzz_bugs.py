@@ -8,7 +8,7 @@ from franca.core.events import Granted
 from franca.engine.engine import Engine
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Link
-from franca.protocols.gearman import workers as gearman_workers
+from franca.protocols.gearman import worker_commands as gearman_workers
 from franca.protocols.gearman.wire import PacketReader
 from franca.protocols.periodic.working import Working
 from tests.sim.planting import Mutants

@@ -13,7 +13,7 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.core.ready import Queue
 from franca.protocols.eventmq import scheduler, service, worker_session, workers, zmtp
-from franca.protocols.eventmq.job import wished_queue
+from franca.protocols.eventmq.jobs import wished_queue
 from tests.protocols.eventmq.puppet import VERSION, World, call
 
 READY = zmtp.message([b"", VERSION, b"READY", b"i"])

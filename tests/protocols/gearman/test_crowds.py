@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.engine.engine import HEAVY
-from franca.protocols.gearman import service, submit
+from franca.protocols.gearman import client_commands, service
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 
@@ -102,7 +102,7 @@ def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
     client, other = world.connect(), world.connect()
     handle = client.submit(unique="u")
     other.submit(unique="v")
-    for _ in range(2 * submit.JOINS_MAX):
+    for _ in range(2 * client_commands.JOINS_MAX):
         assert b"too many jobs are waited for" in client.ask(Packet.SUBMIT_JOB, "f", "u", "x")[-1]
     other.hang_up()
     assert client.submit(unique="u") == handle
@@ -111,12 +111,12 @@ def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
 def test_one_connection_waits_for_one_job_only_so_often() -> None:
     world = World()
     client, other, worker = world.connect(), world.connect(), world.worker("f")
-    [handle] = {client.submit(unique="u") for _ in range(submit.JOINS_MAX)}
+    [handle] = {client.submit(unique="u") for _ in range(client_commands.JOINS_MAX)}
     assert client.ask(Packet.SUBMIT_JOB, "f", "u", "x") == CROWDED
     assert other.submit(unique="u") == client.submit_bg(unique="u") == handle
     worker.grab()
     worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")] * submit.JOINS_MAX
+    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")] * client_commands.JOINS_MAX
     assert client.conversation.joins == {}
     again = client.submit(unique="u")
     assert again == client.submit(unique="u") != handle

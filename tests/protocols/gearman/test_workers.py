@@ -126,7 +126,7 @@ def test_a_worker_is_not_refused_for_a_nul_behind_a_name() -> None:
 
 
 def test_names_and_lists_beyond_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.gearman.workers.FUNCTIONS_MAX", 3)
+    monkeypatch.setattr("franca.protocols.gearman.worker_commands.FUNCTIONS_MAX", 3)
     worker = World(limits=Limits(name_bytes_max=8)).worker("a", "b", "c", "a")
     assert worker.ask(Packet.CAN_DO, "d") == err("ARGUMENT_TOO_LARGE", "Too many functions")
     assert worker.ask(Packet.CAN_DO, "x" * 9) == err(
@@ -318,7 +318,7 @@ def test_operators_see_the_workers() -> None:
 def test_what_all_workers_together_can_do_is_bounded() -> None:
     world = World()
     refused = err("ARGUMENT_TOO_LARGE", "Too many functions")
-    with patch("franca.protocols.gearman.workers.ABILITIES_BYTES_MAX", 3 * 302):
+    with patch("franca.protocols.gearman.worker_commands.ABILITIES_BYTES_MAX", 3 * 302):
         first, second = world.worker("a", "b"), world.worker("a")
         assert second.ask(Packet.CAN_DO, "b") == refused
         second.say(Packet.CAN_DO_TIMEOUT, "a", "5000")

@@ -2,7 +2,7 @@
 
 Any peer may do anything on any port: a client requests, a worker INFORMs and says READY for each
 job it would take, an administrator asks. What a peer is follows from what it says; what it may do
-as a worker is in `worker_session.py`, what it may ask of the server as a whole in `admin.py`.
+as a worker is in `worker_session.py`, what it may ask of the whole server in `admin_commands.py`.
 
 Clients of the original never read what they are told, so what a client lets pile up is dropped: no
 request may ever wait for an answer that nobody reads. How results are spared that is in `post.py`.
@@ -19,7 +19,7 @@ from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Link
-from franca.protocols.eventmq.admin import (
+from franca.protocols.eventmq.admin_commands import (
     Listing,
     on_disconnect,
     on_show_schedulers,
@@ -28,14 +28,14 @@ from franca.protocols.eventmq.admin import (
 )
 from franca.protocols.eventmq.frames import Skipped
 from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
-from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
+from franca.protocols.eventmq.jobs import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.publish import on_publish
 from franca.protocols.eventmq.results import HOLDERS
 from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, FRAMES_MIN, VERSION, VERSIONS, unwrap
+from franca.protocols.eventmq.worker_commands import on_inform, on_ready, on_reply
 from franca.protocols.eventmq.worker_session import WorkerSession
-from franca.protocols.eventmq.working import on_inform, on_ready, on_reply
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.service import EventmqService

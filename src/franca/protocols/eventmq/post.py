@@ -21,7 +21,7 @@ from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, Millis, OnHangUp, Session
 from franca.protocols.conversation import EventSink
-from franca.protocols.eventmq.job import ORIGIN, Address, client_of, msgid_of
+from franca.protocols.eventmq.jobs import ORIGIN, Address, client_of, msgid_of
 from franca.protocols.eventmq.results import result_of
 
 if TYPE_CHECKING:

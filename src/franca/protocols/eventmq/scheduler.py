@@ -18,7 +18,7 @@ from franca.core.model import Millis, Schedule
 from franca.core.schedules import check_moments, size_of
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
-from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
+from franca.protocols.eventmq.jobs import ORIGIN, Intake, Unfit, wished_queue
 from franca.protocols.eventmq.literals import number_of
 from franca.protocols.eventmq.zmtp import pieces
 

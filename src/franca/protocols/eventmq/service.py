@@ -10,10 +10,10 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Peer, Service, WorkerView
 from franca.protocols.declaration import Surroundings
-from franca.protocols.eventmq.admin import Listing
+from franca.protocols.eventmq.admin_commands import Listing
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
-from franca.protocols.eventmq.job import Intake, Renderer
+from franca.protocols.eventmq.jobs import Intake, Renderer
 from franca.protocols.eventmq.post import Post
 from franca.protocols.eventmq.publish import SubscribeListener, Topics
 from franca.protocols.eventmq.scheduler import Scheduling

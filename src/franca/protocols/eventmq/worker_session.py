@@ -15,7 +15,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, Session, State
-from franca.protocols.eventmq.job import ORIGIN, Unfit, is_suspect, known_as, shown_msgid
+from franca.protocols.eventmq.jobs import ORIGIN, Unfit, is_suspect, known_as, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members

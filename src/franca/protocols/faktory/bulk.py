@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
-from franca.protocols.faktory.job import Intake, Work, check_shape, size_of
+from franca.protocols.faktory.jobs import Intake, Work, check_shape, size_of
 from franca.protocols.faktory.messages import WireJob
 from franca.protocols.faktory.scan import Unfit, ends_of_elements
 from franca.protocols.faktory.text import (

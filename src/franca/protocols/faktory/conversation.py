@@ -1,8 +1,8 @@
 """One Faktory connection: lines in, verbs of the broker, replies out, strictly in order.
 
 While a FETCH waits for a job, a MUTATE for the store or a large command for its next turn, the
-conversation holds: nothing behind it is acted on. ACK and FAIL are in `settling.py`, what
-steers the server as a whole in `server_commands.py`.
+conversation holds: nothing behind it is acted on. ACK and FAIL are in `worker_commands.py`, what
+steers the server as a whole in `admin_commands.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.model import Millis, OnHangUp, Session
 from franca.protocols.buffer import LineReader
 from franca.protocols.conversation import Link
+from franca.protocols.faktory import admin_commands, client_commands, worker_commands
 from franca.protocols.faktory.ack_rules import ANONYMOUS
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
 from franca.protocols.faktory.text import LARGE_BYTES
@@ -35,7 +36,7 @@ class FaktoryConversation(Waiting):
         settings = service.settings
         self.push = service.intake.push
         self.reader = LineReader(HELLO_BYTES_MAX)
-        self._verbs: Mapping[bytes, Verb] = _STRANGERS_VERBS
+        self._commands: Mapping[bytes, Command] = _HELLO
         self._challenge = Challenge(
             settings.password, service.rng, old_too=settings.allow_v1_passwords
         )
@@ -47,8 +48,8 @@ class FaktoryConversation(Waiting):
         """Act on a line."""
         verb, rest = message
         self.service.commands += 1
-        verbs = self._verbs if len(rest) <= LARGE_BYTES else self.service.large_verbs
-        act = verbs.get(verb)
+        commands = self._commands if len(rest) <= LARGE_BYTES else LARGE_COMMANDS
+        act = commands.get(verb)
         if act is None:
             self._on_unknown(verb)
         else:
@@ -174,7 +175,7 @@ class FaktoryConversation(Waiting):
         self._session = self.broker.open_session(self.holder, OnHangUp.KEEP, self)
         if wid:
             self.worker = self.service.welcome(wid, hello, self, now)
-        self._verbs = self.service.verbs
+        self._commands = COMMANDS
         self.reader.limit = limits.frame_bytes_max
         self.link.known = True
         self.link.write(OK)
@@ -186,6 +187,31 @@ class FaktoryConversation(Waiting):
         self.say(error(f"unknown command {quoted(verb)}"))
 
 
-Verb = Callable[[FaktoryConversation, bytes, Millis], None]
+Command = Callable[[FaktoryConversation, bytes, Millis], None]
 
-_STRANGERS_VERBS: Final[Mapping[bytes, Verb]] = {b"HELLO": FaktoryConversation._on_hello}
+_HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": FaktoryConversation._on_hello}
+
+COMMANDS: Final[Mapping[bytes, Command]] = {
+    b"PUSH": client_commands.on_push,
+    b"PUSHB": client_commands.on_push_many,
+    b"FETCH": FaktoryConversation.on_fetch,
+    b"ACK": worker_commands.on_ack,
+    b"FAIL": worker_commands.on_fail,
+    b"BEAT": worker_commands.on_beat,
+    b"END": admin_commands.on_end,
+    b"INFO": admin_commands.on_info,
+    b"FLUSH": admin_commands.on_flush,
+    b"QUEUE": admin_commands.on_queue,
+    b"MUTATE": admin_commands.on_mutate,
+    b"TRACK": admin_commands.on_track,
+    b"BATCH": admin_commands.on_batch,
+}
+
+LARGE_COMMANDS: Final[Mapping[bytes, Command]] = {
+    **COMMANDS,
+    b"PUSH": client_commands.on_push_large,
+    b"ACK": worker_commands.on_large_ack,
+    b"FAIL": worker_commands.on_large_fail,
+    b"BEAT": worker_commands.on_large_beat,
+}
+"""The same for lines that are too large to be read at once."""

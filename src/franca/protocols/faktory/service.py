@@ -13,14 +13,13 @@ from franca.protocols.declaration import Surroundings
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.desk import Desk
 from franca.protocols.faktory.info import FactsSource, ServerFacts, info
-from franca.protocols.faktory.job import Intake
+from franca.protocols.faktory.jobs import Intake
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.mutation import Mutations
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.text import Steps, finished
 from franca.protocols.faktory.times import Stamps
-from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
@@ -45,8 +44,6 @@ class FaktoryService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.rng = rng
-        self.verbs = VERBS
-        self.large_verbs = LARGE_VERBS
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)

@@ -11,7 +11,7 @@ from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, Session
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.faktory.go_json import Unreadable
-from franca.protocols.faktory.job import Work
+from franca.protocols.faktory.jobs import Work
 from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wish

@@ -1,8 +1,8 @@
 """One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
-packet does stands in the modules that `packets.py` names, what a line does in `admin.py`, what
-those who wait for a job are told in `telling.py`; here messages are cut out of the bytes.
+packet does is in `client_commands.py` and `worker_commands.py`, what a line does in
+`admin_commands.py`, and what those who wait for a job are told in `job_events.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
-from franca.protocols.gearman.jobs import ORIGIN
-from franca.protocols.gearman.telling import tell_finished, tell_progress
+from franca.protocols.gearman import client_commands, worker_commands
+from franca.protocols.gearman.client_commands import Submission
+from franca.protocols.gearman.job_events import on_finished, on_progressed
+from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
 from franca.protocols.gearman.wire import (
     HEADER_SIZE,
     LARGE_BYTES,
@@ -25,6 +27,7 @@ from franca.protocols.gearman.wire import (
     NOT_A_REQUEST,
     SEARCHED_AT_ONCE,
     TOO_LARGE,
+    TYPES,
     Packet,
     PacketReader,
     error,
@@ -85,7 +88,6 @@ class GearmanConversation(Conversation):
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self.reader = PacketReader(service.limits.frame_bytes_max - HEADER_SIZE)
-        self._packets = service.packets
         self._unsaid: Iterator[bytes] | None = None
         self._grants: list[bytes] = []
 
@@ -102,7 +104,7 @@ class GearmanConversation(Conversation):
         if number <= LINE:
             self._on_text(number, body, now)
             return
-        act = self._packets[number]
+        act = PACKETS[number]
         if act is None:
             self.link.write(_NOT_EXPECTED)
             return
@@ -137,13 +139,13 @@ class GearmanConversation(Conversation):
         """The functions have changed: whoever sleeps is to be woken for others."""
         if self.sleep is not None:
             self.spent += len(self.functions) // SEARCHED_AT_ONCE
-        self.service.sleep_anew(self, now)
+        worker_commands.sleep_anew(self, now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
         kind = type(event)
         if kind is Finished:
-            tell_finished(self, event)  # type: ignore[arg-type]
+            on_finished(self, event)  # type: ignore[arg-type]
         elif kind is Woken:
             # Who got up meanwhile need not be woken.
             if event.demand is self.sleep:  # type: ignore[union-attr]
@@ -151,7 +153,7 @@ class GearmanConversation(Conversation):
                 self.service.woke(self, now)
                 self.link.write(NOOP)
         elif kind is Progressed:
-            tell_progress(self, event, now)  # type: ignore[arg-type]
+            on_progressed(self, event, now)  # type: ignore[arg-type]
         elif kind is LeaseLost:
             self._tell_lost(event.job)  # type: ignore[union-attr]
 
@@ -251,4 +253,39 @@ class GearmanConversation(Conversation):
             self.link.write(said)
 
 
-Act = Callable[[GearmanConversation, bytes, Millis], None]
+Command = Callable[[GearmanConversation, bytes, Millis], None]
+
+_COMMANDS: Final[dict[int, Command]] = {
+    Packet.CAN_DO: worker_commands.on_can_do,
+    Packet.CANT_DO: worker_commands.on_cant_do,
+    Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
+    Packet.PRE_SLEEP: worker_commands.on_pre_sleep,
+    Packet.SUBMIT_JOB: Submission(background=False).now,
+    Packet.GRAB_JOB: worker_commands.on_grab,
+    Packet.WORK_STATUS: worker_commands.on_status,
+    Packet.WORK_COMPLETE: worker_commands.on_complete,
+    Packet.WORK_FAIL: worker_commands.on_fail,
+    Packet.GET_STATUS: client_commands.on_get_status,
+    Packet.ECHO_REQ: client_commands.on_echo,
+    Packet.SUBMIT_JOB_BG: Submission(background=True).now,
+    Packet.SUBMIT_JOB_HIGH: Submission(HIGH, background=False).now,
+    Packet.SET_CLIENT_ID: client_commands.on_client_id,
+    Packet.CAN_DO_TIMEOUT: worker_commands.on_can_do_timeout,
+    Packet.WORK_EXCEPTION: worker_commands.on_exception,
+    Packet.OPTION_REQ: client_commands.on_option,
+    Packet.WORK_DATA: worker_commands.on_data,
+    Packet.WORK_WARNING: worker_commands.on_warning,
+    Packet.GRAB_JOB_UNIQ: worker_commands.on_grab_uniq,
+    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, background=True).now,
+    Packet.SUBMIT_JOB_LOW: Submission(LOW, background=False).now,
+    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, background=True).now,
+    Packet.SUBMIT_JOB_SCHED: Submission(background=True).at_match,
+    Packet.SUBMIT_JOB_EPOCH: Submission(background=True).at_epoch,
+    Packet.SUBMIT_REDUCE_JOB: Submission(background=False).reduced,
+    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(background=True).reduced,
+    Packet.GRAB_JOB_ALL: worker_commands.on_grab_all,
+    Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
+}
+
+PACKETS: Final[tuple[Command | None, ...]] = tuple(_COMMANDS.get(number) for number in range(TYPES))
+"""By number; None for those that the original answers with "Command not expected"."""

@@ -17,7 +17,7 @@ from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.declaration import Surroundings
-from franca.protocols.gearman.admin import on_line
+from franca.protocols.gearman.admin_commands import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
@@ -25,10 +25,8 @@ from franca.protocols.gearman.jobs import (
     background_policy,
     foreground_policy,
 )
-from franca.protocols.gearman.packets import PACKETS
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import error
-from franca.protocols.gearman.workers import sleep_anew
 
 HOST_CHARS_MAX: Final = 36
 """A handle with twelve digits of a run and twelve of a job's id then has at most 63 bytes."""
@@ -54,13 +52,12 @@ class GearmanService(Service):
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
     became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
-    it are told. `on_line` and `sleep_anew` are here because their modules know conversations.
+    it are told. `on_line` is here because its module knows conversations.
     """
 
     name = "gearman"
     refusal = error("SERVER_ERROR", "too many connections")
     on_line = staticmethod(on_line)
-    sleep_anew = staticmethod(sleep_anew)
 
     def __init__(
         self,
@@ -74,7 +71,6 @@ class GearmanService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.request_stop = request_stop
-        self.packets = PACKETS
         self.names = Names()
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
         # Ids of jobs that only memory had are used again after a crash, and those of a store that

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.faktory.bulk import push_many
-from franca.protocols.faktory.conversation import FaktoryConversation
-from franca.protocols.faktory.job import TakesLong
+from franca.protocols.faktory.jobs import TakesLong
 from franca.protocols.faktory.waiting import NO_JOB, refusal_of
 from franca.protocols.faktory.wire import OK
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 
 def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

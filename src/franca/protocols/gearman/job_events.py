@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.events import Event, Finished, Progressed
 from franca.core.model import Millis, State
 from franca.protocols.gearman.wire import HEADER, LONG_BYTES, RES, Packet, response
-from franca.protocols.gearman.work import EXCEPTION, STATUS, WARNING
+from franca.protocols.gearman.worker_commands import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -23,7 +23,7 @@ _DATA: Final = int(Packet.WORK_DATA)
 _PROGRESS: Final = {STATUS: int(Packet.WORK_STATUS), WARNING: int(Packet.WORK_WARNING)}
 
 
-def tell_finished(conversation: GearmanConversation, event: Finished) -> None:
+def on_finished(conversation: GearmanConversation, event: Finished) -> None:
     """A job has ended. Exceptions are told to those who know them, to others as failures."""
     job = event.job
     handle = job.name.encode()
@@ -48,7 +48,7 @@ def tell_finished(conversation: GearmanConversation, event: Finished) -> None:
         conversation.link.write(reply)
 
 
-def tell_progress(conversation: GearmanConversation, event: Progressed, now: Millis) -> None:
+def on_progressed(conversation: GearmanConversation, event: Progressed, now: Millis) -> None:
     """A worker said something of a job that it runs."""
     job = event.job
     number = _PROGRESS.get(event.kind, _DATA)

@@ -1,9 +1,9 @@
-"""Commands about no one job: BEAT, END, INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
+"""Commands about no one job: END, INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -11,14 +11,13 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
-from franca.protocols.faktory.conversation import FaktoryConversation
-from franca.protocols.faktory.go_json import Unreadable
-from franca.protocols.faktory.job import Work
+from franca.protocols.faktory.jobs import Work
 from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
-from franca.protocols.faktory.parse import REPORT_BYTES_MAX, read_beat
 from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
-from franca.protocols.faktory.workers import WorkerState
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
@@ -27,31 +26,6 @@ QUEUE_BYTES_MAX: Final = 1024 * 1024
 QueueChange = Callable[[Broker, list[str], Millis], None]
 
 _encode = msgspec.json.Encoder().encode
-
-
-def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
-    try:
-        if len(rest) > REPORT_BYTES_MAX:
-            raise Unreadable("too long")
-        beat = read_beat(rest)
-    except Unreadable:
-        on_large_beat(conversation, rest, now)
-        return
-    wid = beat.wid or ""
-    workers = conversation.service.registry
-    worker = workers.beat(wid, beat.current_state or "", beat.rss_kb or 0, now)
-    if worker is None:
-        conversation.say(error(f"unknown worker {wid}"))
-    elif worker.state is WorkerState.RUNNING:
-        conversation.say(OK)
-    else:
-        conversation.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
-
-
-def on_large_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """BEAT: nobody has so much to say."""
-    conversation.say(error(f"invalid BEAT {quoted(rest)}"))
 
 
 def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:

@@ -1,16 +1,19 @@
-"""ACK and FAIL: how a job ends, as its worker says."""
+"""ACK, FAIL, BEAT: what became of a job, and that its worker lives."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from franca.core.model import Millis
 from franca.protocols.faktory.ack_rules import LEASED, expired_of, held_by
-from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
-from franca.protocols.faktory.job import Work
+from franca.protocols.faktory.jobs import Work
 from franca.protocols.faktory.messages import Fail
 from franca.protocols.faktory.parse import (
+    REPORT_BYTES_MAX,
     failure_in,
     read_ack,
+    read_beat,
     read_fail,
     read_large_fail,
     read_usual_ack,
@@ -18,7 +21,11 @@ from franca.protocols.faktory.parse import (
 )
 from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.waiting import NO_JOB
-from franca.protocols.faktory.wire import OK, error, quoted
+from franca.protocols.faktory.wire import OK, bulk, error, quoted
+from franca.protocols.faktory.workers import WorkerState
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 
 def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
@@ -101,3 +108,28 @@ def _fail(conversation: FaktoryConversation, fail: Fail, now: Millis) -> bytes:
         return error(f"Job not found {fail.jid}")
     conversation.broker.fail(job, job.holder, failure_in(fail, conversation.service.limits), now)
     return OK
+
+
+def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
+    try:
+        if len(rest) > REPORT_BYTES_MAX:
+            raise Unreadable("too long")
+        beat = read_beat(rest)
+    except Unreadable:
+        on_large_beat(conversation, rest, now)
+        return
+    wid = beat.wid or ""
+    workers = conversation.service.registry
+    worker = workers.beat(wid, beat.current_state or "", beat.rss_kb or 0, now)
+    if worker is None:
+        conversation.say(error(f"unknown worker {wid}"))
+    elif worker.state is WorkerState.RUNNING:
+        conversation.say(OK)
+    else:
+        conversation.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
+
+
+def on_large_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BEAT: nobody has so much to say."""
+    conversation.say(error(f"invalid BEAT {quoted(rest)}"))

@@ -10,7 +10,7 @@ import pytest
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
-from franca.protocols.faktory import server_commands
+from franca.protocols.faktory import admin_commands
 from franca.protocols.faktory.info import ServerFacts
 from tests.protocols.faktory.puppet import OK, World, err, job
 
@@ -200,7 +200,7 @@ def test_queues_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(len(names))
         remove(broker, names, now)
 
-    monkeypatch.setitem(server_commands._CHANGES, "REMOVE", noted)
+    monkeypatch.setitem(admin_commands._CHANGES, "REMOVE", noted)
     assert client.line("QUEUE REMOVE *") == OK
     assert not world.jobs()
     assert not client.info()["faktory"]["queues"]
