@@ -92,11 +92,11 @@ def no_fence_memodb() -> None:
         return force
 
     swap(
-        "franca.protocols.memodb.connection_workers:ConnectionWorkers",
+        "franca.protocols.memodb.worker_commands:ConnectionWorkers",
         "on_lease_lost",
         lambda _: _doing_nothing,
     )
-    swap("franca.protocols.memodb.connection_workers:ConnectionWorkers", "_take_result", forcing)
+    swap("franca.protocols.memodb.worker_commands:ConnectionWorkers", "_take_result", forcing)
 
 
 def no_requeue() -> None:

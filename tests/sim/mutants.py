@@ -19,9 +19,9 @@ from franca.core.sessions import Sessions
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.memodb.clients import Clients
-from franca.protocols.memodb.connection_workers import ConnectionWorkers
+from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
 from franca.protocols.periodic.asking import Asking
 from franca.protocols.periodic.jobs import KEY

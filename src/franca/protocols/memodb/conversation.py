@@ -1,7 +1,8 @@
 """One MemoDB connection: requests of many clients and workers in, replies in any order out.
 
-Each message finds whom it concerns: `clients.py` or `connection_workers.py`. What is no message of
-the protocol is left unanswered, as the original does; what is no SP ends the connection.
+Each message finds whom it concerns: `client_commands.py` or `worker_commands.py`. What is no
+message of the protocol is left unanswered, as the original does; what is no SP ends the
+connection.
 """
 
 from __future__ import annotations
@@ -13,12 +14,7 @@ from franca.core.events import Event, Finished, Granted, LeaseLost, Unmet
 from franca.core.model import Millis, Session
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
 from franca.protocols.memodb.cbor import Malformed
-from franca.protocols.memodb.clients import USUAL_JOB, Clients, job_header_end
-from franca.protocols.memodb.connection_workers import (
-    RESULT_HEADER_BYTES,
-    USUAL_RESULT,
-    ConnectionWorkers,
-)
+from franca.protocols.memodb.client_commands import USUAL_JOB, Clients, job_header_end
 from franca.protocols.memodb.messages import JOB, READY, RESULT, read_header
 from franca.protocols.memodb.outbox import LARGE_BYTES, Outbox
 from franca.protocols.memodb.sp import (
@@ -31,6 +27,11 @@ from franca.protocols.memodb.sp import (
     Inbox,
     Parts,
     stack_end,
+)
+from franca.protocols.memodb.worker_commands import (
+    RESULT_HEADER_BYTES,
+    USUAL_RESULT,
+    ConnectionWorkers,
 )
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ class MemoDBConversation(Conversation):
         if isinstance(message, bytes):
             act = self._usual.get(message[WORD : WORD + USUAL])
             if act is not None and message[0] >= ID_BIT:
-                act(message, 0, WORD, len(message), None, now)  # as `_act`: most are such
+                act(message, WORD, None, now)  # as `_act`: most are such
             else:
-                self._act(message, 0, len(message), None, now)
+                self._act(message, None, now)
         elif isinstance(message, Parts):
             self._act_on_parts(message, now)
         else:
@@ -132,50 +133,48 @@ class MemoDBConversation(Conversation):
 
     # -- one message --------------------------------------------------------------------------
 
-    def _act(self, data: bytes, start: int, end: int, parts: Parts | None, now: Millis) -> None:
+    def _act(self, data: bytes, parts: Parts | None, now: Millis) -> None:
         """Act on the message that stands there; `data` is only its beginning, if it has `parts`."""
-        at = start + WORD
-        if at > end or data[start] < ID_BIT:
-            at = stack_end(data, start, end)
+        at = WORD
+        if len(data) < WORD or data[0] < ID_BIT:
+            at = stack_end(data, 0, len(data))
             if at < 0:
                 if at == NOBODY:
                     self.link.close()  # as NNG does with a peer that speaks garbage
                 return
         act = self._usual.get(data[at : at + USUAL]) or self.act_on_unusual
-        act(data, start, at, end, parts, now)
+        act(data, at, parts, now)
 
     def _act_on_parts(self, parts: Parts, now: Millis) -> None:
         """Act on a message that came in pieces; a large payload is joined once and never cut."""
         if parts.size <= LARGE_BYTES and not parts.too_large:
-            self._act(parts.rest(0), 0, parts.size, None, now)
+            self._act(parts.rest(0), None, now)
         else:
             head = parts.head(HEAD_BYTES)
             self.clients.has_come(parts)
-            self._act(head, 0, len(head), parts, now)
+            self._act(head, parts, now)
             self.clients.acted_on()
 
-    def act_on_unusual(
-        self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
-    ) -> None:
+    def act_on_unusual(self, data: bytes, at: int, parts: Parts | None, now: Millis) -> None:
         """Act on a message that is written in another way than most; or on rubbish, not at all."""
         try:
-            header = read_header(data, at, end, self._name_max)
+            header = read_header(data, at, len(data), self._name_max)
         except Malformed:
-            self._charge(end - at)
+            self._charge(len(data) - at)
             if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
                 # Its header may be longer than what was looked at; no payload follows a READY.
                 whole = parts.head(HEADER_BYTES_MAX)
                 rest = parts if parts.size > HEADER_BYTES_MAX else None
-                self.act_on_unusual(whole, start, at, len(whole), rest, now)
+                self.act_on_unusual(whole, at, rest, now)
             return
         self._charge(header.end - at)
         if header.op == READY:
-            if not header.id and header.end == end and parts is None:
-                self.connection_workers.on_ready(header, data[start:at], data[at - WORD : end], now)
+            if not header.id and header.end == len(data) and parts is None:
+                self.connection_workers.on_ready(header, data[:at], data[at - WORD :], now)
         elif header.op == JOB:
-            self.clients.on_job(header, data, start, at, end, parts, now)
+            self.clients.on_job(header, data, at, parts, now)
         elif header.id:
-            self.connection_workers.on_word(header, data, start, at, end, parts, now)
+            self.connection_workers.on_word(header, data, at, parts, now)
 
     def _charge(self, header_bytes: int) -> None:
         """To read a long header takes long: others are heard before the next message."""
@@ -215,4 +214,4 @@ class MemoDBConversation(Conversation):
             parts.set_body(at + RESULT_HEADER_BYTES)
 
 
-Act = Callable[[bytes, int, int, int, Parts | None, Millis], None]
+Act = Callable[[bytes, int, Parts | None, Millis], None]

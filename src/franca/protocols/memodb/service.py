@@ -13,7 +13,7 @@ from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link, Service, WorkerView
 from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.job_templates import JobTemplates
+from franca.protocols.memodb.jobs import JobTemplates
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.room import Room

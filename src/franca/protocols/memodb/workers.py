@@ -27,7 +27,7 @@ from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
 
 if TYPE_CHECKING:
-    from franca.protocols.memodb.connection_workers import ConnectionWorkers
+    from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
 ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000

@@ -15,7 +15,7 @@ from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
-from franca.protocols.memodb.job_templates import ORIGIN
+from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import (
     HEARTBEAT,
     RESULT,
@@ -88,9 +88,7 @@ class ConnectionWorkers:
         self.here[worker.session] = worker
         self._want(worker, now)
 
-    def on_usual_result(
-        self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
-    ) -> None:
+    def on_usual_result(self, data: bytes, at: int, parts: Parts | None, now: Millis) -> None:
         """RESULT, as workers write it, from one that was given a job on this connection."""
         stop = at + RESULT_HEADER_BYTES
         worker = self._by_id.get(data[stop - ID_BYTES : stop])
@@ -98,28 +96,26 @@ class ConnectionWorkers:
             worker is None
             or worker.doing is not WORKING
             or worker.connection_workers is not self
-            or stop > end
+            or stop > len(data)
         ):
-            self.conversation.act_on_unusual(data, start, at, end, parts, now)
+            self.conversation.act_on_unusual(data, at, parts, now)
             return
-        if self._says_again(worker, data, start, at, end, parts):
-            self._answer_again(worker, data[start:at], now)
+        if self._says_again(worker, data, at, parts):
+            self._answer_again(worker, data[:at], now)
             return
-        self._take_result(worker, data, stop, end, parts, now)
+        self._take_result(worker, data, stop, parts, now)
         self._want(worker, now)
 
     def on_word(
         self,
         header: Header,
         data: bytes,
-        start: int,
         at: int,
-        end: int,
         parts: Parts | None,
         now: Millis,
     ) -> None:
         """RESULT, HEARTBEAT or DISCONNECT, in any way, of any worker on any connection."""
-        stack = data[start:at]
+        stack = data[:at]
         worker = self._by_id.get(header.id)
         if worker is None:
             self._outbox.say(stack, encode_disconnect(header.id), b"")
@@ -130,10 +126,10 @@ class ConnectionWorkers:
                 self.conversation.spent = WHOLE_SHARE
                 return  # not answered either
             self.here[worker.session] = worker
-        if self._says_again(worker, data, start, at, end, parts):
+        if self._says_again(worker, data, at, parts):
             self._answer_again(worker, stack, now)
         elif header.op == RESULT and doing in (WORKING, LOST):
-            self._take_result(worker, data, header.end, end, parts, now)
+            self._take_result(worker, data, header.end, parts, now)
             worker.leaving = worker.leaving or header.leaving
             self._want(worker, now)
         elif header.op == HEARTBEAT and doing is not WORKING:
@@ -144,30 +140,28 @@ class ConnectionWorkers:
         else:
             self._dismiss(worker, now)
 
-    def _says_again(
-        self, worker: Worker, data: bytes, start: int, at: int, end: int, parts: Parts | None
-    ) -> bool:
+    def _says_again(self, worker: Worker, data: bytes, at: int, parts: Parts | None) -> bool:
         """Whether this is the request that the worker sent last; if not, it is from now on."""
-        size = (end if parts is None else parts.size) - at
+        size = (len(data) if parts is None else parts.size) - at
         stop = at + SAID_BYTES
-        said = data[at - WORD : stop if stop < end else end]
+        said = data[at - WORD : stop]
         if said == worker.said and size == worker.said_bytes:
             return True
         if worker.ready:
             self._past_ready(worker)
         worker.said = said
         worker.said_bytes = size
-        worker.stack = data[start:at]
+        worker.stack = data[:at]
         return False
 
     def _take_result(
-        self, worker: Worker, data: bytes, stop: int, end: int, parts: Parts | None, now: Millis
+        self, worker: Worker, data: bytes, stop: int, parts: Parts | None, now: Millis
     ) -> None:
         """A worker's job is done; or what came of it is more than anybody may be given.
 
         A word that comes too late changes nothing.
         """
-        size = (end if parts is None else parts.size) - stop
+        size = (len(data) if parts is None else parts.size) - stop
         if size > self._body_max:
             self._fail(worker, size, now)
             return
@@ -177,7 +171,7 @@ class ConnectionWorkers:
             job = self._broker.jobs.get(worker.lost_job)
         if job is None:
             return
-        result = data[stop:end] if parts is None else parts.rest(stop)
+        result = data[stop:] if parts is None else parts.rest(stop)
         try:
             if worker.doing is WORKING:
                 self._broker.finish(job, worker.session.holder, result, now)

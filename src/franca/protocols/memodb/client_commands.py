@@ -23,7 +23,7 @@ from franca.protocols.memodb.sp import WORD, Parts
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
-    from franca.protocols.memodb.job_templates import JobTemplate
+    from franca.protocols.memodb.jobs import JobTemplate
     from franca.protocols.memodb.service import MemoDBService
 
 READY: Final = State.READY
@@ -94,32 +94,28 @@ class Clients:
 
     # -- asking -----------------------------------------------------------------------------------
 
-    def on_usual_job(
-        self, data: bytes, start: int, at: int, end: int, parts: Parts | None, now: Millis
-    ) -> None:
+    def on_usual_job(self, data: bytes, at: int, parts: Parts | None, now: Millis) -> None:
         """JOB, as clients write it, and of a template that was met before."""
         named = at + _USUAL
         stop = named + len(self._said)
         template = self._template
         # Most jobs of a connection are of the same template: its bytes are compared before others.
-        if template is None or stop > end or data[named:stop] != self._said:
-            stop = job_header_end(data, at, end)
+        if template is None or data[named:stop] != self._said:
+            stop = job_header_end(data, at, len(data))
             said = data[named:stop]
             template = self._by_bytes.get(said)
             if template is None:
-                self._conversation.act_on_unusual(data, start, at, end, parts, now)
+                self._conversation.act_on_unusual(data, at, parts, now)
                 return
             self._said = said
             self._template = template
-        self._ask(template, data, start, at, stop, end, parts, now)
+        self._ask(template, data, at, stop, parts, now)
 
     def on_job(
         self,
         header: Header,
         data: bytes,
-        start: int,
         at: int,
-        end: int,
         parts: Parts | None,
         now: Millis,
     ) -> None:
@@ -128,31 +124,29 @@ class Clients:
         named = at + _USUAL
         said = data[named : header.end] if data[at:named] == USUAL_JOB else b""
         template = self._job_templates.learn(header.service, header.timeout_ms, said)
-        self._ask(template, data, start, at, header.end, end, parts, now)
+        self._ask(template, data, at, header.end, parts, now)
 
     def _ask(
         self,
         template: JobTemplate,
         data: bytes,
-        start: int,
         at: int,
         stop: int,
-        end: int,
         parts: Parts | None,
         now: Millis,
     ) -> None:
         """Submit a client's job, if there is room for it and it was not submitted before."""
-        size = (end if parts is None else parts.size) - stop
+        size = (len(data) if parts is None else parts.size) - stop
         if size > self._body_max:
             self._conversation.link.close(f"a job of {size} bytes, at most {self._body_max}")
             return
         # With little under way there is room, without a further look.
         is_tight = self._bytes + size > self._easy_bytes or len(self.asked) >= self._jobs_max
         if is_tight and not self._has_room(size):
-            self._hold(data[start:end] if parts is None else parts, size)
+            self._hold(data if parts is None else parts, size)
             return
-        payload = data[stop:end] if parts is None else parts.rest(stop)
-        stack = data[start:at]
+        payload = data[stop:] if parts is None else parts.rest(stop)
+        stack = data[:at]
         word = stack[-WORD:]  # the request's id: NNG says all of it again, to the byte
         if size <= LARGE_BYTES:
             key = hash((word, template.service, template.task, payload))
