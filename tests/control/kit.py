@@ -15,7 +15,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Conversation, Link, Service, WorkerView
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.service import Service, WorkerView
 from franca.store.memory import MemoryStore
 
 T = TypeVar("T")

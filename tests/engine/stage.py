@@ -9,7 +9,8 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.limits import Limits
 from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Conversation, Link, Peer, Service
+from franca.protocols.conversation import Conversation, Link, Peer
+from franca.protocols.service import Service
 
 T: Millis = 1_000_000_000
 PEER = Peer("127.0.0.1", local=True)

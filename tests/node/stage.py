@@ -25,7 +25,8 @@ from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.writer import Disk
-from franca.protocols.conversation import Conversation, Link, Service
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
 

@@ -14,7 +14,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 
 START: Millis = 1_790_000_000_000

@@ -27,7 +27,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from tests.prove.fuzz_bugs import PLANTED
 from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited

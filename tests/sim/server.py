@@ -15,7 +15,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from tests.sim.disk import Disk
 
 Services = Callable[[Broker, Random], Mapping[str, Service]]

@@ -12,10 +12,10 @@ from tests.tidy.trees import tree_of
 # What a layer of ours may import of ours: the layer itself, and these. Longest match decides.
 MAY: dict[str, tuple[str, ...]] = {
     "core": (),
-    "engine": ("core", "protocols.conversation"),
+    "engine": ("core", "protocols.conversation", "protocols.service"),
     "store": ("core",),
     "protocols": ("core", "values"),
-    "control": ("core", "engine", "protocols.conversation", "values"),
+    "control": ("core", "engine", "protocols.conversation", "protocols.service", "values"),
     "node": ("core", "engine", "store", "protocols", "control", "values"),
     "cli": ("core", "control", "node", "protocols.registry", "protocols.declaration", "values"),
 }
@@ -24,6 +24,7 @@ REGISTRY = "protocols.registry"
 # What every protocol may share with the others; beside this, each knows its own folder only.
 COMMON = (
     "protocols.conversation",
+    "protocols.service",
     "protocols.declaration",
     "protocols.buffer",
     "protocols.gathering",

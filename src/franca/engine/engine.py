@@ -25,7 +25,8 @@ from franca.core.model import Job, Millis, Session
 from franca.core.tail import SupplyReady, SupplyWaiting, Want
 from franca.engine.blame import close_sessions, is_of_the_core, link_in
 from franca.engine.roster import Roster
-from franca.protocols.conversation import EventSink, Link, Notice, Peer, Service
+from franca.protocols.conversation import EventSink, Link, Notice, Peer
+from franca.protocols.service import Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000

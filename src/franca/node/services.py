@@ -8,9 +8,9 @@ from random import Random
 from franca.core.broker import Broker
 from franca.node.settings import Secret, Settings
 from franca.node.zone import zone_of
-from franca.protocols.conversation import Service
 from franca.protocols.declaration import ServerFacts, Surroundings
 from franca.protocols.registry import PROTOCOLS, build_service
+from franca.protocols.service import Service
 
 
 def build_services(

@@ -10,14 +10,17 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from franca.core.errors import WireError
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event
-from franca.core.model import Millis, Session
+from franca.core.model import NEVER, Job, JobQuery, Millis, Session
+
+if TYPE_CHECKING:
+    from franca.core.broker import Broker
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
@@ -218,6 +221,12 @@ class Reader(Protocol):
         """How many bytes were kept and not yet handed out."""
 
 
+Task = Generator[Any, Any, bytes | None]
+"""A command that takes several turns. It begins with `now = yield`; each `yield` ends a turn and
+brings the time of the next, and `yield` of a query brings the jobs that the store has found. What
+it returns is said once it is durable; None if something else will answer the peer."""
+
+
 class EventSink(ABC):
     """Whoever is told what happens to the sessions that it opened."""
 
@@ -231,12 +240,18 @@ class Conversation(EventSink):
 
     link: Link
     reader: Reader
+    broker: Broker
+    now: Millis = NEVER
+    """When the store has brought what a task waited for."""
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
     busy = False
-    """Something takes several turns: `on_turn` is called in each until it is done."""
+    """`on_turn` is called in each turn, until this is unset."""
     spent = 0
     """What the message at hand cost beyond most, in messages: so many fewer are read this turn."""
+    task: Task | None = None
+    """A command that takes several turns, or waits for the store: nothing behind it is read."""
+    task_bytes = 0
     unsettled = False
     """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
@@ -258,9 +273,66 @@ class Conversation(EventSink):
 
     def on_turn(self, now: Millis) -> None:
         """Called before messages are read, in a turn that was asked for though nothing came."""
+        if self.busy and self.task is not None:
+            self._step(self.task, now)
 
     def settle(self, now: Millis) -> None:
         """No more messages are read in this share: do what they gave rise to."""
+
+    # -- commands that take several turns -------------------------------------------------------
+
+    def begin(self, task: Task, now: Millis, size: int = 0) -> None:
+        """Act on a command that may take more than this turn; nothing behind it is read before.
+
+        So many bytes of it are kept until it is done, and count as unread.
+        """
+        next(task)
+        self.task = task
+        self.task_bytes = size
+        self.busy = self.holding = True
+        self._step(task, now)
+
+    def _step(self, task: Task, value: Any) -> None:
+        try:
+            query = task.send(value)
+        except StopIteration as end:
+            self.end_task()
+            if end.value is None:
+                self.holding = True
+            else:
+                self.on_task_done(end.value)
+        except Refused as refusal:
+            self.end_task()
+            self.on_task_refused(refusal)
+        else:
+            self.busy = query is None
+            if query is not None:
+                self.broker.recall(query, self)
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """The store has brought what a task waits for."""
+        if self.task is not None and not self.link.closed:
+            self.now = now
+            self._step(self.task, jobs)
+            if self.task is None or self.busy:
+                self.link.call_next_turn()
+
+    def end_task(self) -> None:
+        """There is no command that takes long any more, because it is done or its peer is gone."""
+        task, self.task = self.task, None
+        self.task_bytes = 0
+        self.busy = self.holding = False
+        if task is not None:
+            task.close()
+
+    def on_task_done(self, reply: bytes) -> None:
+        """A task is done: say what comes of it, once that is durable."""
+        if reply:
+            self.link.write_after_commit(reply)
+
+    def on_task_refused(self, refusal: Refused) -> None:
+        """A task was refused; its peer is told so as the protocol has it."""
+        raise refusal
 
     def resume(self) -> None:
         """What was waited for has come: read on, in the next turn.
@@ -285,66 +357,10 @@ class Conversation(EventSink):
 
     def unread(self) -> int:
         """How many bytes were taken and not yet acted on."""
-        return len(self.reader)
+        return self.task_bytes + len(self.reader)
 
     def forget_unread(self) -> None:
         """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: make the peer leave, as far as the protocol has words."""
-
-
-class WorkerView(Struct):
-    """A worker as operators see it, whatever its protocol."""
-
-    name: str
-    protocol: str
-    host: str
-    pid: int
-    labels: Sequence[str]
-    state: str
-    started_at: Millis
-    seen_at: Millis
-    rss_kb: int
-    connections: int
-    queues: Sequence[str] = ()
-
-
-class Service(ABC):
-    """What one protocol keeps for all its links."""
-
-    name: str
-    file = ""
-    """The path of a file that the service wants to have read to it, now and when it changes."""
-    refusal = b""
-    """What a peer is told when there are too many connections already."""
-
-    @abstractmethod
-    def open(self, link: Link, now: Millis) -> Conversation:
-        """Begin the dialogue on a new link; a greeting may be written at once."""
-
-    def tick(self, now: Millis) -> None:
-        """Called about ten times a second, for what the protocol itself must time."""
-
-    def extra_listeners(self) -> Mapping[str, Service]:
-        """Further listeners of this protocol that share what it keeps, by their names."""
-        return {}
-
-    def take_file(self, content: bytes) -> str:
-        """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
-        return ""
-
-    def workers(self) -> list[WorkerView]:
-        """The workers that this protocol knows of."""
-        return []
-
-    def ask_worker(self, name: str, what: str) -> bool:
-        """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""
-        return False
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop. Conversations are told one by one after this."""
-
-    def consumers(self) -> int:
-        """How many links still belong to workers that were asked to leave."""
-        return 0

@@ -14,7 +14,7 @@ from franca.protocols.memodb import settings as memodb
 from franca.protocols.periodic import settings as periodic
 
 if TYPE_CHECKING:
-    from franca.protocols.conversation import Service
+    from franca.protocols.service import Service
 
 PROTOCOLS: Final[Mapping[str, Declaration]] = {
     module.DECLARATION.name: module.DECLARATION

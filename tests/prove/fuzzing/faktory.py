@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.prove.talks.faktory import take_replies
 

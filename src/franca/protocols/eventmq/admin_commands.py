@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from franca.core.model import Millis
-from franca.protocols.conversation import WHOLE_SHARE
+from franca.protocols.conversation import WHOLE_SHARE, Task
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -30,6 +30,7 @@ STUCK_MS: Final = 200
 """An asker that has not gone on for so long lets others go first."""
 _encode = msgspec.json.Encoder().encode
 
+_DONE: Final = object()
 Making = Iterator[None]
 """An answer in the making: more of it is there with each step."""
 
@@ -60,49 +61,33 @@ class Sheet:
         return b"{%b}" % b",".join(maps)
 
 
-class Listing:
-    """A question of an administrator whose answer is in the making."""
+def _answer(conversation: EventmqConversation, making: Making, sheet: Sheet, now: Millis) -> None:
+    """Answer at once if that takes no longer than a turn has time for; else over several."""
+    conversation.spent += WHOLE_SHARE
+    conversation.begin(_make(conversation, making, sheet), now)
 
-    __slots__ = ("_conversation", "_making", "_others", "_sheet", "stepped_at")
 
-    def __init__(
-        self, conversation: EventmqConversation, making: Making, sheet: Sheet, now: Millis
-    ) -> None:
-        self._conversation = conversation
-        self._making = making
-        self._sheet = sheet
-        self._others = conversation.service.listings
-        self.stepped_at = now
-
-    def begin(self, now: Millis) -> None:
-        """Answer at once if that takes no longer than a turn has time for."""
-        self._others[self] = None
-        self._conversation.spent += WHOLE_SHARE
-        if not self.step(now):
-            self._conversation.begin(self)
-
-    def step(self, now: Millis) -> bool:
-        """Make some more of the answer, unless another is being made; True once it is given."""
-        first = next(iter(self._others))
-        if first is not self:
-            if now - first.stepped_at > STUCK_MS:
-                del self._others[first]
-                first.stepped_at = now
-                self._others[first] = None
-            return False
-        self.stepped_at = now
-        for _ in self._making:
-            return False
-        self.end()
-        self._conversation.report(self._sheet.text())
-        return True
-
-    def end(self) -> None:
-        """It is answered, or nobody waits for the answer."""
-        self._others.pop(self, None)
-
-    def __len__(self) -> int:
-        return 0
+def _make(conversation: EventmqConversation, making: Making, sheet: Sheet) -> Task:
+    """Make an answer, one after the other; one that does not go on is overtaken."""
+    now = yield
+    line = conversation.service.listings
+    own = object()
+    line[own] = now
+    try:
+        while True:
+            first = next(iter(line))
+            if first is own:
+                line[own] = now
+                if next(making, _DONE) is _DONE:
+                    break
+            elif now - line[first] > STUCK_MS:
+                del line[first]
+                line[first] = now
+            now = yield
+    finally:
+        line.pop(own, None)
+    conversation.report(sheet.text())
+    return b""
 
 
 def on_status(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
@@ -115,19 +100,19 @@ def on_status(conversation: EventmqConversation, frames: list[bytes], now: Milli
         "processed_messages_by_queue",
         "processed_messages_by_worker",
     )
-    Listing(conversation, _status(conversation.service, sheet, now), sheet, now).begin(now)
+    _answer(conversation, _status(conversation.service, sheet, now), sheet, now)
 
 
 def on_show_workers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """ROUTER_SHOW_WORKERS: who works, and on what."""
     sheet = Sheet("connected_workers", "connected_queues")
-    Listing(conversation, _workers(conversation.service, sheet), sheet, now).begin(now)
+    _answer(conversation, _workers(conversation.service, sheet), sheet, now)
 
 
 def on_show_schedulers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """ROUTER_SHOW_SCHEDULERS: who schedules besides us."""
     sheet = Sheet("connected_schedulers")
-    Listing(conversation, _schedulers(conversation.service, sheet), sheet, now).begin(now)
+    _answer(conversation, _schedulers(conversation.service, sheet), sheet, now)
 
 
 def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:

@@ -20,7 +20,6 @@ from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Link
 from franca.protocols.eventmq.admin_commands import (
-    Listing,
     on_disconnect,
     on_show_schedulers,
     on_show_workers,
@@ -183,9 +182,7 @@ class EventmqConversation(ZmtpConversation):
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
-        if isinstance(self.task, Listing):
-            self.task.end()
-        self.task = None
+        self.end_task()
         if self.worker_session is not None and self._put_off is not None and not self.link.broken:
             self.worker_session.leave()
             self._act_on_put_off(now)

@@ -8,9 +8,8 @@ from typing import Final
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.conversation import Link, Peer
 from franca.protocols.declaration import Surroundings
-from franca.protocols.eventmq.admin_commands import Listing
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
 from franca.protocols.eventmq.jobs import Intake, Renderer
@@ -20,6 +19,7 @@ from franca.protocols.eventmq.scheduler import Scheduling
 from franca.protocols.eventmq.settings import EventmqSettings
 from franca.protocols.eventmq.wire import Encoder
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
+from franca.protocols.service import Service, WorkerView
 
 LOOK_EVERY_MS: Final = 1_000
 TOLD_AT_ONCE: Final = 500
@@ -69,7 +69,7 @@ class EventmqService(Service):
         self.handed = Tally()
         self.refused = 0
         self.joined_bytes = 0
-        self.listings: dict[Listing, None] = {}
+        self.listings: dict[object, Millis] = {}
         self.stopping = False
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER

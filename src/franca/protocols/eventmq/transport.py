@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
@@ -18,16 +18,6 @@ from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.frames import FRAMES_MAX, Command, Frames, Message, Skipped
 
 IDENTITY_BYTES_MAX: Final = 255
-
-
-class Task(Protocol):
-    """Something that a peer has asked for and that takes more than one turn."""
-
-    def step(self, now: Millis) -> bool:
-        """Do some more of it; True once it is done."""
-
-    def __len__(self) -> int:
-        """How many bytes of the peer's it keeps until then."""
 
 
 class ZmtpConversation(Conversation):
@@ -46,8 +36,6 @@ class ZmtpConversation(Conversation):
         self._name = name
         self._size_max = limits.frame_bytes_max
         self.reader = Frames(self._size_max, usual, greeted=False)
-        self.task: Task | None = None
-        """What is under way: nothing more is acted on before it is done."""
 
     @abstractmethod
     def act(self, frames: list[bytes], now: Millis) -> None:
@@ -80,17 +68,6 @@ class ZmtpConversation(Conversation):
         else:
             self.link.write(zmtp.GREETING + zmtp.ready(self.socket_type, self._name))
 
-    def on_turn(self, now: Millis) -> None:
-        """Go on with what takes long."""
-        if self.task is not None and self.task.step(now):
-            self.task = None
-            self.busy = self.holding = False
-
-    def begin(self, task: Task) -> None:
-        """Act on nothing more before this is done."""
-        self.task = task
-        self.busy = self.holding = True
-
     def on_unreadable(self, error: WireError, now: Millis) -> None:
         """These bytes are beyond repair."""
         self.forget_unread()
@@ -102,10 +79,6 @@ class ZmtpConversation(Conversation):
         sizes = ", ".join(str(frame.size) for frame in skipped)
         self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
         self.act_on_skipped(message, skipped, now)
-
-    def unread(self) -> int:
-        """How many bytes wait, those of what is under way too."""
-        return len(self.reader) + (len(self.task) if self.task is not None else 0)
 
     def forget_unread(self) -> None:
         """Let go of what waits."""

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from franca.core.model import Job, Millis, Session
-from franca.protocols.conversation import WorkerView
 from franca.protocols.eventmq.queues import Weighted
+from franca.protocols.service import WorkerView
 
 BEAT_EVERY_MS: Final = 3_000
 SILENCE_MS: Final = 10_000

@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
-from franca.protocols.faktory.jobs import Work
+from franca.protocols.conversation import Task
 from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
 from franca.protocols.faktory.text import QUICK_BYTES, mended
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
@@ -43,12 +43,12 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
         return
     reply = conversation.service.info(now)
     if reply is None:
-        conversation.begin(_info(conversation), len(rest), now)
+        conversation.begin(_info(conversation), now, len(rest))
     else:
         conversation.say_shared(reply)
 
 
-def _info(conversation: FaktoryConversation) -> Work:
+def _info(conversation: FaktoryConversation) -> Task:
     """The same in steps, which all who wait for the answer take together."""
     overview = conversation.service.overview
     yield
@@ -87,10 +87,10 @@ def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         most = f"{QUEUE_NAMES_MAX} queues in {QUEUE_BYTES_MAX} bytes"
         conversation.say(error(f"QUEUE cannot name more than {most}"))
         return
-    conversation.begin(_queue(conversation.broker, rest), len(rest), now)
+    conversation.begin(_queue(conversation.broker, rest), now, len(rest))
 
 
-def _queue(broker: Broker, rest: bytes) -> Work:
+def _queue(broker: Broker, rest: bytes) -> Task:
     now = yield
     if len(rest) > QUICK_BYTES:
         now = yield
@@ -118,7 +118,7 @@ def _queue(broker: Broker, rest: bytes) -> Work:
     return OK
 
 
-def _latencies(broker: Broker, names: list[str], now: Millis) -> Work:
+def _latencies(broker: Broker, names: list[str], now: Millis) -> Task:
     """How long the next job of each queue has been waiting, in seconds."""
     names.sort()
     parts: list[bytes] = []
@@ -159,10 +159,10 @@ def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> No
     if len(rest) > MUTATION_BYTES_MAX:
         conversation.say(error(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes"))
     else:
-        conversation.begin(_mutate(conversation, rest), len(rest), now)
+        conversation.begin(_mutate(conversation, rest), now, len(rest))
 
 
-def _mutate(conversation: FaktoryConversation, text: bytes) -> Work:
+def _mutate(conversation: FaktoryConversation, text: bytes) -> Task:
     yield
     try:
         if len(text) > QUICK_BYTES:

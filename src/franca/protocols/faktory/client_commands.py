@@ -21,7 +21,7 @@ def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         conversation.push(rest, now)
     except TakesLong:
-        conversation.begin(conversation.service.intake.push_closely(rest, OK), len(rest), now)
+        conversation.begin(conversation.service.intake.push_closely(rest, OK), now, len(rest))
     except Refused as refusal:
         conversation.link.write(refusal_of(refusal))
     else:
@@ -30,9 +30,9 @@ def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
 
 def on_push_large(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """PUSH: one job, which is so large that it takes several turns."""
-    conversation.begin(conversation.service.intake.push_large(rest, OK), len(rest), now)
+    conversation.begin(conversation.service.intake.push_large(rest, OK), now, len(rest))
 
 
 def on_push_many(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """PUSHB: many jobs; the answer names those that were not taken."""
-    conversation.begin(push_many(conversation.service.intake, rest), len(rest), now)
+    conversation.begin(push_many(conversation.service.intake, rest), now, len(rest))

@@ -68,11 +68,10 @@ class FaktoryConversation(Waiting):
 
     def on_turn(self, now: Millis) -> None:
         """Go on with a command that takes long, or wait for the rest of a large one."""
-        if self._work is None:
-            if not (self.reader.has_input or self.holding):
-                self.on_partial(now)
-        else:
-            self._work_on(self._work, now)
+        if self.task is not None:
+            super().on_turn(now)
+        elif not (self.reader.has_input or self.holding):
+            self.on_partial(now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """The FETCH that is waited for is answered; nothing else concerns this protocol.
@@ -99,18 +98,12 @@ class FaktoryConversation(Waiting):
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self.reader.clear()
-        if self._work is not None:
-            self._work.close()
-            self._end_work()
+        self.end_task()
         self.service.desk.leave(self)
         self._part(now)
         job = self.broker.jobs.get(self.last_grant)
         if undelivered and job is not None and job.attempts == self._last_attempt:
             self._give_back(job, now)
-
-    def unread(self) -> int:
-        """How many bytes wait in the buffer, or are kept by a command that is worked on."""
-        return self._work_bytes + len(self.reader)
 
     def stop(self, now: Millis) -> None:
         """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""

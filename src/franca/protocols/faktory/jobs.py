@@ -7,7 +7,6 @@ with `retry`, `created_at` and `reserve_for`, without what only a delivery knows
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from typing import Final, cast
 from zlib import adler32, crc32
 
@@ -18,6 +17,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
+from franca.protocols.conversation import Task
 from franca.protocols.faktory.go_json import BAD_JSON, Reader, Unreadable
 from franca.protocols.faktory.messages import LargeJob, ToldFailure, WireJob
 from franca.protocols.faktory.scan import DIGITS_MAX, Unfit, check, may_be_unfit
@@ -55,10 +55,6 @@ _UPPER_E: Final = ord("E")
 _SPACE: Final = ord(" ")
 _TAB: Final = ord("\t")
 _CR: Final = ord("\r")
-
-Work = Generator[None, Millis, bytes | None]
-"""A command that takes several turns: it is sent the time of each, and ends with the answer, or
-with None if the answer comes later still."""
 
 read_told: Final = Reader(ToldFailure).read
 
@@ -111,7 +107,7 @@ class Intake:
             job = self._reader.read_leniently(text)
         self.take(job, now)
 
-    def push_closely(self, text: bytes, reply: bytes) -> Work:
+    def push_closely(self, text: bytes, reply: bytes) -> Task:
         """The same for one that is not large but must be looked at closely."""
         yield
         yield
@@ -120,7 +116,7 @@ class Intake:
         self.take(self._reader.read(text), now)
         return reply
 
-    def push_large(self, text: bytes, reply: bytes) -> Work:
+    def push_large(self, text: bytes, reply: bytes) -> Task:
         """The same for one that takes several turns; ends with the reply."""
         yield
         yield  # to bring together a large line took long enough

@@ -8,7 +8,7 @@ from typing import Final
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.desk import Desk
@@ -24,6 +24,7 @@ from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 from franca.protocols.overview import LONG, Overview
+from franca.protocols.service import Service, WorkerView
 
 REAP_MS: Final = 1_000
 

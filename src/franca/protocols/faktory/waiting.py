@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, Session
-from franca.protocols.conversation import Conversation, Link
+from franca.protocols.conversation import Conversation, Link, Task
 from franca.protocols.faktory.go_json import Unreadable
-from franca.protocols.faktory.jobs import Work
 from franca.protocols.faktory.text import LARGE_BYTES
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wish
@@ -45,8 +44,6 @@ class Waiting(Conversation):
         self.last_grant: JobId = NO_JOB
         self._render = service.renderer.reply
         self._session: Session | None = None
-        self._work: Work | None = None
-        self._work_bytes = 0
         self._demand: Demand | None = None
         self._wish: Wish | None = None
         self._asked: bytes | None = None
@@ -78,41 +75,28 @@ class Waiting(Conversation):
 
     # -- what takes long --------------------------------------------------------------------------
 
-    def begin(self, work: Work, size: int, now: Millis) -> None:
-        """Act on a command that may take more than this turn, and answer it when it is done.
-
-        So many bytes of it are kept until then, and count as unread.
-        """
-        next(work)
-        self._work = work
-        self._work_bytes = size
-        self.busy = True
+    def begin(self, task: Task, now: Millis, size: int = 0) -> None:
+        """Act on a command that may take more than this turn, and answer it when it is done."""
         if size > LARGE_BYTES:
             self.service.desk.take(self, size)
-        self.holding = True
         self.spent += STEP_COST
-        self._work_on(work, now)
+        super().begin(task, now, size)
 
-    def _work_on(self, work: Work, now: Millis) -> None:
-        try:
-            work.send(now)
-            return
-        except StopIteration as end:
-            self.holding = end.value is None
-            if end.value:
-                self.say_after_commit(end.value)
-        except Refused as refusal:
-            self.holding = False
-            self.say_after_commit(refusal_of(refusal))
-        self._end_work()
-
-    def _end_work(self) -> None:
-        self._work = None
-        self.busy = False
-        is_large = self._work_bytes > LARGE_BYTES
-        self._work_bytes = 0
+    def end_task(self) -> None:
+        """A command that took long is answered, or nobody is there to be answered."""
+        is_large = self.task_bytes > LARGE_BYTES
+        super().end_task()
         if is_large:
             self.service.desk.leave(self)
+
+    def on_task_done(self, reply: bytes) -> None:
+        """Answer a command that took long."""
+        if reply:
+            self.say_after_commit(reply)
+
+    def on_task_refused(self, refusal: Refused) -> None:
+        """Say why a command that took long was refused."""
+        self.say_after_commit(refusal_of(refusal))
 
     @abstractmethod
     def wait_with_rest(self) -> bool:
@@ -124,13 +108,13 @@ class Waiting(Conversation):
         """FETCH: a job now, or within two seconds, or none."""
         if rest != self._asked:
             if rest.count(b" ") > MANY_NAMES:
-                self.begin(self._fetch_many(rest), len(rest), now)
+                self.begin(self._fetch_many(rest), now, len(rest))
                 return
             if not self._may_ask(rest):
                 return
         self._fetch(now)
 
-    def _fetch_many(self, rest: bytes) -> Work:
+    def _fetch_many(self, rest: bytes) -> Task:
         """The same for many names, each of which costs time."""
         yield
         now = yield

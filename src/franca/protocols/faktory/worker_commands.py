@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from franca.core.model import Millis
+from franca.protocols.conversation import Task
 from franca.protocols.faktory.ack_rules import LEASED, expired_of, held_by
 from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
-from franca.protocols.faktory.jobs import Work
 from franca.protocols.faktory.messages import Fail
 from franca.protocols.faktory.parse import (
     REPORT_BYTES_MAX,
@@ -63,12 +63,12 @@ def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     try:
         fail = read_usual_fail(rest)
     except BAD_JSON:
-        conversation.begin(_fail_closely(conversation, rest), len(rest), now)
+        conversation.begin(_fail_closely(conversation, rest), now, len(rest))
     else:
         conversation.say_after_commit(_fail(conversation, fail, now))
 
 
-def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Work:
+def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Task:
     now = yield
     try:
         if len(rest) > QUICK_BYTES:
@@ -85,10 +85,10 @@ def _fail_closely(conversation: FaktoryConversation, rest: bytes) -> Work:
 
 def on_large_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FAIL: not done, and why, at such length that it takes several turns."""
-    conversation.begin(_fail_large(conversation, rest), len(rest), now)
+    conversation.begin(_fail_large(conversation, rest), now, len(rest))
 
 
-def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Work:
+def _fail_large(conversation: FaktoryConversation, rest: bytes) -> Task:
     yield
     yield
     try:

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from msgspec import Struct, field
 
 from franca.core.model import Millis
-from franca.protocols.conversation import WorkerView
 from franca.protocols.faktory.messages import Hello
+from franca.protocols.service import WorkerView
 
 SILENCE_MS: Final = 60_000
 """A worker that has not said BEAT for so long is taken for gone, and hung up on."""

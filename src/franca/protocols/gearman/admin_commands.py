@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
-from franca.core.model import Job, JobQuery, Millis, State
+from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.core.ready import Queue
+from franca.protocols.conversation import Task
 from franca.protocols.gearman import lists
 from franca.protocols.gearman.jobs import ORIGIN, id_in
 from franca.protocols.gearman.wire import number_in, on_one_line
@@ -108,15 +109,15 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
 
 
 def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.status(conversation.service))
+    conversation.say_all(lists.status(conversation.service), now)
 
 
 def _on_priority_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.priority_status(conversation.service))
+    conversation.say_all(lists.priority_status(conversation.service), now)
 
 
 def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.workers(conversation.service))
+    conversation.say_all(lists.workers(conversation.service), now)
 
 
 def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -125,19 +126,19 @@ def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> No
     if not what:
         _say_unknown(conversation, words)
     elif what == [b"jobs"]:
-        conversation.say_all(lists.show_jobs(conversation.service))
+        conversation.say_all(lists.show_jobs(conversation.service), now)
     elif what == [b"unique", b"jobs"]:
-        conversation.say_all(lists.show_unique_jobs(conversation.service))
+        conversation.say_all(lists.show_unique_jobs(conversation.service), now)
     else:
         conversation.link.write(_UNKNOWN_SHOW)
 
 
 def _on_jobs(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.jobs(conversation.service))
+    conversation.say_all(lists.jobs(conversation.service), now)
 
 
 def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.clients(conversation.service))
+    conversation.say_all(lists.clients(conversation.service), now)
 
 
 # -- changes --------------------------------------------------------------------------------
@@ -158,9 +159,7 @@ def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> 
         elif service.ended.get(handle) is State.CANCELLED:
             conversation.link.write(OK)
         elif job_id := id_in(handle):
-            conversation.holding = True
-            query = JobQuery(ids=(job_id,), limit=1)
-            service.broker.recall(query, _CancelAsked(conversation, handle))
+            conversation.begin(_cancel_stored(conversation, handle, job_id), now)
         else:
             conversation.link.write(_UNKNOWN_JOB)
 
@@ -175,25 +174,16 @@ def _cancel(conversation: GearmanConversation, handle: bytes, job: Job, now: Mil
     conversation.link.write_after_commit(OK)
 
 
-class _CancelAsked:
-    """A job to be cancelled that may be in the store."""
-
-    def __init__(self, conversation: GearmanConversation, handle: bytes) -> None:
-        self.link = conversation.link
-        self._conversation = conversation
-        self._handle = handle
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Cancel it, or say that there is none."""
-        conversation = self._conversation
-        if conversation.link.closed:
-            return
-        found = [job for job in _ours(jobs) if job.name.encode() == self._handle]
-        if found:
-            _cancel(conversation, self._handle, found[0], now)
-        else:
-            conversation.link.write(_UNKNOWN_JOB)
-        conversation.resume()
+def _cancel_stored(conversation: GearmanConversation, handle: bytes, job_id: JobId) -> Task:
+    """Cancel a job that may be in the store, or say that there is none."""
+    yield
+    jobs = yield JobQuery(ids=(job_id,), limit=1)
+    found = [job for job in _ours(jobs) if job.name.encode() == handle]
+    if found:
+        _cancel(conversation, handle, found[0], conversation.now)
+        return b""
+    conversation.link.write(_UNKNOWN_JOB)
+    return b""
 
 
 def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -228,7 +218,7 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
     if queue is not None and queue.listed:
         _drop(conversation, queue, now)
     else:
-        conversation.say_all(_drop_alike(conversation, words[2].lower()))
+        conversation.say_all(_drop_alike(conversation, words[2].lower()), now)
 
 
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:

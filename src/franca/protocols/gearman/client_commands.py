@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Job, JobId, JobQuery, Millis, NewJob, State
 from franca.protocols.bodies import BYTES
+from franca.protocols.conversation import Task
 from franca.protocols.gearman.jobs import BY_UNIQUE, NORMAL, ORIGIN, id_in, key_of
 from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.sched import next_match
@@ -230,27 +231,18 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     if state is not None:
         _say(conversation, handle, DONE if state is State.DONE else GIVEN_UP)
     elif job_id := id_in(handle):
-        conversation.holding = True
-        service.broker.recall(JobQuery(ids=(job_id,), limit=1), _Asked(conversation, handle))
+        conversation.begin(_ask_store(conversation, handle, job_id), now)
     else:
         _say(conversation, handle, UNKNOWN)
 
 
-class _Asked:
-    """A GET_STATUS that only the store can answer."""
-
-    def __init__(self, conversation: GearmanConversation, handle: bytes) -> None:
-        self.link = conversation.link
-        self._conversation = conversation
-        self._handle = handle
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Answer with what the store has."""
-        conversation = self._conversation
-        if not conversation.link.closed:
-            found = [job for job in jobs if job.name.encode() == self._handle]
-            _say(conversation, self._handle, status_of(found[0]) if found else UNKNOWN)
-            conversation.resume()
+def _ask_store(conversation: GearmanConversation, handle: bytes, job_id: JobId) -> Task:
+    """Answer a GET_STATUS that only the store can answer."""
+    yield
+    jobs = yield JobQuery(ids=(job_id,), limit=1)
+    found = [job for job in jobs if job.name.encode() == handle]
+    _say(conversation, handle, status_of(found[0]) if found else UNKNOWN)
+    return b""
 
 
 def status_of(job: Job) -> Status:
@@ -289,7 +281,7 @@ def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Mi
         _say_long(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
         return
     conversation.spent += len(conversation.broker.queues) // SEARCHED_AT_ONCE
-    conversation.say_all(_by_unique(conversation, unique))
+    conversation.say_all(_by_unique(conversation, unique), now)
 
 
 def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
 from franca.protocols.gearman import client_commands, worker_commands
 from franca.protocols.gearman.client_commands import Submission
 from franca.protocols.gearman.job_events import on_finished, on_progressed
@@ -88,7 +88,6 @@ class GearmanConversation(Conversation):
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
         self.reader = PacketReader(service.limits.frame_bytes_max - HEADER_SIZE)
-        self._unsaid: Iterator[bytes] | None = None
         self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
@@ -130,11 +129,6 @@ class GearmanConversation(Conversation):
             self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
         self.link.close(refusal.text)
 
-    def on_turn(self, now: Millis) -> None:
-        """Go on with an answer that is long."""
-        if self._unsaid is not None and not self.link.full:
-            self._say_on(self._unsaid)
-
     def settle(self, now: Millis) -> None:
         """The functions have changed: whoever sleeps is to be woken for others."""
         if self.sleep is not None:
@@ -174,6 +168,7 @@ class GearmanConversation(Conversation):
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
+        self.end_task()
         if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
@@ -185,7 +180,6 @@ class GearmanConversation(Conversation):
         self._grants.clear()
         # A demand knows its session, which knows this: the garbage collector does not see demands.
         self.grab = self.sleep = None
-        self._unsaid = None
         self.service.left(self)
 
     def _give_back(self, job: Job, now: Millis) -> None:
@@ -223,34 +217,39 @@ class GearmanConversation(Conversation):
             self.foreign.pop(job.id, None)
         return job
 
-    def say_all(self, pieces: Iterable[bytes]) -> None:
+    def say_all(self, pieces: Iterable[bytes], now: Millis) -> None:
         """Say something that takes long to find out, a turn's share of it at a time.
 
         Nothing else is read from the peer until all is said, but the server goes on: a piece, empty
         or not, should take a microsecond or so.
         """
-        self._say_on(iter(pieces))
+        self.begin(self._saying(iter(pieces)), now)
 
-    def _say_on(self, pieces: Iterator[bytes]) -> None:
-        """Say the next share. All long answers of a turn together get little more than one."""
-        left, room = PIECES_A_TURN, BYTES_A_TURN
-        some = []
-        for piece in pieces:
-            some.append(piece)
-            left -= 1
-            room -= len(piece)
-            # Packets may come between two lines, so only a very long one is cut.
-            if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
-                self._unsaid = pieces
-                self.holding = True
-                self.link.call_next_turn()
-                break
-        else:
-            self._unsaid = None
-            self.holding = False
-        said = b"".join(some)
-        if said:
-            self.link.write(said)
+    def _saying(self, pieces: Iterator[bytes]) -> Task:
+        yield
+        is_said = False
+        while not is_said:
+            if self.link.full:
+                yield
+                continue
+            left, room = PIECES_A_TURN, BYTES_A_TURN
+            some = []
+            is_said = True
+            for piece in pieces:
+                some.append(piece)
+                left -= 1
+                room -= len(piece)
+                # Packets may come between two lines, so only a very long one is cut.
+                is_cut = piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX
+                if (left <= 0 or room <= 0) and is_cut:
+                    is_said = False
+                    break
+            said = b"".join(some)
+            if said:
+                self.link.write(said)
+            if not is_said:
+                yield
+        return b""
 
 
 Command = Callable[[GearmanConversation, bytes, Millis], None]

@@ -15,7 +15,7 @@ from franca.core.broker import Broker
 from franca.core.events import Event
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.gearman.admin_commands import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
@@ -27,6 +27,7 @@ from franca.protocols.gearman.jobs import (
 )
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import error
+from franca.protocols.service import Service, WorkerView
 
 HOST_CHARS_MAX: Final = 36
 """A handle with twelve digits of a run and twelve of a job's id then has at most 63 bytes."""

@@ -10,7 +10,7 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.jobs import JobTemplates
@@ -19,6 +19,7 @@ from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.room import Room
 from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.workers import Workers
+from franca.protocols.service import Service, WorkerView
 
 SWEEP_MS: Final = 1_000
 

@@ -22,9 +22,9 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
-from franca.protocols.conversation import WorkerView
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.worker_commands import ConnectionWorkers

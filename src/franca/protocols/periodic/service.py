@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.core.timers import Buckets
-from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.conversation import Link, Peer
 from franca.protocols.declaration import Surroundings
 from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.asking import TOLD_AT_ONCE, Asking
@@ -30,6 +30,7 @@ from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
 from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
+from franca.protocols.service import Service, WorkerView
 
 ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
