@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import chores, text
+from franca.protocols.periodic import long_commands, text
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, SEPARATOR, packed, str8
@@ -144,7 +144,7 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
 
 
 def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "LOAD_BYTES", 3_000)
+    monkeypatch.setattr(long_commands, "LOAD_BYTES", 3_000)
     world = World(limits=Limits())
     client = world.client(DOC)
     jobs = [

@@ -15,8 +15,8 @@ from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.auth import CLIENT
-from franca.protocols.periodic.chores import Chore, Drop, Dump, Listing, Load
 from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.long_commands import charge_load, drop, dump, listing, load
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.speech import Task, Unreadable
@@ -51,7 +51,6 @@ class Asking(Talk):
         self._waits = Waits(Share(self.service.waits, WAITS_BYTES_FREE))
         self.was_waited_for = False
         """Whether workers were held back for it once, and it did not read all the same."""
-        self._chore: Chore | None = None
 
     # -- jobs in ----------------------------------------------------------------------------------
 
@@ -217,7 +216,7 @@ class Asking(Talk):
     def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """STATUS: every function that the peer may know of. It is all that one gets of a turn."""
         self.spent += WHOLE_SHARE
-        self._begin(Listing(self, msgid, self._rule()), now)
+        self.begin(listing(self, msgid, self._rule()), now)
 
     def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
@@ -228,23 +227,24 @@ class Asking(Talk):
             self.succeed(msgid)
             return
         self.service.funcs.pop(func, None)
-        self._begin(Drop(self, msgid, func), now)
+        self.begin(drop(self, msgid, func), now)
 
     def on_dump(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DUMP: every live job that came by this protocol."""
         self.check_admin()
-        self._begin(Dump(self, msgid), now)
+        self.begin(dump(self, msgid), now)
 
     def on_load(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """LOAD: many jobs at once."""
         self.check_admin()
         try:
-            load = Load(self, msgid, self.speech.read_tasks(args), len(args))
+            tasks = self.speech.read_tasks(args)
+            size = charge_load(self, len(args))
         except Refused:
             if self.speech.confirms_loads:
                 raise
             return
-        self._begin(load, now)
+        self.begin(load(self, msgid, tasks, size), now)
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""
@@ -273,34 +273,6 @@ class Asking(Talk):
     def on_unknown(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """UNKNOWN, and everything that only the server says."""
         self.say(self.speech.word(msgid, UNKNOWN))
-
-    # -- what takes many turns --------------------------------------------------------------------
-
-    def _begin(self, chore: Chore, now: Millis) -> None:
-        self._chore = chore
-        self.holding = True
-        self.busy = chore.needs_turns
-        chore.begin(now)
-
-    def on_turn(self, now: Millis) -> None:
-        """Go on with what takes many turns."""
-        if self._chore is not None:
-            self._chore.work_on(now)
-        super().on_turn(now)
-
-    def chore_done(self, now: Millis) -> None:
-        """What held the connection up is done."""
-        self._chore = None
-        self.busy = False
-        self.resume()
-
-    def forget_unread(self) -> None:
-        """Let go of these bytes."""
-        super().forget_unread()
-        if self._chore is not None:
-            self._chore.give_up()
-            self._chore = None
-            self.busy = False
 
     def _part(self, now: Millis) -> None:
         if self._waits:

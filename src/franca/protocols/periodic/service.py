@@ -17,11 +17,11 @@ from franca.protocols.declaration import Surroundings
 from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.asking import TOLD_AT_ONCE, Asking
 from franca.protocols.periodic.auth import Rules, read_rules
-from franca.protocols.periodic.chores import Listing, ListingKey, Load
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Spoken
 from franca.protocols.periodic.jobs import Intake, workload_of
+from franca.protocols.periodic.long_commands import ListingKey
 from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.shared import Shared
@@ -95,11 +95,11 @@ class PeriodicService(Service):
         self.funcs: dict[str, None] = {}
         self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
         """Listings of all functions, and whether they are long. They are good for a moment."""
-        self.making: dict[ListingKey, Listing] = {}
+        self.making: dict[ListingKey, list[int]] = {}
         self.listed = self.dump_bytes = 0
         """Functions listed since the last tick, and bytes gathered for dumps that are under way."""
         self._waiting_jobs: WaitingJobs | None = None
-        self.loads: dict[Load, None] = {}
+        self.loads = 0
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None

@@ -85,6 +85,7 @@ class Talk(Spoken):
 
     def on_turn(self, now: Millis) -> None:
         """Act on the message that was put off; ask for what had to wait for this turn."""
+        super().on_turn(now)
         if self._put_off is not None and self not in self.service.put_off:
             message, self._put_off = self._put_off, None
             self.holding = False
@@ -115,11 +116,12 @@ class Talk(Spoken):
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
-        return len(self.reader) + (len(self._put_off[2]) if self._put_off else 0)
+        return super().unread() + (len(self._put_off[2]) if self._put_off else 0)
 
     def forget_unread(self) -> None:
         """Let go of these bytes."""
         self.reader.clear()
+        self.end_task()
         self._put_off = None
         self.service.put_off.pop(self, None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.waiting import Waiting
-from franca.protocols.periodic import chores
+from franca.protocols.periodic import long_commands
 from franca.protocols.periodic.service import PeriodicService
 from franca.protocols.periodic.status import Survey
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
@@ -105,7 +105,7 @@ def test_nobody_waits_for_a_listing_whose_maker_is_held_up(surveys: list[int], h
 def test_while_very_much_is_listed_one_may_be_told_what_another_was(
     monkeypatch: pytest.MonkeyPatch, surveys: list[int]
 ) -> None:
-    monkeypatch.setattr(chores, "LISTED_A_TICK", 300)
+    monkeypatch.setattr(long_commands, "LISTED_A_TICK", 300)
     world = World()
     for number in range(100):
         world.broker.queue(f"f{number:05}")
@@ -152,7 +152,7 @@ def test_many_loads_share_what_one_takes_of_a_turn() -> None:
     world.engine.turn(world.now)
     began = world.broker.totals.pushed
     world.engine.turn(world.now)
-    assert world.broker.totals.pushed - began <= chores.LOAD_JOBS
+    assert world.broker.totals.pushed - began <= long_commands.LOAD_JOBS
     clients[4].hang_up()
     world.run()
     assert [client.words() for client in clients[:4]] == [[p.SUCCESS]] * 4
