@@ -12,7 +12,7 @@ from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
-from franca.core.model import Failure, JobId, Millis, OnHangUp, Session, SessionId
+from franca.core.model import EventSink, Failure, JobId, Millis, OnHangUp, Session, SessionId
 from franca.core.reasons import LOST
 from franca.core.steering import Steering
 
@@ -33,7 +33,7 @@ class Sessions(Steering):
 
     # -- sessions -------------------------------------------------------------------------
 
-    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: object) -> Session:
+    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: EventSink | None) -> Session:
         """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
         self._sessions += 1
         session = self._open[self._sessions] = Session(self._sessions, holder, on_hang_up, owner)

@@ -25,7 +25,7 @@ from franca.core.model import Job, Millis, Session
 from franca.core.tail import SupplyReady, SupplyWaiting, Want
 from franca.engine.blame import close_sessions, is_of_the_core, link_in
 from franca.engine.roster import Roster
-from franca.protocols.conversation import EventSink, Link, Notice, Peer
+from franca.protocols.conversation import Link, Notice, Peer
 from franca.protocols.service import Service
 
 TICK_MS = 50
@@ -305,7 +305,9 @@ class Engine(Roster):
             batch = events[:]
             events.clear()
             for session, event in batch:
-                sink: EventSink = session.owner  # type: ignore[assignment]
+                sink = session.owner
+                if sink is None:
+                    continue
                 try:
                     sink.on_event(session, event, now)
                 except Exception as error:

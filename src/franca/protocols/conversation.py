@@ -227,15 +227,7 @@ brings the time of the next, and `yield` of a query brings the jobs that the sto
 it returns is said once it is durable; None if something else will answer the peer."""
 
 
-class EventSink(ABC):
-    """Whoever is told what happens to the sessions that it opened."""
-
-    @abstractmethod
-    def on_event(self, session: Session, event: Event, now: Millis) -> None:
-        """Something happened to a session of this sink."""
-
-
-class Conversation(EventSink):
+class Conversation(ABC):
     """The dialogue on one link. Never raises for what a peer may send."""
 
     link: Link
@@ -275,6 +267,10 @@ class Conversation(EventSink):
         """Called before messages are read, in a turn that was asked for though nothing came."""
         if self.busy and self.task is not None:
             self._step(self.task, now)
+
+    @abstractmethod
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a session of this conversation."""
 
     def settle(self, now: Millis) -> None:
         """No more messages are read in this share: do what they gave rise to."""

@@ -6,7 +6,6 @@ import pytest
 
 from franca.core.events import Event, Granted
 from franca.core.model import Demand, Millis, OnHangUp, Session
-from franca.protocols.conversation import EventSink
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, Message, packed, str8
@@ -92,7 +91,7 @@ def test_a_worker_asks_again_before_the_clients_next_message_is_read() -> None:
     assert b"f,1,2,2,0" in next(m.data for m in found[0][1] if m.msgid == b"stat")
 
 
-class Stranger(EventSink):
+class Stranger:
     """A connection of some other protocol."""
 
     def __init__(self) -> None:

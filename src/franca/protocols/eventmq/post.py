@@ -20,7 +20,6 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, Millis, OnHangUp, Session
-from franca.protocols.conversation import EventSink
 from franca.protocols.eventmq.jobs import ORIGIN, Address, client_of, msgid_of
 from franca.protocols.eventmq.results import result_of
 
@@ -66,7 +65,7 @@ class Box(Struct):
     is_waited_for: bool = False
 
 
-class Post(EventSink):
+class Post:
     """Every connection by its name and by its identity, and results that wait for theirs.
 
     `kept_bytes` is what all of them take. Oldest first, those go for which there is no room, and

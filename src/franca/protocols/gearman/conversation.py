@@ -137,19 +137,19 @@ class GearmanConversation(Conversation):
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
-        kind = type(event)
-        if kind is Finished:
-            on_finished(self, event)  # type: ignore[arg-type]
-        elif kind is Woken:
+        # `isinstance` is slow to say no, and these come for every job.
+        if type(event) is Finished:
+            on_finished(self, event)
+        elif type(event) is Woken:
             # Who got up meanwhile need not be woken.
-            if event.demand is self.sleep:  # type: ignore[union-attr]
+            if event.demand is self.sleep:
                 self.sleep = None
                 self.service.woke(self, now)
                 self.link.write(NOOP)
-        elif kind is Progressed:
-            on_progressed(self, event, now)  # type: ignore[arg-type]
-        elif kind is LeaseLost:
-            self._tell_lost(event.job)  # type: ignore[union-attr]
+        elif isinstance(event, Progressed):
+            on_progressed(self, event, now)
+        elif isinstance(event, LeaseLost):
+            self._tell_lost(event.job)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""

@@ -15,7 +15,6 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import EventSink
 
 DONE = State.DONE
 LEASED = State.LEASED
@@ -36,7 +35,7 @@ class Request(Struct, eq=False, gc=False):
     answered_at: Millis = NEVER
 
 
-class Requests(EventSink):
+class Requests:
     """Every request that runs or was answered lately. It speaks for those whose client is gone."""
 
     def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
