@@ -23,7 +23,7 @@ from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
-from franca.protocols.periodic.asking import Asking
+from franca.protocols.periodic.client_commands import Client
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
@@ -252,9 +252,9 @@ def who_asks_for_what_nobody_offers_waits_for_ever(_: Any) -> Any:
     return lambda self, now: None
 
 
-@MUTANTS.of(Asking, "take_in")
+@MUTANTS.of(Client, "take_in")
 def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
-    def drop(self: Asking, task: Any, now: Millis) -> None:
+    def drop(self: Client, task: Any, now: Millis) -> None:
         taken = self.broker.keyed(task.func, KEY + task.name)
         if taken is None or taken.state is not State.LEASED:
             take_in(self, task, now)

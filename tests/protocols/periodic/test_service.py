@@ -332,7 +332,7 @@ def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_
     assert [job.func for job in bert.assigned()] == ["g"]
     world.service.take_file(b"")
     world.run()
-    assert not bert.conversation.funcs
+    assert not bert.conversation.worker.funcs
     assert not world.service.waits.taken
     assert not world.service.streams
 

@@ -36,8 +36,8 @@ CRC: Final = CrcSpeech()
 _BINARY: Final = BinarySpeech()
 
 
-Verbs = Mapping[int, Callable[[Any, bytes, bytes, Millis], None]]
-"""By command: the connection, an id, arguments, the time."""
+Verbs = Mapping[int, tuple[int, Callable[[Any, bytes, bytes, Millis], None]]]
+"""By command: the number of the part that it is for; and that part, an id, arguments, the time."""
 
 
 class Spoken(Conversation):

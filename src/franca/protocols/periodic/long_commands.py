@@ -22,7 +22,7 @@ from franca.protocols.periodic.speech import Task as PeriodicTask
 from franca.protocols.periodic.words import SUCCESS, UNKNOWN
 
 if TYPE_CHECKING:
-    from franca.protocols.periodic.asking import Asking
+    from franca.protocols.periodic.conversation import PeriodicConversation
 
 PAGE_JOBS: Final = 200
 LOAD_JOBS: Final = 500
@@ -53,7 +53,7 @@ _DROPPED: Final = (State.WAITING, State.READY, State.DEAD)
 
 
 def _walk(
-    connection: Asking,
+    connection: PeriodicConversation,
     query: Callable[[int], JobQuery],
     see: Callable[[Job], None],
     turn_page: Callable[[], None] | None = None,
@@ -80,7 +80,7 @@ def _walk(
             return
 
 
-def drop(connection: Asking, msgid: bytes, func: str) -> Task:
+def drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
     """A function is forgotten with its jobs, but for one that still runs somewhere."""
     yield
     broker = connection.broker
@@ -105,7 +105,7 @@ def drop(connection: Asking, msgid: bytes, func: str) -> Task:
 class _Pages:
     """What was dumped so far: a page at a time is made one piece."""
 
-    def __init__(self, connection: Asking, msgid: bytes) -> None:
+    def __init__(self, connection: PeriodicConversation, msgid: bytes) -> None:
         self._connection = connection
         self._msgid = msgid
         self._page: list[bytes] = []
@@ -143,7 +143,7 @@ class _Pages:
         return [piece for piece in (front, *self._pages, back) if piece]
 
 
-def dump(connection: Asking, msgid: bytes) -> Task:
+def dump(connection: PeriodicConversation, msgid: bytes) -> Task:
     """Every live job of this protocol, in one answer or in many.
 
     More than a frame can hold is refused: half a dump would pass for a whole one. So is what all
@@ -172,7 +172,9 @@ def dump(connection: Asking, msgid: bytes) -> Task:
 # -- many jobs in ----------------------------------------------------------------------------
 
 
-def load(connection: Asking, msgid: bytes, tasks: Iterable[PeriodicTask], size: int) -> Task:
+def load(
+    connection: PeriodicConversation, msgid: bytes, tasks: Iterable[PeriodicTask], size: int
+) -> Task:
     """Many jobs, some of them in each turn. Those in front of a bad one are kept.
 
     All that are under way hold together no more than one frame; beyond it one is `TooMuch`.
@@ -193,7 +195,9 @@ def load(connection: Asking, msgid: bytes, tasks: Iterable[PeriodicTask], size: 
     return connection.speech.word(msgid, word) if connection.speech.confirms_loads else b""
 
 
-def _take_some(connection: Asking, tasks: Iterator[PeriodicTask], now: Millis) -> bool:
+def _take_some(
+    connection: PeriodicConversation, tasks: Iterator[PeriodicTask], now: Millis
+) -> bool:
     """Take in a turn's share, which is smaller if there are other loads; False if that was all."""
     loads = connection.service.loads
     room = LOAD_BYTES // loads
@@ -202,14 +206,14 @@ def _take_some(connection: Asking, tasks: Iterator[PeriodicTask], now: Millis) -
         if task is None:
             return False
         connection.check_may(CLIENT, task.func)
-        connection.take_in(task, now)
+        connection.client.take_in(task, now)
         room -= max(len(task.workload), task.size)
         if room < 0:
             break
     return True
 
 
-def charge_load(connection: Asking, size: int) -> int:
+def charge_load(connection: PeriodicConversation, size: int) -> int:
     """Take room for a load of that size, if it is not small; returns how much."""
     size = size if size > SMALL_LOAD_BYTES else 0
     connection.service.load_bytes.take(size)
@@ -219,7 +223,7 @@ def charge_load(connection: Asking, size: int) -> int:
 # -- a list of all functions -------------------------------------------------------------------
 
 
-def listing(connection: Asking, msgid: bytes, rule: Rule | None) -> Task:
+def listing(connection: PeriodicConversation, msgid: bytes, rule: Rule | None) -> Task:
     """Every function that the peer may know of.
 
     A long list is made in slices, once for all who ask meanwhile, and may be as old as it took to
@@ -254,7 +258,9 @@ def listing(connection: Asking, msgid: bytes, rule: Rule | None) -> Task:
     return b""
 
 
-def _make(connection: Asking, msgid: bytes, key: ListingKey, now: Millis) -> Iterator[None]:
+def _make(
+    connection: PeriodicConversation, msgid: bytes, key: ListingKey, now: Millis
+) -> Iterator[None]:
     """The listing, a slice between two stops; a short one has none."""
     speech, rule, service = connection.speech, key[1], connection.service
     survey = service.survey(now)

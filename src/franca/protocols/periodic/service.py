@@ -15,8 +15,8 @@ from franca.core.timers import Buckets
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.declaration import Surroundings
 from franca.protocols.overview import KEPT_MS
-from franca.protocols.periodic.asking import TOLD_AT_ONCE, Asking
 from franca.protocols.periodic.auth import Rules, read_rules
+from franca.protocols.periodic.client_commands import TOLD_AT_ONCE, Client
 from franca.protocols.periodic.config import Config
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.dialect import Spoken
@@ -26,10 +26,9 @@ from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
-from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.text import DocSpeech, TextSpeech
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
-from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
+from franca.protocols.periodic.worker_commands import FUNCS_BYTES_MAX, Worker
 from franca.protocols.service import Service, WorkerView
 
 ALARM_TICK_MS: Final = 50
@@ -85,13 +84,14 @@ class PeriodicService(Service):
         self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
         self.told = self.written = 0
         """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
-        self.teller: Asking | None = None  # whose message that was, or the last of them
-        self.slow: dict[Name, tuple[Asking, Millis]] = {}
+        self.teller: PeriodicConversation | None = None
+        self.slow: dict[Name, tuple[Client, Millis]] = {}
         """Jobs of which a client does not take what it is sent, and since when."""
-        self.put_off: dict[Talk, Name] = {}  # messages to be acted on later, and about which job
+        self.put_off: dict[PeriodicConversation, Name] = {}
+        """Connections with a message that is to be acted on later, and the job it is about."""
         self._ringing: deque[Spoken] = deque()
-        self.streams: dict[Name, dict[Asking, None]] = {}
-        self.casts: dict[str, dict[Working, None]] = {}
+        self.streams: dict[Name, dict[Client, None]] = {}
+        self.casts: dict[str, dict[Worker, None]] = {}
         self.funcs: dict[str, None] = {}
         self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
         """Listings of all functions, and whether they are long. They are good for a moment."""
@@ -106,11 +106,10 @@ class PeriodicService(Service):
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = self.refused = self.unreadable = 0
-        self._talks: dict[Talk, Millis] = {}
-        self._by_name: dict[str, Talk] = {}
+        self._connections: dict[PeriodicConversation, Millis] = {}
+        self._by_name: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop
-        self._sweep_at: Millis = NEVER
-        self._now: Millis = NEVER
+        self._sweep_at = self._now = NEVER
 
     def open(self, link: Link, now: Millis) -> PeriodicConversation:
         """Begin the dialogue on a new link; the peer speaks first."""
@@ -123,23 +122,23 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
-        for talk in list(self._talks):
-            if talk in self._talks:
-                talk.follow_rules(self._now)
+        for connection in list(self._connections):
+            if connection in self._connections:
+                connection.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
 
-    def join(self, talk: Talk) -> None:
+    def join(self, connection: PeriodicConversation) -> None:
         """A connection has registered."""
-        self._talks[talk] = talk.heard_at
-        self._by_name[talk.link.id] = talk
+        self._connections[connection] = connection.heard_at
+        self._by_name[connection.link.id] = connection
 
-    def leave(self, talk: Talk) -> None:
+    def leave(self, connection: PeriodicConversation) -> None:
         """A connection is gone."""
-        self._talks.pop(talk, None)
-        if self._by_name.get(talk.link.id) is talk:
-            del self._by_name[talk.link.id]
+        self._connections.pop(connection, None)
+        if self._by_name.get(connection.link.id) is connection:
+            del self._by_name[connection.link.id]
 
     def tick(self, now: Millis) -> None:
         """Ring whoever is armed, and hang up on those who fell silent."""
@@ -167,10 +166,10 @@ class PeriodicService(Service):
     def _sweep(self, now: Millis) -> None:
         """Hang up on those who fell silent, some of them at a time."""
         longest = self.config.keepalive_ms
-        silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
-        for talk in silent[:SWEPT_A_TICK]:
-            if talk in self._talks:
-                talk.drop(now)
+        silent = [t for t in self._connections if t.is_checked and now - t.heard_at > longest]
+        for connection in silent[:SWEPT_A_TICK]:
+            if connection in self._connections:
+                connection.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
 
@@ -195,10 +194,10 @@ class PeriodicService(Service):
             elif client.link.full and not client.link.closed:
                 continue
             self.slow.pop(name, None)
-        for talk, name in list(self.put_off.items()):
+        for connection, name in list(self.put_off.items()):
             if self.may_tell(name):
-                del self.put_off[talk]
-                talk.link.call_next_turn()
+                del self.put_off[connection]
+                connection.link.call_next_turn()
 
     def shut_down(self, peer: Peer) -> bool:
         """Stop the whole server, if this peer may ask for that."""
@@ -210,7 +209,7 @@ class PeriodicService(Service):
 
     # -- functions --------------------------------------------------------------------------------
 
-    def note_func(self, func: str, worker: Working, for_all: bool) -> None:
+    def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
         """A worker runs this function, for all if it says so; or not any more."""
         casts = self.casts.setdefault(func, {})
         if for_all:
@@ -225,10 +224,10 @@ class PeriodicService(Service):
                 # One that has a worker is listed all the same, and noted again when that leaves.
                 del self.funcs[next(iter(self.funcs))]
 
-    def cast(self, job: Job, holder: Working) -> None:
+    def cast(self, job: Job, holder: Worker) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
         workers = list(self.casts.get(job.queue, ()))
-        holder.spent += len(workers) // TOLD_AT_ONCE
+        holder.connection.spent += len(workers) // TOLD_AT_ONCE
         for worker in workers:
             if worker is not holder:
                 worker.overhear(job)
@@ -260,15 +259,15 @@ class PeriodicService(Service):
 
     def follow(self, job: Job) -> None:
         """A job was submitted: those who wait for its stream hear of it."""
-        for talk in list(self.streams.get((job.queue, job.key), ())):
-            talk.follow(job)
+        for client in list(self.streams.get((job.queue, job.key), ())):
+            client.follow(job)
 
-    def unfollow(self, name: Name, talk: Asking) -> None:
+    def unfollow(self, name: Name, client: Client) -> None:
         """A connection waits for that stream no more."""
-        talks = self.streams.get(name)
-        if talks is not None:
-            talks.pop(talk, None)
-            if not talks:
+        clients = self.streams.get(name)
+        if clients is not None:
+            clients.pop(client, None)
+            if not clients:
                 del self.streams[name]
 
     # -- operators --------------------------------------------------------------------------------
@@ -277,30 +276,30 @@ class PeriodicService(Service):
         """The connections that run functions."""
         return [
             WorkerView(
-                name=talk.link.id,
+                name=connection.link.id,
                 protocol=self.name,
-                host=talk.link.peer.address,
+                host=connection.link.peer.address,
                 pid=0,
                 labels=(),
-                state="quiet" if talk.quiet else "running",
+                state="quiet" if connection.worker.quiet else "running",
                 started_at=joined_at,
-                seen_at=talk.heard_at,
+                seen_at=connection.heard_at,
                 rss_kb=0,
                 connections=1,
-                queues=sorted(talk.funcs),
+                queues=sorted(connection.worker.funcs),
             )
-            for talk, joined_at in self._talks.items()
-            if isinstance(talk, Working) and talk.funcs
+            for connection, joined_at in self._connections.items()
+            if connection.worker.funcs
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        talk = self._by_name.get(name)
-        if not isinstance(talk, Working) or not talk.funcs:
+        connection = self._by_name.get(name)
+        if connection is None or not connection.worker.funcs:
             return False
-        talk.stop_giving_jobs()
-        if what == "stop" and not talk.is_busy():
-            talk.drop(self._now)
+        connection.worker.stop_giving_jobs()
+        if what == "stop" and not connection.worker.is_busy():
+            connection.drop(self._now)
         return True
 
     def stop(self, now: Millis) -> None:
@@ -309,7 +308,7 @@ class PeriodicService(Service):
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(isinstance(talk, Working) and talk.is_busy() for talk in self._talks)
+        return sum(connection.worker.is_busy() for connection in self._connections)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:

@@ -11,7 +11,7 @@ after five seconds, and one on a connection that did not register as a worker ne
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import NotHeld, Refused, TooMuch
 from franca.core.events import Granted, Woken
@@ -20,6 +20,9 @@ from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.settling import RUNS_MAX, WRITE_AGAIN_MS, Settling
 from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS, UNKNOWN
+
+if TYPE_CHECKING:
+    from franca.protocols.periodic.conversation import PeriodicConversation
 
 GRABS_MAX: Final = 4_096
 """Jobs that one connection may ask for at once; what it asks beyond is not noted."""
@@ -45,11 +48,11 @@ REST_MS: Final = 1_000
 """How long a worker that sent a job back as too much is given no other."""
 
 
-class Working(Settling):
-    """The verbs of workers that want jobs."""
+class Worker(Settling):
+    """The part of a connection that workers speak to."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
+    def __init__(self, connection: PeriodicConversation) -> None:
+        super().__init__(connection)
         self.funcs: dict[str, bool] = {}
         """Functions by name, and whether each of their jobs is for every worker."""
         self.quiet = False
@@ -69,16 +72,16 @@ class Working(Settling):
 
     def on_can_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CAN_DO: jobs of this function are welcome."""
-        self._can_do(self.speech.read_func(args), False, now)
-        self.confirm(msgid)
+        self._can_do(self.connection.speech.read_func(args), False, now)
+        self.connection.confirm(msgid)
 
     def on_broadcast(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """BROADCAST: the same, and every worker that says so is to run each job."""
-        self._can_do(self.speech.read_func(args), True, now)
-        self.confirm(msgid)
+        self._can_do(self.connection.speech.read_func(args), True, now)
+        self.connection.confirm(msgid)
 
     def _can_do(self, func: str, for_all: bool, now: Millis) -> None:
-        self.check_may(WORKER, func)
+        self.connection.check_may(WORKER, func)
         self.service.intake.check_name(func)
         if for_all and len(self.service.casts.get(func, ())) >= CASTS_MAX:
             raise TooMuch(f"no more than {CASTS_MAX} workers for all jobs of a function")
@@ -89,7 +92,7 @@ class Working(Settling):
             size = _size_of(func)
             self._offered.take(size)
             try:
-                self.broker.serve(self.session, func)
+                self.broker.serve(self.connection.session, func)
             except Refused:
                 self._offered.give_back(size)
                 raise
@@ -100,15 +103,15 @@ class Working(Settling):
 
     def on_cant_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CANT_DO: no more of these; what the worker runs it goes on running."""
-        self._cant_do(self.speech.read_func(args))
-        self.confirm(msgid)
+        self._cant_do(self.connection.speech.read_func(args))
+        self.connection.confirm(msgid)
 
     def _cant_do(self, func: str) -> None:
         if func in self.funcs:
             del self.funcs[func]
             self._offered.give_back(_size_of(func))
             self.service.note_func(func, self, False)
-            self.broker.unserve(self.session, func)
+            self.broker.unserve(self.connection.session, func)
             self._ask_anew()
 
     def _new_demand(self, until: Millis) -> Demand:
@@ -118,29 +121,31 @@ class Working(Settling):
             queues = self._queues = tuple(self.funcs)
             # With several functions they take turns: the first must not starve the others.
             self._choice = Choice.PRIORITY if len(queues) > 1 else Choice.LISTED
-        self.spent += len(queues) // FUNCS_AT_ONCE
-        return Demand(self.session, queues, until, self._choice)
+        self.connection.spent += len(queues) // FUNCS_AT_ONCE
+        return Demand(self.connection.session, queues, until, self._choice)
 
     # -- asking for jobs --------------------------------------------------------------------------
 
     def on_grab_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
+        connection = self.connection
         if self.service.rules is not None:
-            self._rule()
-        if self.speech.writes_anew:
+            connection.rule()
+        if connection.speech.writes_anew:
             self._check_writing()
-        if self.follows_document:
+        if connection.follows_document:
             self._grab_now(msgid, now)
             return
+        answers = connection.answers_grabs
         if msgid in self._grabs or not self._may_wait(self._grabs):
-            if self.answers_grabs and msgid not in self._owed and self._may_wait(self._owed):
+            if answers and msgid not in self._owed and self._may_wait(self._owed):
                 self._owed[msgid] = now + GRAB_AGAIN_MS
-                self.arm(self._owed[msgid])
+                connection.arm(self._owed[msgid])
             return
         self._grabs[msgid] = None
-        if self.answers_grabs:
-            self.link.write(self.speech.word(msgid, SUCCESS))
-        if self._demand is None and not self.unsettled:
+        if answers:
+            self.link.write(connection.speech.word(msgid, SUCCESS))
+        if self._demand is None and not self.connection.unsettled:
             self._ask(now)
 
     def _may_wait(self, ids: dict[bytes, None] | dict[bytes, Millis]) -> bool:
@@ -163,19 +168,19 @@ class Working(Settling):
     def _grab_now(self, msgid: bytes, now: Millis) -> None:
         """PROTOCOL, "GRAB_JOB": the server responds with either NO_JOB or JOB_ASSIGN."""
         self._withdraw()
-        is_sated = len(self.session.leases) >= RUNS_MAX
+        is_sated = len(self.connection.session.leases) >= RUNS_MAX
         if self.funcs and not is_sated and not self._is_refused_work(now):
             answer = self.broker.demand(self._new_demand(now), now)
             if isinstance(answer, Granted):
                 self._assign(answer.job, msgid, now)
                 return
-        self.say(self.speech.word(msgid, NO_JOB))
+        self.connection.say(self.connection.speech.word(msgid, NO_JOB))
 
     def on_sleep(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SLEEP: NOOP at once, as every server did; by the document, when there is work."""
-        self._rule()
-        if not self.follows_document:
-            self.say(self.speech.word(msgid, NOOP))
+        self.connection.rule()
+        if not self.connection.follows_document:
+            self.connection.say(self.connection.speech.word(msgid, NOOP))
             return
         self._withdraw()
         if self._is_refused_work(now):
@@ -185,7 +190,7 @@ class Working(Settling):
         demand.choice, demand.tag = Choice.LISTED, msgid
         demand.only_wake = demand.wake_always = True
         if isinstance(self.broker.demand(demand, now), Woken):
-            self.say(self.speech.word(msgid, NOOP))
+            self.connection.say(self.connection.speech.word(msgid, NOOP))
         else:
             self._demand = demand
 
@@ -198,10 +203,10 @@ class Working(Settling):
             return
         left = ASKED_AT_ONCE // (1 + len(self.funcs) // FUNCS_AT_ONCE)
         while self._grabs:
-            if len(self.session.leases) >= RUNS_MAX:
+            if len(self.connection.session.leases) >= RUNS_MAX:
                 self._is_sated = True
                 return
-            if self.speech.writes_anew and self._must_not_write():
+            if self.connection.speech.writes_anew and self._must_not_write():
                 self._rest(now, WRITE_AGAIN_MS)
                 return
             demand = self._new_demand(NEVER)
@@ -223,7 +228,7 @@ class Working(Settling):
     def _ask_later(self) -> None:
         """Others come first: go on next turn, or when the worker has taken what it was given."""
         self._is_fed = False
-        self.unsettled = self.asks_later = True
+        self.connection.unsettled = self.connection.asks_later = True
         self.link.call_next_turn()
 
     def _ask_anew(self) -> None:
@@ -231,15 +236,14 @@ class Working(Settling):
         demand, asleep = self._demand, self._asleep
         self._queues = None
         if demand is not None:
-            self.spent += len(demand.queues) // FUNCS_AT_ONCE
+            self.connection.spent += len(demand.queues) // FUNCS_AT_ONCE
             asleep = demand.tag if demand.only_wake else None
             self._withdraw()
         self._asleep = asleep
-        self.unsettled = True
+        self.connection.unsettled = True
 
-    def _catch_up(self, now: Millis) -> None:
+    def ask_for_all(self, now: Millis) -> None:
         """Ask for what the functions are now."""
-        super()._catch_up(now)
         asleep = self._asleep
         if asleep is None:
             if self._demand is None:
@@ -249,7 +253,7 @@ class Working(Settling):
             self.on_sleep(asleep, b"", now)
         except Refused as refusal:
             self.link.note(str(refusal))
-            self.say(self.speech.word(asleep, UNKNOWN))
+            self.connection.say(self.connection.speech.word(asleep, UNKNOWN))
 
     def _withdraw(self) -> None:
         self._asleep = None
@@ -264,7 +268,7 @@ class Working(Settling):
             self._rest(now, WRITE_AGAIN_MS)
         if event.demand is not self._demand or self.link.closing or not self._grabs:
             try:
-                self.broker.give_back(event.job, self.session.holder, now)
+                self.broker.give_back(event.job, self.connection.session.holder, now)
             except NotHeld:
                 pass  # the connection has ended meanwhile, and its leases with it
             return
@@ -281,7 +285,7 @@ class Working(Settling):
         """There is work for a worker that sleeps by the document."""
         if event.demand is self._demand:
             self._demand = None
-            self.say(self.speech.word(event.demand.tag, NOOP))
+            self.connection.say(self.connection.speech.word(event.demand.tag, NOOP))
 
     def _assign(self, job: Job, msgid: bytes, now: Millis) -> None:
         for_all = self.funcs.get(job.queue, False)
@@ -292,10 +296,11 @@ class Working(Settling):
 
     def _refuse(self, job: Job, msgid: bytes, now: Millis) -> None:
         """A job that cannot be written to this worker is for another one, a little later."""
-        self.link.note(f"it cannot be given a job of more than {self.speech.workload_max} bytes")
-        self.broker.fail(job, self.session.holder, TOO_LARGE_TO_GIVE, now)
-        if self.follows_document:
-            self.say(self.speech.word(msgid, NO_JOB))
+        most = self.connection.speech.workload_max
+        self.link.note(f"it cannot be given a job of more than {most} bytes")
+        self.broker.fail(job, self.connection.session.holder, TOO_LARGE_TO_GIVE, now)
+        if self.connection.follows_document:
+            self.connection.say(self.connection.speech.word(msgid, NO_JOB))
         elif self._may_wait(self._grabs):
             self._grabs[msgid] = None
 
@@ -313,9 +318,6 @@ class Working(Settling):
         if not self._grabs:
             self._withdraw()
 
-    def on_job_assigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """JOB_ASSIGNED: it arrived. Many workers never say so, so nobody waits for it."""
-
     def on_job_unassigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """JOB_UNASSIGNED: too much; the job is as if it had not been given."""
         run = self._given_by(msgid)
@@ -325,16 +327,16 @@ class Working(Settling):
         self._withdraw()
         self._rest(now)
         if (job := self._own_job_of(run)) is not None:
-            self.broker.give_back(job, self.session.holder, now)
+            self.broker.give_back(job, self.connection.session.holder, now)
 
     def _rest(self, now: Millis, ms: int = REST_MS) -> None:
         """Ask for nothing for a while."""
         self._rests_until = now + ms
-        self.arm(self._rests_until)
+        self.connection.arm(self._rests_until)
 
-    def _has_room(self, now: Millis) -> None:
+    def has_room(self, now: Millis) -> None:
         """One of its runs is over: whoever had as many as may be can have another."""
-        if self._is_sated and len(self.session.leases) < RUNS_MAX:
+        if self._is_sated and len(self.connection.session.leases) < RUNS_MAX:
             self._is_sated = False
             if self._demand is None:
                 self._ask(now)
@@ -343,10 +345,9 @@ class Working(Settling):
 
     def follow_rules(self, now: Millis) -> None:
         """Give no more jobs of functions that the peer may not use any more; it keeps its runs."""
-        super().follow_rules(now)
-        for func in [func for func in self.funcs if not self.may(WORKER, func)]:
+        for func in [func for func in self.funcs if not self.connection.may(WORKER, func)]:
             self._cant_do(func)
-        if self.unsettled:
+        if self.connection.unsettled:
             self.link.call_next_turn()
 
     def stop_giving_jobs(self) -> None:
@@ -354,36 +355,35 @@ class Working(Settling):
         self.quiet = True
         self._withdraw()
 
-    def stop(self, now: Millis) -> None:
+    def stop(self) -> None:
         """The server stops: nothing more is given out; there is no word to say so."""
         self._withdraw()
 
     def ring(self, now: Millis, most: int) -> int:
-        """A moment has come that was armed for."""
-        done = super().ring(now, most)
-        if self.link.closing or self.link.closed:
-            return done
+        """A moment has come that was armed for; returns how many were told."""
+        done = 0
         # Each is owed as long after it was asked for as the others: the first come first.
         while self._owed:
             msgid = next(iter(self._owed))
             if self._owed[msgid] > now or done >= most:
-                self.arm(self._owed[msgid])
+                self.connection.arm(self._owed[msgid])
                 break
             del self._owed[msgid]
             if len(self._owed) >= GRABS_FREE:
                 self.service.grabs.give_back(1)
-            self.say(self.speech.word(msgid, SUCCESS))
+            self.connection.say(self.connection.speech.word(msgid, SUCCESS))
             done += 1
         if self._rests_until:
             if now < self._rests_until:
-                self.arm(self._rests_until)
+                self.connection.arm(self._rests_until)
             else:
                 self._rests_until = NEVER
                 if self._demand is None:
                     self._ask(now)
         return done
 
-    def _part(self, now: Millis) -> None:
+    def leave(self) -> None:
+        """The connection is gone: nothing is wanted any more."""
         self._demand = self._asleep = None
         for ids in (self._grabs, self._owed):
             self.service.grabs.give_back(max(0, len(ids) - GRABS_FREE))
@@ -393,7 +393,7 @@ class Working(Settling):
         self.funcs.clear()
         self._offered.clear()
         self._queues = None
-        super()._part(now)
+        super().leave()
 
 
 def _size_of(func: str) -> int:

@@ -7,7 +7,7 @@ answers all who wait for it on that connection.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Finished, Progressed
@@ -17,10 +17,10 @@ from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.jobs import KEY
 from franca.protocols.periodic.long_commands import charge_load, drop, dump, listing, load
+from franca.protocols.periodic.part import Part
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES
 from franca.protocols.periodic.speech import Task, Unreadable
-from franca.protocols.periodic.talk import Talk
 from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 from franca.protocols.periodic.words import (
     EOF,
@@ -33,6 +33,9 @@ from franca.protocols.periodic.words import (
     UNKNOWN,
 )
 
+if TYPE_CHECKING:
+    from franca.protocols.periodic.conversation import PeriodicConversation
+
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
 TOLD_AT_ONCE: Final = 16
@@ -43,11 +46,11 @@ DATA_KIND: Final = "data"
 """What a piece of a stream is called among the reports of workers."""
 
 
-class Asking(Talk):
-    """The verbs of clients."""
+class Client(Part):
+    """The part of a connection that clients speak to."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
+    def __init__(self, connection: PeriodicConversation) -> None:
+        super().__init__(connection)
         self._waits = Waits(Share(self.service.waits, WAITS_BYTES_FREE))
         self.was_waited_for = False
         """Whether workers were held back for it once, and it did not read all the same."""
@@ -56,15 +59,15 @@ class Asking(Talk):
 
     def on_submit_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SUBMIT_JOB: kept, in place of a job of the same name."""
-        task = self.speech.read_task(args)
+        task = self.connection.speech.read_task(args)
         if self.service.rules is not None:
-            self.check_may(CLIENT, task.func)
+            self.connection.check_may(CLIENT, task.func)
         self.take_in(task, now)
-        self.link.write_after_commit(self.speech.word(msgid, SUCCESS))
+        self.link.write_after_commit(self.connection.speech.word(msgid, SUCCESS))
 
     def take_in(self, task: Task, now: Millis) -> None:
         """Keep a job. What is dropped because it runs already was answered all the same."""
-        new = self.service.intake.new_job(task, now, limits_runs=self.speech.limits_runs)
+        new = self.service.intake.new_job(task, now, limits_runs=self.connection.speech.limits_runs)
         if self.service.drops_running:
             taken = self.broker.keyed(new.queue, new.key)
             if taken is not None and taken.state is LEASED:
@@ -75,12 +78,12 @@ class Asking(Talk):
 
     def on_run_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """RUN_JOB: the answer is the result; or at once that nobody runs such jobs."""
-        task = self.speech.read_task(args)
-        self.check_may(CLIENT, task.func)
+        task = self.connection.speech.read_task(args)
+        self.connection.check_may(CLIENT, task.func)
         if not self.broker.serves(task.func):
-            self.say(self.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
             return
-        limits_runs = self.speech.limits_runs
+        limits_runs = self.connection.speech.limits_runs
         new = self.service.intake.new_job(task, now, limits_runs=limits_runs, waited_for=True)
         seconds = task.timeout if task.timeout > 0 else WAIT_S
         name = (new.queue, new.key)
@@ -91,7 +94,7 @@ class Asking(Talk):
         except Refused:
             self._waits.remove(name, wait)
             raise
-        self.arm(wait.until)
+        self.connection.arm(wait.until)
 
     def _run(self, new: NewJob, now: Millis) -> None:
         """Have a job run, or wait for the run that goes on under its name."""
@@ -106,10 +109,10 @@ class Asking(Talk):
 
     def on_remove_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """REMOVE_JOB: gone, running or not; SUCCESS also where there was none."""
-        func, name = self.speech.read_removal(args)
-        self.check_may(CLIENT, func)
+        func, name = self.connection.speech.read_removal(args)
+        self.connection.check_may(CLIENT, func)
         self.broker.remove(func, KEY + name, now)
-        self.succeed(msgid)
+        self.connection.succeed(msgid)
 
     # -- what is waited for -----------------------------------------------------------------------
 
@@ -118,11 +121,11 @@ class Asking(Talk):
 
         One client says this beside RUN_JOB, in either order: the job need not be there yet.
         """
-        task = self.speech.read_task(args)
-        self.check_may(CLIENT, task.func)
+        task = self.connection.speech.read_task(args)
+        self.connection.check_may(CLIENT, task.func)
         self.service.intake.check_name(task.func)
         if not self.broker.serves(task.func):
-            self.say(self.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
             return
         name = (task.func, KEY + task.name)
         self._waits.add(name, Wait(msgid, NEVER))
@@ -130,12 +133,12 @@ class Asking(Talk):
         taken = self.broker.keyed(*name)
         if taken is not None:
             self.follow(taken)
-        self.say(self.speech.word(msgid, SUCCESS))
+        self.connection.say(self.connection.speech.word(msgid, SUCCESS))
 
     def follow(self, job: Job | Known) -> None:
         """Hear what becomes of a job, once."""
-        if job.id not in self.session.watches:
-            self.broker.watch(job.id, self.session)
+        if job.id not in self.connection.session.watches:
+            self.broker.watch(job.id, self.connection.session)
 
     def say_progressed(self, event: Progressed, now: Millis) -> None:
         """A worker sent a piece of a stream."""
@@ -171,10 +174,10 @@ class Asking(Talk):
         said = 0
         for wait, data in answers:
             if said and said + len(data) > room:
-                self.drop(now, f"more than {most} bytes to be said to it at once")
+                self.connection.drop(now, f"more than {most} bytes to be said to it at once")
                 return
             said += len(data)
-            self.say_data(wait.msgid, data, after_commit=after_commit)
+            self.connection.say_data(wait.msgid, data, after_commit=after_commit)
 
     def _expire(self, now: Millis, most: int) -> int:
         """Tell those whose time is over, some of them; returns how many. Rung for the next."""
@@ -185,25 +188,24 @@ class Asking(Talk):
             name, wait = expired
             if waits.remove(name, wait):
                 self._look_away(name, now)
-            self.say(self.speech.data(wait.msgid, EXPIRED))
+            self.connection.say(self.connection.speech.data(wait.msgid, EXPIRED))
         next_at = waits.next_at()
         if next_at:
-            self.arm(next_at)
+            self.connection.arm(next_at)
         return told
 
     def _look_away(self, name: Name, now: Millis) -> None:
         """Nobody here waits for that name any more."""
         taken = self.broker.keyed(*name)
         if taken is not None:
-            self.broker.unwatch(taken.id, self.session, now)
+            self.broker.unwatch(taken.id, self.connection.session, now)
 
     def follow_rules(self, now: Millis) -> None:
         """Wait no more for jobs of functions that the peer may not use any more."""
-        super().follow_rules(now)
         for name in self._waits.names():
-            if not self.may(CLIENT, name[0]):
+            if not self.connection.may(CLIENT, name[0]):
                 for wait in self._waits.take(name):
-                    self.say(self.speech.word(wait.msgid, NO_WORKER))
+                    self.connection.say(self.connection.speech.word(wait.msgid, NO_WORKER))
                 self.service.unfollow(name, self)
                 self._look_away(name, now)
 
@@ -211,82 +213,79 @@ class Asking(Talk):
 
     def on_ping(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """PING: PONG."""
-        self.link.write(self.speech.word(msgid, PONG))
+        self.link.write(self.connection.speech.word(msgid, PONG))
 
     def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """STATUS: every function that the peer may know of. It is all that one gets of a turn."""
-        self.spent += WHOLE_SHARE
-        self.begin(listing(self, msgid, self._rule()), now)
+        self.connection.spent += WHOLE_SHARE
+        self.connection.begin(listing(self.connection, msgid, self.connection.rule()), now)
 
     def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
-        func = self.speech.read_func(args)
-        self.check_admin()
+        func = self.connection.speech.read_func(args)
+        self.connection.check_admin()
         queue = self.broker.queues.get(func)
         if queue is not None and (queue.servers or queue.line or queue.leased):
-            self.succeed(msgid)
+            self.connection.succeed(msgid)
             return
         self.service.funcs.pop(func, None)
-        self.begin(drop(self, msgid, func), now)
+        self.connection.begin(drop(self.connection, msgid, func), now)
 
     def on_dump(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DUMP: every live job that came by this protocol."""
-        self.check_admin()
-        self.begin(dump(self, msgid), now)
+        self.connection.check_admin()
+        self.connection.begin(dump(self.connection, msgid), now)
 
     def on_load(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """LOAD: many jobs at once."""
-        self.check_admin()
+        self.connection.check_admin()
         try:
-            tasks = self.speech.read_tasks(args)
-            size = charge_load(self, len(args))
+            tasks = self.connection.speech.read_tasks(args)
+            size = charge_load(self.connection, len(args))
         except Refused:
-            if self.speech.confirms_loads:
+            if self.connection.speech.confirms_loads:
                 raise
             return
-        self.begin(load(self, msgid, tasks, size), now)
+        self.connection.begin(load(self.connection, msgid, tasks, size), now)
 
     def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_GET: a number, 0 where nothing is known."""
-        self._rule()
-        self.say(
-            self.binary.number(msgid, self.service.config.get(self.binary.read_setting(args)[0]))
-        )
+        connection = self.connection
+        connection.rule()
+        name, _ = connection.binary.read_setting(args)
+        connection.say(connection.binary.number(msgid, self.service.config.get(name)))
 
     def on_config_set(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CONFIG_SET: until the server ends."""
-        self.check_admin()
-        self.service.config.set(*self.binary.read_setting(args))
-        self.say(self.speech.word(msgid, SUCCESS))
+        self.connection.check_admin()
+        self.service.config.set(*self.connection.binary.read_setting(args))
+        self.connection.say(self.connection.speech.word(msgid, SUCCESS))
 
     def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so.
 
         Without a CRC almost any bytes could be one.
         """
-        if not self.is_checked:
+        if not self.connection.is_checked:
             raise Unreadable("only a frame with a CRC stops the server")
-        self.check_admin()
+        self.connection.check_admin()
         if not self.service.shut_down(self.link.peer):
-            self.say(self.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
 
     def on_unknown(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """UNKNOWN, and everything that only the server says."""
-        self.say(self.speech.word(msgid, UNKNOWN))
+        self.connection.say(self.connection.speech.word(msgid, UNKNOWN))
 
-    def _part(self, now: Millis) -> None:
+    def leave(self) -> None:
+        """The connection is gone: nothing is waited for any more."""
         if self._waits:
             for name in self._waits.names():
                 self.service.unfollow(name, self)
             self._waits.clear()
-        super()._part(now)
 
     def ring(self, now: Millis, most: int) -> int:
-        """A moment has come that was armed for."""
-        done = super().ring(now, most)
-        if self._waits and not (self.link.closing or self.link.closed):
-            done += self._expire(now, most)
-        return done
+        """A moment has come that was armed for; returns how many were told."""
+        return self._expire(now, most) if self._waits else 0
 
 
 def _result_of(event: Finished) -> bytes:
