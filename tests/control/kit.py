@@ -25,10 +25,10 @@ NOW: Millis = 1_900_000_000_000
 ON = Policy(failures=1, delay_ms=60_000)
 
 
-class ConnectionWorkers(Service):
+class TwoWorkers(Service):
     """A protocol with two workers, one of which listens to nobody."""
 
-    name = "connection_workers"
+    name = "some"
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -38,7 +38,17 @@ class ConnectionWorkers(Service):
 
     def workers(self) -> list[WorkerView]:
         return [
-            WorkerView(name, "connection_workers", "host", 1, ["blue"], "running", NOW, NOW, 10, 1)
+            WorkerView(
+                name=name,
+                protocol="some",
+                host="host",
+                pid=1,
+                labels=["blue"],
+                state="running",
+                started_at=NOW,
+                seen_at=NOW,
+                rss_kb=10,
+            )
             for name in ("anna", "bert")
         ]
 
@@ -53,14 +63,12 @@ class FakeNode:
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
-        self.connection_workers = ConnectionWorkers()
+        self.two = TwoWorkers()
         self.now = NOW
         self.stopping = False
         self.store = MemoryStore()
         bounds = Limits(**limits)
-        self.engine = Engine(
-            Broker(bounds, Random(1)), {"connection_workers": self.connection_workers}, bounds
-        )
+        self.engine = Engine(Broker(bounds, Random(1)), {"some": self.two}, bounds)
 
     @property
     def broker(self) -> Broker:

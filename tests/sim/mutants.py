@@ -215,11 +215,9 @@ def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
 
 @MUTANTS.of(ConnectionWorkers, "_says_again")
 def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
-    def never(
-        self: ConnectionWorkers, worker: Worker, data: bytes, start: int, at: int, *rest: Any
-    ) -> bool:
-        says_again(self, worker, data, start, at, *rest)
-        worker.stack = data[start:at]
+    def never(self: ConnectionWorkers, worker: Worker, data: bytes, at: int, *rest: Any) -> bool:
+        says_again(self, worker, data, at, *rest)
+        worker.stack = data[:at]
         return False
 
     return never

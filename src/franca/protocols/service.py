@@ -11,19 +11,19 @@ from franca.core.model import Millis
 from franca.protocols.conversation import Conversation, Link
 
 
-class WorkerView(Struct):
+class WorkerView(Struct, kw_only=True):
     """A worker as operators see it, whatever its protocol."""
 
     name: str
     protocol: str
     host: str
-    pid: int
-    labels: Sequence[str]
+    pid: int = 0
+    labels: Sequence[str] = ()
     state: str
     started_at: Millis
     seen_at: Millis
-    rss_kb: int
-    connections: int
+    rss_kb: int = 0
+    connections: int = 1
     queues: Sequence[str] = ()
 
 

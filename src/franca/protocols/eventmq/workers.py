@@ -130,13 +130,9 @@ class Members:
                 name=m.name,
                 protocol=protocol,
                 host=m.host,
-                pid=0,
-                labels=(),
                 state="leaving" if m.leaving else "running",
                 started_at=m.since,
                 seen_at=m.heard_at,
-                rss_kb=0,
-                connections=1,
                 queues=[queue for _, queue in m.queues],
             )
             for m in self.all

@@ -213,13 +213,10 @@ class GearmanService(Service):
                 name=conversation.link.id,
                 protocol=self.name,
                 host=conversation.link.peer.address,
-                pid=0,
                 labels=[conversation.client_id.decode("utf-8", "replace")],
                 state="quiet" if self.stopping else "running",
                 started_at=conversation.link.opened_at,
                 seen_at=conversation.seen_at,
-                rss_kb=0,
-                connections=1,
                 queues=sorted(map(self.names.text, conversation.functions)),
             )
             for conversation in self.conversations

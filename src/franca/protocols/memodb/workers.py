@@ -254,13 +254,9 @@ class Workers:
                 name=worker.id.hex(),
                 protocol=protocol,
                 host=worker.connection_workers.link.peer.address,
-                pid=0,
-                labels=[],
                 state="running" if worker.wanted else "quiet",
                 started_at=worker.started_at,
                 seen_at=worker.seen_at,
-                rss_kb=0,
-                connections=1,
                 queues=worker.services,
             )
             for worker in self.by_id.values()

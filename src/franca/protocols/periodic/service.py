@@ -279,13 +279,9 @@ class PeriodicService(Service):
                 name=connection.link.id,
                 protocol=self.name,
                 host=connection.link.peer.address,
-                pid=0,
-                labels=(),
                 state="quiet" if connection.worker.quiet else "running",
                 started_at=joined_at,
                 seen_at=connection.heard_at,
-                rss_kb=0,
-                connections=1,
                 queues=sorted(connection.worker.funcs),
             )
             for connection, joined_at in self._connections.items()
