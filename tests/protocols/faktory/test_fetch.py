@@ -148,7 +148,7 @@ def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
     assert gone.fetch() is not None
     for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
         gone.ask(data)
-        assert not gone.conversation.last_grant
+        assert not gone.conversation.fetching.last_grant
     world.engine.received(gone.link, encode_beat("w1"))
     gone.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
@@ -393,7 +393,7 @@ def test_connections_that_ask_for_the_same_share_what_they_remember() -> None:
         client.send(encode_fetch("high", "low"))
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    assert len({id(client.conversation.fetched_queues()) for client in clients}) == 1
+    assert len({id(client.conversation.fetching.queues()) for client in clients}) == 1
     assert 0 < world.service.wishes.bytes < 1_000
     for client in clients:
         client.hang_up()
@@ -406,15 +406,15 @@ def test_what_all_connections_remember_is_bounded() -> None:
     for number, client in enumerate(clients):
         client.send(many(number))
         assert world.service.wishes.bytes <= 200_000
-        assert len(client.conversation.fetched_queues()) == 1_000
+        assert len(client.conversation.fetching.queues()) == 1_000
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    remembered = [client for client in clients if client.conversation.fetched_queues()]
+    remembered = [client for client in clients if client.conversation.fetching.queues()]
     assert 0 < len(remembered) < 5
     assert world.service.wishes.names_waiting == 0
     clients[0].push("jid-0001", queue="9.7")
     assert clients[9].ask(many(9)).body is not None
-    assert not clients[9].conversation.fetched_queues()
+    assert not clients[9].conversation.fetching.queues()
     for client in clients:
         client.hang_up()
     assert world.service.wishes.bytes == 0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.faktory.bulk import push_many
+from franca.protocols.faktory.fetching import NO_JOB
 from franca.protocols.faktory.jobs import TakesLong
-from franca.protocols.faktory.waiting import NO_JOB, refusal_of
+from franca.protocols.faktory.parse import refusal_of
 from franca.protocols.faktory.wire import OK
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """PUSH: one job."""
-    conversation.last_grant = NO_JOB
+    conversation.fetching.last_grant = NO_JOB
     try:
         conversation.push(rest, now)
     except TakesLong:

@@ -7,32 +7,44 @@ steers the server as a whole in `admin_commands.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import WireError
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted, Unmet
 from franca.core.model import Millis, OnHangUp, Session
 from franca.protocols.buffer import LineReader
-from franca.protocols.conversation import Link
+from franca.protocols.conversation import Conversation, Link, Task
 from franca.protocols.faktory import admin_commands, client_commands, worker_commands
 from franca.protocols.faktory.ack_rules import ANONYMOUS
+from franca.protocols.faktory.fetching import LONG_REPLY_BYTES, NO_JOB, Fetching
 from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
+from franca.protocols.faktory.parse import refusal_of
 from franca.protocols.faktory.text import LARGE_BYTES
-from franca.protocols.faktory.waiting import Waiting
-from franca.protocols.faktory.wire import NULL, OK, error, quoted
+from franca.protocols.faktory.wire import OK, error, quoted
+from franca.protocols.faktory.workers import Worker
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.service import FaktoryService
 
 
-class FaktoryConversation(Waiting):
-    """The dialogue with one client, from its greeting on."""
+STEP_COST: Final = 40
+"""What a step of a command that takes long costs, in messages."""
+
+
+class FaktoryConversation(Conversation):
+    """The dialogue with one client, from its greeting on. It has a `session` once it is known."""
 
     reader: LineReader
+    session: Session
 
     def __init__(self, service: FaktoryService, link: Link) -> None:
-        super().__init__(service, link)
+        self.link = link
+        self.service = service
+        self.broker = service.broker
+        self.worker: Worker | None = None
+        self.holder = ""
+        self.fetching = Fetching(self)
         settings = service.settings
         self.push = service.intake.push
         self.reader = LineReader(HELLO_BYTES_MAX)
@@ -74,23 +86,14 @@ class FaktoryConversation(Waiting):
             self.on_partial(now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
-        """The FETCH that is waited for is answered; nothing else concerns this protocol.
-
-        A job may come for a FETCH that was answered otherwise in the same turn: it goes back.
-        """
+        """The FETCH that is waited for is answered; nothing else concerns this protocol."""
         if isinstance(event, Granted):
-            if event.demand is not self._demand or self.link.closing:
-                self._give_back(event.job, now)
-                return
-            self._end_wait()
-            self._say_granted(event.job)
-            self._read_on()
-        elif isinstance(event, Unmet) and event.demand is self._demand:
-            self._end_wait()
-            self.say(NULL)
-            self._read_on()
+            self.fetching.on_granted(event, now)
+        elif isinstance(event, Unmet):
+            self.fetching.on_unmet(event.demand)
 
-    def _read_on(self) -> None:
+    def read_on(self) -> None:
+        """What was waited for has come: act on what lies behind it."""
         self.holding = False
         if self.reader.has_input:
             self.link.call_next_turn()
@@ -101,19 +104,59 @@ class FaktoryConversation(Waiting):
         self.end_task()
         self.service.desk.leave(self)
         self._part(now)
-        job = self.broker.jobs.get(self.last_grant)
-        if undelivered and job is not None and job.attempts == self._last_attempt:
-            self._give_back(job, now)
+        if undelivered:
+            self.fetching.undo(now)
 
     def stop(self, now: Millis) -> None:
-        """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""
-        self._asked = None
-        demand = self._demand
-        if demand is not None:
-            self.broker.withdraw(demand)
-            self._end_wait()
-            self.say(NULL)
-            self.resume()
+        """The server stops."""
+        self.fetching.stop()
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def say(self, reply: bytes) -> None:
+        """Answer with what no disk can make untrue."""
+        self.fetching.last_grant = NO_JOB
+        self.link.write(reply)
+
+    def say_after_commit(self, reply: bytes) -> None:
+        """Answer with what must be durable first."""
+        self.fetching.last_grant = NO_JOB
+        self.link.write_after_commit(reply)
+        if len(reply) > LONG_REPLY_BYTES:
+            self.link.bulky = True
+
+    def say_shared(self, pieces: Sequence[bytes]) -> None:
+        """The same for an answer that many may be given: each is said the very same pieces."""
+        self.fetching.last_grant = NO_JOB
+        if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(pieces[0])
+
+    # -- what takes long --------------------------------------------------------------------------
+
+    def begin(self, task: Task, now: Millis, size: int = 0) -> None:
+        """Act on a command that may take more than this turn, and answer it when it is done."""
+        if size > LARGE_BYTES:
+            self.service.desk.take(self, size)
+        self.spent += STEP_COST
+        super().begin(task, now, size)
+
+    def end_task(self) -> None:
+        """A command that took long is answered, or nobody is there to be answered."""
+        is_large = self.task_bytes > LARGE_BYTES
+        super().end_task()
+        if is_large:
+            self.service.desk.leave(self)
+
+    def on_task_done(self, reply: bytes) -> None:
+        """Answer a command that took long."""
+        if reply:
+            self.say_after_commit(reply)
+
+    def on_task_refused(self, refusal: Refused) -> None:
+        """Say why a command that took long was refused."""
+        self.say_after_commit(refusal_of(refusal))
 
     # -- what steering and the worker registry ask for ------------------------------------------
 
@@ -137,10 +180,10 @@ class FaktoryConversation(Waiting):
 
     def _part(self, now: Millis) -> None:
         """Want nothing more and belong to no worker."""
-        self._end_wait()
-        self._forget_wish()
-        if self._session is not None:
-            self.broker.close_session(self._session, now)
+        self.fetching.end_wait()
+        self.fetching.forget()
+        if self.link.known:
+            self.broker.close_session(self.session, now)
         if self.worker is not None:
             self.service.registry.leave(self.worker, self)
             self.worker = None
@@ -165,7 +208,7 @@ class FaktoryConversation(Waiting):
             self.link.close()
             return
         self.holder = wid or ANONYMOUS + self.link.id
-        self._session = self.broker.open_session(self.holder, OnHangUp.KEEP, self)
+        self.session = self.broker.open_session(self.holder, OnHangUp.KEEP, self)
         if wid:
             self.worker = self.service.welcome(wid, hello, self, now)
         self._commands = COMMANDS
@@ -187,7 +230,7 @@ _HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": FaktoryConversation._on_hell
 COMMANDS: Final[Mapping[bytes, Command]] = {
     b"PUSH": client_commands.on_push,
     b"PUSHB": client_commands.on_push_many,
-    b"FETCH": FaktoryConversation.on_fetch,
+    b"FETCH": worker_commands.on_fetch,
     b"ACK": worker_commands.on_ack,
     b"FAIL": worker_commands.on_fail,
     b"BEAT": worker_commands.on_beat,

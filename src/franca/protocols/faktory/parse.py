@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from franca.core.errors import Refused
 from franca.core.limits import Limits
 from franca.core.model import Failure
 from franca.core.names import text_of
@@ -13,6 +14,7 @@ from franca.protocols.faktory.go_json import BAD_JSON, Reader, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.scan import Unfit
 from franca.protocols.faktory.text import LARGE_BYTES, Steps, finished, mended, safe_cut
+from franca.protocols.faktory.wire import error
 
 REPORT_BYTES_MAX: Final = 64 * 1024
 """An ACK or a BEAT that is not written as usual; nobody needs as much."""
@@ -92,3 +94,9 @@ def _cut(text: str, most: int) -> str:
     if len(text) * 4 <= most:
         return text
     return text[:most].encode()[:most].decode("utf-8", "ignore")
+
+
+def refusal_of(refusal: Refused) -> bytes:
+    """An error line for what is not done."""
+    is_json = not isinstance(refusal, Unreadable)
+    return error(refusal.text if is_json else f"invalid JSON: {refusal.text}")

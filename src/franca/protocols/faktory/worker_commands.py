@@ -1,4 +1,4 @@
-"""ACK, FAIL, BEAT: what became of a job, and that its worker lives."""
+"""FETCH, ACK, FAIL, BEAT: a job to run, what became of a job, and that its worker lives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from franca.core.model import Millis
 from franca.protocols.conversation import Task
 from franca.protocols.faktory.ack_rules import LEASED, expired_of, held_by
+from franca.protocols.faktory.fetching import NO_JOB
 from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
 from franca.protocols.faktory.messages import Fail
 from franca.protocols.faktory.parse import (
@@ -20,12 +21,16 @@ from franca.protocols.faktory.parse import (
     read_usual_fail,
 )
 from franca.protocols.faktory.text import QUICK_BYTES, mended
-from franca.protocols.faktory.waiting import NO_JOB
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import WorkerState
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
+
+
+def on_fetch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """FETCH: a job now, or within two seconds, or none."""
+    conversation.fetching.ask(rest, now)
 
 
 def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
@@ -40,7 +45,7 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
         jid = found
     broker = conversation.broker
     holder = conversation.holder
-    job = broker.jobs.get(conversation.last_grant)
+    job = broker.jobs.get(conversation.fetching.last_grant)
     if job is None or job.name != jid or job.holder != holder or job.state is not LEASED:
         job = held_by(broker, holder, jid)
     if job is not None:
@@ -49,7 +54,7 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
         late = expired_of(broker, holder, jid)
         if late is not None:
             broker.finish_late(late, late.holder, b"", now)
-    conversation.last_grant = NO_JOB
+    conversation.fetching.last_grant = NO_JOB
     conversation.link.write_after_commit(OK)
 
 
