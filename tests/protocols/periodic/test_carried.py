@@ -19,7 +19,7 @@ SMALL = 10_000
 @pytest.fixture
 def small_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "JSON_BYTES_MAX", SMALL)
-    monkeypatch.setattr(text.DocSpeech, "workload_max", SMALL)
+    monkeypatch.setattr(text.DocDialect, "workload_max", SMALL)
 
 
 def raw_job(func: bytes, name: bytes, workload: bytes = b"") -> bytes:
@@ -137,7 +137,7 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
         worker.say(p.GRAB_JOB)
         worker.heard()
         workers.append(worker)
-    workers[0].conversation.speech = text.DocSpeech()
+    workers[0].conversation.dialect = text.DocDialect()
     world.client().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1
     assert not world.service.overheard.taken

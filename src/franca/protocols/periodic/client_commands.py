@@ -15,14 +15,7 @@ from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.auth import CLIENT
-from franca.protocols.periodic.jobs import KEY
-from franca.protocols.periodic.long_commands import charge_load, drop, dump, listing, load
-from franca.protocols.periodic.part import Part
-from franca.protocols.periodic.room import Share
-from franca.protocols.periodic.shared import BULK_BYTES
-from franca.protocols.periodic.speech import Task, Unreadable
-from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
-from franca.protocols.periodic.words import (
+from franca.protocols.periodic.commands import (
     EOF,
     EXPIRED,
     FAILED,
@@ -32,6 +25,13 @@ from franca.protocols.periodic.words import (
     SUCCESS,
     UNKNOWN,
 )
+from franca.protocols.periodic.dialect import Task, Unreadable
+from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.long_commands import charge_load, drop, dump, listing, load
+from franca.protocols.periodic.part import Part
+from franca.protocols.periodic.room import Share
+from franca.protocols.periodic.shared import BULK_BYTES
+from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -59,15 +59,17 @@ class Client(Part):
 
     def on_submit_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SUBMIT_JOB: kept, in place of a job of the same name."""
-        task = self.connection.speech.read_task(args)
+        task = self.connection.dialect.read_task(args)
         if self.service.rules is not None:
             self.connection.check_may(CLIENT, task.func)
         self.take_in(task, now)
-        self.link.write_after_commit(self.connection.speech.word(msgid, SUCCESS))
+        self.link.write_after_commit(self.connection.dialect.word(msgid, SUCCESS))
 
     def take_in(self, task: Task, now: Millis) -> None:
         """Keep a job. What is dropped because it runs already was answered all the same."""
-        new = self.service.intake.new_job(task, now, limits_runs=self.connection.speech.limits_runs)
+        new = self.service.intake.new_job(
+            task, now, limits_runs=self.connection.dialect.limits_runs
+        )
         if self.service.drops_running:
             taken = self.broker.keyed(new.queue, new.key)
             if taken is not None and taken.state is LEASED:
@@ -78,12 +80,12 @@ class Client(Part):
 
     def on_run_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """RUN_JOB: the answer is the result; or at once that nobody runs such jobs."""
-        task = self.connection.speech.read_task(args)
+        task = self.connection.dialect.read_task(args)
         self.connection.check_may(CLIENT, task.func)
         if not self.broker.serves(task.func):
-            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
             return
-        limits_runs = self.connection.speech.limits_runs
+        limits_runs = self.connection.dialect.limits_runs
         new = self.service.intake.new_job(task, now, limits_runs=limits_runs, waited_for=True)
         seconds = task.timeout if task.timeout > 0 else WAIT_S
         name = (new.queue, new.key)
@@ -109,7 +111,7 @@ class Client(Part):
 
     def on_remove_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """REMOVE_JOB: gone, running or not; SUCCESS also where there was none."""
-        func, name = self.connection.speech.read_removal(args)
+        func, name = self.connection.dialect.read_removal(args)
         self.connection.check_may(CLIENT, func)
         self.broker.remove(func, KEY + name, now)
         self.connection.succeed(msgid)
@@ -121,11 +123,11 @@ class Client(Part):
 
         One client says this beside RUN_JOB, in either order: the job need not be there yet.
         """
-        task = self.connection.speech.read_task(args)
+        task = self.connection.dialect.read_task(args)
         self.connection.check_may(CLIENT, task.func)
         self.service.intake.check_name(task.func)
         if not self.broker.serves(task.func):
-            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
             return
         name = (task.func, KEY + task.name)
         self._waits.add(name, Wait(msgid, NEVER))
@@ -133,7 +135,7 @@ class Client(Part):
         taken = self.broker.keyed(*name)
         if taken is not None:
             self.follow(taken)
-        self.connection.say(self.connection.speech.word(msgid, SUCCESS))
+        self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
 
     def follow(self, job: Job | Known) -> None:
         """Hear what becomes of a job, once."""
@@ -188,7 +190,7 @@ class Client(Part):
             name, wait = expired
             if waits.remove(name, wait):
                 self._look_away(name, now)
-            self.connection.say(self.connection.speech.data(wait.msgid, EXPIRED))
+            self.connection.say(self.connection.dialect.data(wait.msgid, EXPIRED))
         next_at = waits.next_at()
         if next_at:
             self.connection.arm(next_at)
@@ -205,7 +207,7 @@ class Client(Part):
         for name in self._waits.names():
             if not self.connection.may(CLIENT, name[0]):
                 for wait in self._waits.take(name):
-                    self.connection.say(self.connection.speech.word(wait.msgid, NO_WORKER))
+                    self.connection.say(self.connection.dialect.word(wait.msgid, NO_WORKER))
                 self.service.unfollow(name, self)
                 self._look_away(name, now)
 
@@ -213,7 +215,7 @@ class Client(Part):
 
     def on_ping(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """PING: PONG."""
-        self.link.write(self.connection.speech.word(msgid, PONG))
+        self.link.write(self.connection.dialect.word(msgid, PONG))
 
     def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """STATUS: every function that the peer may know of. It is all that one gets of a turn."""
@@ -222,7 +224,7 @@ class Client(Part):
 
     def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
-        func = self.connection.speech.read_func(args)
+        func = self.connection.dialect.read_func(args)
         self.connection.check_admin()
         queue = self.broker.queues.get(func)
         if queue is not None and (queue.servers or queue.line or queue.leased):
@@ -240,10 +242,10 @@ class Client(Part):
         """LOAD: many jobs at once."""
         self.connection.check_admin()
         try:
-            tasks = self.connection.speech.read_tasks(args)
+            tasks = self.connection.dialect.read_tasks(args)
             size = charge_load(self.connection, len(args))
         except Refused:
-            if self.connection.speech.confirms_loads:
+            if self.connection.dialect.confirms_loads:
                 raise
             return
         self.connection.begin(load(self.connection, msgid, tasks, size), now)
@@ -259,7 +261,7 @@ class Client(Part):
         """CONFIG_SET: until the server ends."""
         self.connection.check_admin()
         self.service.config.set(*self.connection.binary.read_setting(args))
-        self.connection.say(self.connection.speech.word(msgid, SUCCESS))
+        self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
 
     def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so.
@@ -270,11 +272,11 @@ class Client(Part):
             raise Unreadable("only a frame with a CRC stops the server")
         self.connection.check_admin()
         if not self.service.shut_down(self.link.peer):
-            self.connection.say(self.connection.speech.word(msgid, NO_WORKER))
+            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
 
     def on_unknown(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """UNKNOWN, and everything that only the server says."""
-        self.connection.say(self.connection.speech.word(msgid, UNKNOWN))
+        self.connection.say(self.connection.dialect.word(msgid, UNKNOWN))
 
     def leave(self) -> None:
         """The connection is gone: nothing is waited for any more."""

@@ -13,16 +13,16 @@ from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Millis, OnHangUp, Session
 from franca.protocols.conversation import WHOLE_SHARE, Link
-from franca.protocols.periodic import words
+from franca.protocols.periodic import commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
-from franca.protocols.periodic.binary import CrcSpeech
+from franca.protocols.periodic.binary import CrcDialect
 from franca.protocols.periodic.client_commands import Client
-from franca.protocols.periodic.dialect import Spoken, Verbs
+from franca.protocols.periodic.commands import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, UNKNOWN
+from franca.protocols.periodic.connection import PeriodicConnection, Verbs
+from franca.protocols.periodic.dialect import Dialect
 from franca.protocols.periodic.opening import Opening
 from franca.protocols.periodic.part import NotNow
-from franca.protocols.periodic.speech import Speech
 from franca.protocols.periodic.wire import LARGE_BYTES, Message
-from franca.protocols.periodic.words import BROADCAST, CAN_DO, CANT_DO, NO_WORKER, UNKNOWN
 from franca.protocols.periodic.worker_commands import Worker
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ LAST_SHARES: Final = 8
 """Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
 
 
-class PeriodicConversation(Spoken):
+class PeriodicConversation(PeriodicConnection):
     """The dialogue with one client or worker: any of them may say anything.
 
     One family of workers registers as clients, and one library lets its workers submit.
@@ -55,9 +55,9 @@ class PeriodicConversation(Spoken):
         self.worker = Worker(self)
         self._parts = (self.client, self.worker)
 
-    def _verbs_of(self, speech: Speech) -> Verbs:
+    def _verbs_of(self, dialect: Dialect) -> Verbs:
         """What may be said in a dialect."""
-        return ALL if isinstance(speech, CrcSpeech) else DOCUMENT
+        return ALL if isinstance(dialect, CrcDialect) else DOCUMENT
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class PeriodicConversation(Spoken):
             self.spent += WHOLE_SHARE
         found = self._verbs.get(command)
         if found is None:
-            self.say(self.speech.word(msgid, UNKNOWN))
+            self.say(self.dialect.word(msgid, UNKNOWN))
             return
         part, verb = found
         try:
@@ -123,7 +123,7 @@ class PeriodicConversation(Spoken):
             self.service.refused += 1
             if isinstance(refusal, TooMuch):
                 self.link.note(str(refusal))
-        self.say(self.speech.word(message[0], word))
+        self.say(self.dialect.word(message[0], word))
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""
@@ -262,32 +262,32 @@ class PeriodicConversation(Spoken):
 
 # The document's; the older dialects know no more.
 DOCUMENT: Verbs = {
-    words.GRAB_JOB: (WORKER_PART, Worker.on_grab_job),
-    words.SCHED_LATER: (WORKER_PART, Worker.on_sched_later),
-    words.WORK_DONE: (WORKER_PART, Worker.on_work_done),
-    words.WORK_FAIL: (WORKER_PART, Worker.on_work_fail),
-    words.CAN_DO: (WORKER_PART, Worker.on_can_do),
-    words.CANT_DO: (WORKER_PART, Worker.on_cant_do),
-    words.PING: (CLIENT_PART, Client.on_ping),
-    words.SLEEP: (WORKER_PART, Worker.on_sleep),
-    words.SUBMIT_JOB: (CLIENT_PART, Client.on_submit_job),
-    words.STATUS: (CLIENT_PART, Client.on_status),
-    words.DROP_FUNC: (CLIENT_PART, Client.on_drop_func),
-    words.REMOVE_JOB: (CLIENT_PART, Client.on_remove_job),
-    words.DUMP: (CLIENT_PART, Client.on_dump),
-    words.LOAD: (CLIENT_PART, Client.on_load),
+    commands.GRAB_JOB: (WORKER_PART, Worker.on_grab_job),
+    commands.SCHED_LATER: (WORKER_PART, Worker.on_sched_later),
+    commands.WORK_DONE: (WORKER_PART, Worker.on_work_done),
+    commands.WORK_FAIL: (WORKER_PART, Worker.on_work_fail),
+    commands.CAN_DO: (WORKER_PART, Worker.on_can_do),
+    commands.CANT_DO: (WORKER_PART, Worker.on_cant_do),
+    commands.PING: (CLIENT_PART, Client.on_ping),
+    commands.SLEEP: (WORKER_PART, Worker.on_sleep),
+    commands.SUBMIT_JOB: (CLIENT_PART, Client.on_submit_job),
+    commands.STATUS: (CLIENT_PART, Client.on_status),
+    commands.DROP_FUNC: (CLIENT_PART, Client.on_drop_func),
+    commands.REMOVE_JOB: (CLIENT_PART, Client.on_remove_job),
+    commands.DUMP: (CLIENT_PART, Client.on_dump),
+    commands.LOAD: (CLIENT_PART, Client.on_load),
 }
 ALL: Verbs = {
     **DOCUMENT,
-    words.SHUTDOWN: (CLIENT_PART, Client.on_shutdown),
-    words.BROADCAST: (WORKER_PART, Worker.on_broadcast),
-    words.CONFIG_GET: (CLIENT_PART, Client.on_config_get),
-    words.CONFIG_SET: (CLIENT_PART, Client.on_config_set),
-    words.RUN_JOB: (CLIENT_PART, Client.on_run_job),
-    words.ACQUIRE: (WORKER_PART, Worker.on_acquire),
-    words.RELEASE: (WORKER_PART, Worker.on_release),
-    words.RECV_DATA: (CLIENT_PART, Client.on_recv_data),
-    words.WORK_DATA: (WORKER_PART, Worker.on_work_data),
-    words.JOB_ASSIGNED: (WORKER_PART, Worker.on_job_assigned),
-    words.JOB_UNASSIGNED: (WORKER_PART, Worker.on_job_unassigned),
+    commands.SHUTDOWN: (CLIENT_PART, Client.on_shutdown),
+    commands.BROADCAST: (WORKER_PART, Worker.on_broadcast),
+    commands.CONFIG_GET: (CLIENT_PART, Client.on_config_get),
+    commands.CONFIG_SET: (CLIENT_PART, Client.on_config_set),
+    commands.RUN_JOB: (CLIENT_PART, Client.on_run_job),
+    commands.ACQUIRE: (WORKER_PART, Worker.on_acquire),
+    commands.RELEASE: (WORKER_PART, Worker.on_release),
+    commands.RECV_DATA: (CLIENT_PART, Client.on_recv_data),
+    commands.WORK_DATA: (WORKER_PART, Worker.on_work_data),
+    commands.JOB_ASSIGNED: (WORKER_PART, Worker.on_job_assigned),
+    commands.JOB_UNASSIGNED: (WORKER_PART, Worker.on_job_unassigned),
 }

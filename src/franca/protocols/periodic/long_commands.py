@@ -17,9 +17,9 @@ from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.conversation import Task
 from franca.protocols.overview import LONG
 from franca.protocols.periodic.auth import CLIENT, Rule
+from franca.protocols.periodic.commands import SUCCESS, UNKNOWN
+from franca.protocols.periodic.dialect import Task as PeriodicTask
 from franca.protocols.periodic.jobs import ORIGIN, as_dumped
-from franca.protocols.periodic.speech import Task as PeriodicTask
-from franca.protocols.periodic.words import SUCCESS, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -99,7 +99,7 @@ def drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
         broker.remove_queue(func, connection.now)
-    return connection.speech.word(msgid, SUCCESS)
+    return connection.dialect.word(msgid, SUCCESS)
 
 
 class _Pages:
@@ -118,7 +118,7 @@ class _Pages:
             return
         connection = self._connection
         service = connection.service
-        dumped = connection.speech.dumped(as_dumped(job, connection.speech, connection.broker))
+        dumped = connection.dialect.dumped(as_dumped(job, connection.dialect, connection.broker))
         size = len(dumped) + JOB_ROOM
         service.dump_bytes += size
         self.charged += size
@@ -130,7 +130,7 @@ class _Pages:
     def turn_page(self) -> None:
         """The jobs of one page were seen."""
         if self._page:
-            page = self._connection.speech.dump_page(self._msgid, self._page)
+            page = self._connection.dialect.dump_page(self._msgid, self._page)
             self._page.clear()
             self._pages.append(page)
             self._crc = crc32(page, self._crc)
@@ -138,8 +138,8 @@ class _Pages:
     def pieces(self) -> list[bytes]:
         """All of it, as it is said."""
         size = sum(map(len, self._pages))
-        speech = self._connection.speech
-        front, back = speech.dump_around(self._msgid, self._count, size, self._crc)
+        dialect = self._connection.dialect
+        front, back = dialect.dump_around(self._msgid, self._count, size, self._crc)
         return [piece for piece in (front, *self._pages, back) if piece]
 
 
@@ -159,7 +159,7 @@ def dump(connection: PeriodicConversation, msgid: bytes) -> Task:
             pages.turn_page,
         )
     except Refused:
-        return connection.speech.word(msgid, UNKNOWN)
+        return connection.dialect.word(msgid, UNKNOWN)
     finally:
         connection.service.dump_bytes -= pages.charged
     first, *rest = pages.pieces()
@@ -192,7 +192,7 @@ def load(
     finally:
         service.loads -= 1
         service.load_bytes.give_back(size)
-    return connection.speech.word(msgid, word) if connection.speech.confirms_loads else b""
+    return connection.dialect.word(msgid, word) if connection.dialect.confirms_loads else b""
 
 
 def _take_some(
@@ -232,7 +232,7 @@ def listing(connection: PeriodicConversation, msgid: bytes, rule: Rule | None) -
     """
     now = yield
     service = connection.service
-    key: ListingKey = (connection.speech.name, rule)
+    key: ListingKey = (connection.dialect.name, rule)
     kept = service.listings.get(key)
     if kept is not None and (kept[2] or service.listed > LISTED_A_TICK):
         connection.say_data(msgid, kept[1])
@@ -262,7 +262,7 @@ def _make(
     connection: PeriodicConversation, msgid: bytes, key: ListingKey, now: Millis
 ) -> Iterator[None]:
     """The listing, a slice between two stops; a short one has none."""
-    speech, rule, service = connection.speech, key[1], connection.service
+    dialect, rule, service = connection.dialect, key[1], connection.service
     survey = service.survey(now)
     is_long = len(survey.names) > LONG
     runs: list[list[str]] = []
@@ -278,11 +278,11 @@ def _make(
             yield
         service.listed += len(batch)
         lines += [
-            speech.status_line(survey.status_of(name))
+            dialect.status_line(survey.status_of(name))
             for name in batch
             if rule is None or rule.allows(name)
         ]
-    data = speech.status(lines)
+    data = dialect.status(lines)
     if key in service.listings or len(service.listings) < LISTINGS_MAX:
         service.listings[key] = (now, data, is_long)
     if is_long:

@@ -9,7 +9,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from franca.core.errors import WireError
-from franca.protocols.periodic.words import (
+from franca.protocols.periodic.commands import (
     TYPE_CLIENT,
     TYPE_NAMED_CLIENT,
     TYPE_NAMED_WORKER,

@@ -18,15 +18,15 @@ from franca.protocols.overview import KEPT_MS
 from franca.protocols.periodic.auth import Rules, read_rules
 from franca.protocols.periodic.client_commands import TOLD_AT_ONCE, Client
 from franca.protocols.periodic.config import Config
+from franca.protocols.periodic.connection import PeriodicConnection
 from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Spoken
 from franca.protocols.periodic.jobs import Intake, workload_of
 from franca.protocols.periodic.long_commands import ListingKey
 from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
+from franca.protocols.periodic.text import DocDialect, TextDialect
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
 from franca.protocols.periodic.worker_commands import FUNCS_BYTES_MAX, Worker
 from franca.protocols.service import Service, WorkerView
@@ -73,11 +73,11 @@ class PeriodicService(Service):
         self.rng = rng
         self.config = Config()
         self.intake = Intake(broker, self.config)
-        self.doc = DocSpeech(self.limits.name_bytes_max)
-        self.text = TextSpeech(self.limits.name_bytes_max)
+        self.doc = DocDialect(self.limits.name_bytes_max)
+        self.text = TextDialect(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
-        self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
+        self.alarms: Buckets[PeriodicConnection] = Buckets(ALARM_TICK_MS)
         self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
@@ -89,7 +89,7 @@ class PeriodicService(Service):
         """Jobs of which a client does not take what it is sent, and since when."""
         self.put_off: dict[PeriodicConversation, Name] = {}
         """Connections with a message that is to be acted on later, and the job it is about."""
-        self._ringing: deque[Spoken] = deque()
+        self._ringing: deque[PeriodicConnection] = deque()
         self.streams: dict[Name, dict[Client, None]] = {}
         self.casts: dict[str, dict[Worker, None]] = {}
         self.funcs: dict[str, None] = {}

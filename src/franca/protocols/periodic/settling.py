@@ -86,19 +86,19 @@ class Settling(Part):
         workload = job.body
         if job.media != BYTES:
             workload = self.service.workload_for_all(job) if for_all else workload_of(job)
-        shown = assignment(job, workload, self.connection.speech, self.broker)
+        shown = assignment(job, workload, self.connection.dialect, self.broker)
         size = len(shown.workload)
-        if size > self.connection.speech.workload_max:
+        if size > self.connection.dialect.workload_max:
             return False
         other = self._held.get(shown.handle)
         if other is not None and other.job_id != job.id and self._is_running(other.job_id):
-            name_apart(shown, self.connection.speech)
+            name_apart(shown, self.connection.dialect)
         self._hold(shown.handle, Run(job.id, job.attempts, job.holder, msgid, is_overheard))
         if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
-            self.link.write_after_commit(self.connection.speech.assign(msgid, shown))
+            self.link.write_after_commit(self.connection.dialect.assign(msgid, shown))
         else:
             shared = self.service.share(shown.workload)
-            front, *rest = self.connection.speech.assign_in_pieces(msgid, shown, shared)
+            front, *rest = self.connection.dialect.assign_in_pieces(msgid, shown, shared)
             self.link.write_after_commit(front)
             self.link.write_bulk(*rest)
         if size >= FEEDING_BYTES:
@@ -108,7 +108,7 @@ class Settling(Part):
     def _feed(self) -> None:
         """A job was written that is not short."""
         link = self.link
-        if self.connection.speech.writes_anew:
+        if self.connection.dialect.writes_anew:
             self.service.written += len(link.out[-1])
         if link.is_full():
             self._is_fed = True
@@ -116,7 +116,7 @@ class Settling(Part):
 
     def _must_not_write(self) -> bool:
         """Whether a job would have to be written anew, and that was done enough for now."""
-        return self.connection.speech.writes_anew and not self.service.may_write()
+        return self.connection.dialect.writes_anew and not self.service.may_write()
 
     def _check_writing(self) -> None:
         """`NotNow` if nothing should be written for this worker before the next tick."""
@@ -197,7 +197,7 @@ class Settling(Part):
 
     def on_work_done(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_DONE: done, with a result for those who wait."""
-        handle, result = self.connection.speech.read_handle(args)
+        handle, result = self.connection.dialect.read_handle(args)
         run = self._let_go(handle)
         if run is not None:
             self._finish(run, result, now)
@@ -226,7 +226,7 @@ class Settling(Part):
 
     def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        job = self._own_job_of(self._let_go(self.connection.speech.read_handle(args)[0]))
+        job = self._own_job_of(self._let_go(self.connection.dialect.read_handle(args)[0]))
         if job is not None:
             self.broker.fail(job, self.connection.session.holder, FAILED_RUN, now)
             self.has_room(now)
@@ -234,7 +234,7 @@ class Settling(Part):
 
     def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SCHED_LATER: run again after a while, its counter moved."""
-        handle, delay_s, step = self.connection.speech.read_later(args)
+        handle, delay_s, step = self.connection.dialect.read_later(args)
         job = self._own_job_of(self._let_go(handle))
         if job is not None:
             delay_s = max(0, min(delay_s, AT_MAX_S))
@@ -245,7 +245,7 @@ class Settling(Part):
 
     def on_work_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_DATA: a piece for those who follow the job."""
-        handle, data = self.connection.speech.read_handle(args)
+        handle, data = self.connection.dialect.read_handle(args)
         run = self._held.get(handle)
         job = None if run is None else self._job_of(run)
         if run is not None and job is not None:

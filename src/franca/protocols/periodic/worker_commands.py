@@ -17,9 +17,9 @@ from franca.core.errors import NotHeld, Refused, TooMuch
 from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
 from franca.protocols.periodic.auth import WORKER
+from franca.protocols.periodic.commands import NO_JOB, NOOP, SUCCESS, UNKNOWN
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.settling import RUNS_MAX, WRITE_AGAIN_MS, Settling
-from franca.protocols.periodic.words import NO_JOB, NOOP, SUCCESS, UNKNOWN
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -72,12 +72,12 @@ class Worker(Settling):
 
     def on_can_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CAN_DO: jobs of this function are welcome."""
-        self._can_do(self.connection.speech.read_func(args), False, now)
+        self._can_do(self.connection.dialect.read_func(args), False, now)
         self.connection.confirm(msgid)
 
     def on_broadcast(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """BROADCAST: the same, and every worker that says so is to run each job."""
-        self._can_do(self.connection.speech.read_func(args), True, now)
+        self._can_do(self.connection.dialect.read_func(args), True, now)
         self.connection.confirm(msgid)
 
     def _can_do(self, func: str, for_all: bool, now: Millis) -> None:
@@ -103,7 +103,7 @@ class Worker(Settling):
 
     def on_cant_do(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """CANT_DO: no more of these; what the worker runs it goes on running."""
-        self._cant_do(self.connection.speech.read_func(args))
+        self._cant_do(self.connection.dialect.read_func(args))
         self.connection.confirm(msgid)
 
     def _cant_do(self, func: str) -> None:
@@ -131,7 +131,7 @@ class Worker(Settling):
         connection = self.connection
         if self.service.rules is not None:
             connection.rule()
-        if connection.speech.writes_anew:
+        if connection.dialect.writes_anew:
             self._check_writing()
         if connection.follows_document:
             self._grab_now(msgid, now)
@@ -144,7 +144,7 @@ class Worker(Settling):
             return
         self._grabs[msgid] = None
         if answers:
-            self.link.write(connection.speech.word(msgid, SUCCESS))
+            self.link.write(connection.dialect.word(msgid, SUCCESS))
         if self._demand is None and not self.connection.unsettled:
             self._ask(now)
 
@@ -174,13 +174,13 @@ class Worker(Settling):
             if isinstance(answer, Granted):
                 self._assign(answer.job, msgid, now)
                 return
-        self.connection.say(self.connection.speech.word(msgid, NO_JOB))
+        self.connection.say(self.connection.dialect.word(msgid, NO_JOB))
 
     def on_sleep(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SLEEP: NOOP at once, as every server did; by the document, when there is work."""
         self.connection.rule()
         if not self.connection.follows_document:
-            self.connection.say(self.connection.speech.word(msgid, NOOP))
+            self.connection.say(self.connection.dialect.word(msgid, NOOP))
             return
         self._withdraw()
         if self._is_refused_work(now):
@@ -190,7 +190,7 @@ class Worker(Settling):
         demand.choice, demand.tag = Choice.LISTED, msgid
         demand.only_wake = demand.wake_always = True
         if isinstance(self.broker.demand(demand, now), Woken):
-            self.connection.say(self.connection.speech.word(msgid, NOOP))
+            self.connection.say(self.connection.dialect.word(msgid, NOOP))
         else:
             self._demand = demand
 
@@ -206,7 +206,7 @@ class Worker(Settling):
             if len(self.connection.session.leases) >= RUNS_MAX:
                 self._is_sated = True
                 return
-            if self.connection.speech.writes_anew and self._must_not_write():
+            if self.connection.dialect.writes_anew and self._must_not_write():
                 self._rest(now, WRITE_AGAIN_MS)
                 return
             demand = self._new_demand(NEVER)
@@ -253,7 +253,7 @@ class Worker(Settling):
             self.on_sleep(asleep, b"", now)
         except Refused as refusal:
             self.link.note(str(refusal))
-            self.connection.say(self.connection.speech.word(asleep, UNKNOWN))
+            self.connection.say(self.connection.dialect.word(asleep, UNKNOWN))
 
     def _withdraw(self) -> None:
         self._asleep = None
@@ -285,7 +285,7 @@ class Worker(Settling):
         """There is work for a worker that sleeps by the document."""
         if event.demand is self._demand:
             self._demand = None
-            self.connection.say(self.connection.speech.word(event.demand.tag, NOOP))
+            self.connection.say(self.connection.dialect.word(event.demand.tag, NOOP))
 
     def _assign(self, job: Job, msgid: bytes, now: Millis) -> None:
         for_all = self.funcs.get(job.queue, False)
@@ -296,11 +296,11 @@ class Worker(Settling):
 
     def _refuse(self, job: Job, msgid: bytes, now: Millis) -> None:
         """A job that cannot be written to this worker is for another one, a little later."""
-        most = self.connection.speech.workload_max
+        most = self.connection.dialect.workload_max
         self.link.note(f"it cannot be given a job of more than {most} bytes")
         self.broker.fail(job, self.connection.session.holder, TOO_LARGE_TO_GIVE, now)
         if self.connection.follows_document:
-            self.connection.say(self.connection.speech.word(msgid, NO_JOB))
+            self.connection.say(self.connection.dialect.word(msgid, NO_JOB))
         elif self._may_wait(self._grabs):
             self._grabs[msgid] = None
 
@@ -371,7 +371,7 @@ class Worker(Settling):
             del self._owed[msgid]
             if len(self._owed) >= GRABS_FREE:
                 self.service.grabs.give_back(1)
-            self.connection.say(self.connection.speech.word(msgid, SUCCESS))
+            self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
             done += 1
         if self._rests_until:
             if now < self._rests_until:
