@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.events import Finished
 from franca.core.heirs import Heirs
-from franca.core.known import Known
 from franca.core.life import Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED
 from franca.core.sessions import Sessions
+from franca.core.stubs import Stub
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
@@ -197,7 +197,7 @@ def who_waited_takes_the_job_along(unwatch: Any) -> Any:
 
 @MUTANTS.of(Broker, "_join")
 def a_background_job_stays_fleeting(join: Any) -> Any:
-    def stay(self: Broker, taken: Job | Known, new: NewJob, watcher: Session | None) -> Job:
+    def stay(self: Broker, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:
         new.policy = replace(new.policy, durable=False)
         joined: Job = join(self, taken, new, watcher)
         return joined

@@ -209,15 +209,15 @@ class Intake:
                 f"{len(body)}, {len(msgid)}, {len(queue_frame)} and {len(headers)}"
             )
         queue = self._names.text(queue_frame)
-        is_known = queue in self._queues
-        is_usual = is_known and len(frames) == REQUEST_FRAMES
+        needs_stub = queue in self._queues
+        is_usual = needs_stub and len(frames) == REQUEST_FRAMES
         extra: bytes | None = headers
         if is_usual and client is not None and not client.envelope:
             extra = self._aparts.get((client.link, queue_frame, headers))
         elif not is_usual or client is not None or headers[:1] == _APART:
             extra = None
         if extra is None:
-            queue = queue if is_known else DEFAULT_QUEUE
+            queue = queue if needs_stub else DEFAULT_QUEUE
             extra = self._set_apart(frames, queue, client)
         kind = kind_of(body, self._name_max)
         is_call = kind and len(body) <= READ_BYTES_MAX

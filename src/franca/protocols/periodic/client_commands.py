@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Finished, Progressed
-from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, NewJob, State
+from franca.core.stubs import Stub
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.commands import (
@@ -137,7 +137,7 @@ class Client(Part):
             self.follow(taken)
         self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
 
-    def follow(self, job: Job | Known) -> None:
+    def follow(self, job: Job | Stub) -> None:
         """Hear what becomes of a job, once."""
         if job.id not in self.connection.session.watches:
             self.broker.watch(job.id, self.connection.session)

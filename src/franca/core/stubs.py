@@ -9,7 +9,7 @@ from franca.core.model import NEVER, Job, JobId, Millis, Policy, State
 _TAIL_POLICY = Policy()
 
 
-class Known(Struct, gc=False):
+class Stub(Struct, gc=False):
     """What is remembered of a job in the tail that a submit may name again."""
 
     id: JobId
@@ -25,14 +25,14 @@ class Known(Struct, gc=False):
     priority: int = 0
 
 
-def is_known(job: Job) -> bool:
+def needs_stub(job: Job) -> bool:
     """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
     return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
 
 
-def known_of(job: Job) -> Known:
+def stub_of(job: Job) -> Stub:
     """What is remembered of a job in the tail."""
-    return Known(
+    return Stub(
         job.id,
         job.queue,
         job.kind,
@@ -47,7 +47,7 @@ def known_of(job: Job) -> Known:
     )
 
 
-def unseen(known: Known) -> Job:
+def unseen(known: Stub) -> Job:
     """What can be said of a job in the tail that ends without being looked at."""
     names = (known.queue, known.kind, known.name, known.key)
     job = Job(known.id, *names, b"", "", "", _TAIL_POLICY, 0, NEVER)
