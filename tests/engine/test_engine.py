@@ -12,7 +12,7 @@ from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.tail import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
 from franca.protocols.conversation import Link
-from tests.engine.stage import PEER, Stage, T, echo
+from tests.engine.fixtures import PEER, Stage, T, echo
 from tests.sim.disk import Disk
 
 # -- what came in ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from franca.core.errors import NotFound
 from franca.core.model import Demand, Job, JobQuery, Millis, NewJob, OnHangUp, Policy, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link
-from tests.engine.stage import Stage, T, echo
+from tests.engine.fixtures import Stage, T, echo
 
 
 def raising(error: Exception) -> Callable[..., NoReturn]:

@@ -8,7 +8,7 @@ from franca.core.model import Millis
 from franca.engine.engine import HEAVY, LAST_SHARES, PARTINGS, SLICE
 from franca.engine.roster import LAST_BYTES
 from franca.protocols.conversation import FEW_PIECES, Link
-from tests.engine.stage import Echo, Stage, T, echo
+from tests.engine.fixtures import Echo, Stage, T, echo
 
 # -- turns that end early -----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from franca.engine.engine import SLICE
 from franca.node import pressure
 from franca.node.outlet import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 MIB = 1024 * 1024
 

@@ -9,7 +9,7 @@ from franca.node import intake
 from franca.node.connection import Connection
 from franca.node.intake import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.stage import Stage, asynchronous, stage
+from tests.node.fixtures import Stage, asynchronous, stage
 
 MIB = 1024 * 1024
 LIMIT = 64 * MIB

@@ -22,7 +22,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
+from tests.node.fixtures import PATIENCE_S, Stage, asynchronous, stage
 from tests.support.server import HOST
 from tests.support.tls import secured
 

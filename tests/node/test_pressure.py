@@ -8,7 +8,7 @@ from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
 from franca.protocols.conversation import WHOLE_SHARE
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 
 def adding_without_an_answer(

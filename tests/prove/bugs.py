@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.prove import hands
+from tests.prove import wall_clock
 from tests.prove.swap import Patch, swap
 
 _FILES = 128
@@ -251,7 +251,7 @@ def chatty() -> None:
 
 
 TWEAKS: dict[str, Patch] = {
-    hands.TWEAK: hands.follow_hands,
+    wall_clock.TWEAK: wall_clock.follow_clock,
     "few-files": few_files,
     "chatty": chatty,
 }

@@ -218,7 +218,7 @@ class UndecidedFrames(TextFrames):
 
 
 class FrameReader:
-    """Hands out the opening, and then the messages behind it as `frames` cuts them.
+    """WallClock out the opening, and then the messages behind it as `frames` cuts them.
 
     What is not whole, or not yet asked for, is kept in `_part` until there is as much as `_need`.
     """

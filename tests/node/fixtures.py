@@ -79,7 +79,7 @@ class SlowStore(MemoryStore):
 
 
 class Whole:
-    """Hands bytes out as they came."""
+    """WallClock bytes out as they came."""
 
     def __init__(self) -> None:
         self.has_input = False

@@ -23,7 +23,7 @@ SETTLED_S = 0.25
 _BOTH = struct.Struct("=qq")  # how far ahead the monotonic and the wall clock are, in ns
 
 
-class Hands:
+class WallClock:
     """The harness's end: lets time pass, or sets the wall clock and lets none pass."""
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +73,7 @@ class _MovedTime:
         return time.time_ns() + ahead
 
 
-def follow_hands() -> None:
+def follow_clock() -> None:
     """The tweak: the server's clock follows the hands in the file that its environment names."""
     moved = _MovedTime(Path(os.environ[VARIABLE]))
     swap("franca.node.clock", "time", lambda _: moved)

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Iterator, Sequence
 
-from tests.prove.talks import QUEUE, Command, Dialogue
+from tests.prove.dialogues import QUEUE, Command, Dialogue
 from tests.support.periodic import (
     CLIENT,
     GRAB_JOB,

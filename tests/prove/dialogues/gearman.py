@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from tests.prove.talks import QUEUE, Command, Dialogue
+from tests.prove.dialogues import QUEUE, Command, Dialogue
 from tests.support.gearman import Gearman, Type, request, take_packet
 
 _ANSWERS = (Type.JOB_CREATED, Type.ERROR, Type.NO_JOB, Type.JOB_ASSIGN, Type.ECHO_RES)

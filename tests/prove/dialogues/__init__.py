@@ -85,4 +85,4 @@ class Talks(Protocol):
 
 
 def of(protocol: str) -> Talks:
-    return cast(Talks, importlib.import_module(f"tests.prove.talks.{protocol}"))
+    return cast(Talks, importlib.import_module(f"tests.prove.dialogues.{protocol}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.prove.talks import QUEUE, Command, Dialogue
+from tests.prove.dialogues import QUEUE, Command, Dialogue
 from tests.support.faktory import (
     Faktory,
     ack_line,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from tests.prove.talks import QUEUE, Command, Dialogue
+from tests.prove.dialogues import QUEUE, Command, Dialogue
 from tests.support.eventmq import GREETING_SIZE, EventMQ, call, take_frames
 
 _NAP_S = 0.05
