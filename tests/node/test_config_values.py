@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.values import (
+from franca.control.values import (
     Address,
     or_number,
     read_address,

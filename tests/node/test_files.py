@@ -11,8 +11,7 @@ import pytest
 from franca.node import files
 from franca.node.files import FileWatches
 from franca.node.settings import ConfigError
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.service import Service
+from franca.protocols.conversation import Conversation, Link, Service
 
 
 class Reader(Service):

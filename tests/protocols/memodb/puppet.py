@@ -101,7 +101,7 @@ class _Deaf:
 
     holding = False
 
-    def on_event(self, *_: object) -> None: ...
+    def tell(self, *_: object) -> None: ...
 
 
 class Puppet(AnyPuppet):

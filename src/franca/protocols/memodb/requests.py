@@ -15,6 +15,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
+from franca.protocols.conversation import Conversation
 
 DONE = State.DONE
 LEASED = State.LEASED
@@ -35,7 +36,7 @@ class Request(Struct, eq=False, gc=False):
     answered_at: Millis = NEVER
 
 
-class Requests:
+class Requests(Conversation):
     """Every request that runs or was answered lately. It speaks for those whose client is gone."""
 
     def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
@@ -116,7 +117,9 @@ class Requests:
                 self.release(job, now)
                 self.forget(request)
 
-    def on_event(self, session: Session, event: Event, now: Millis) -> None:
+    # -- a conversation with nobody ---------------------------------------------------------------
+
+    def tell(self, session: Session, event: Event, now: Millis) -> None:
         """A job that runs for nobody has ended."""
         if isinstance(event, Finished):
             orphan = self._orphans.pop(event.job.id, None)
@@ -125,3 +128,14 @@ class Requests:
                     self.answered(orphan, event.result, now)
                 else:
                     self.forget(orphan)
+
+    def receive(self, data: bytes, now: Millis) -> bool:
+        """Nobody speaks here."""
+        return False
+
+    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+        """Nobody leaves."""
+
+    def unread(self) -> int:
+        """Nothing comes."""
+        return 0
