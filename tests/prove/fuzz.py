@@ -58,6 +58,10 @@ _PIECES_MAX = 40
 _ENOUGH = 5
 _ATTEMPTS = 12
 """How often something is cut otherwise before it is believed to make no difference."""
+_LONGEST_SEARCH = 6
+"""How many times longer than usual a planted bug is looked for: where it is found is a matter of luck."""
+_GOOD = 0.25
+"""How often a good exchange is spoiled rather than one that was spoiled before: those soon outnumber the good ones."""
 _VISITED = 0.4
 """How often peers of another protocol take part."""
 
@@ -221,8 +225,9 @@ def run(options: Options) -> bool:
     signal.signal(signal.SIGPROF, _alarm)
     names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
     if options.mutant:
-        # A bug is named after its protocol: all the time there is goes to that one.
-        seconds *= len(names)
+        # A bug is named after its protocol: all the time there is goes to that one. The hunt ends
+        # when it is found, so that the longest search costs nothing but where a bug escapes.
+        seconds *= len(names) * _LONGEST_SEARCH
         names = [name for name in names if options.mutant.startswith(name)]
     enough = 1 if options.mutant else _ENOUGH
     tallies = {name: Tally() for name in names}
@@ -247,12 +252,13 @@ def run(options: Options) -> bool:
 def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
     corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
     corpus = corpora.pop(protocol)
+    good = corpus[:]
     visitors = [exchange for other in corpora.values() for exchange in other]
     shapes: set[tuple[bytes, ...]] = set()
-    for exchange in corpus[:]:
+    for exchange in good:
         _try(exchange, rng, tally)
     while time.process_time() < until and len(tally.finds) < enough:
-        exchange = spoiled(rng.choice(corpus), corpus, rng)
+        exchange = spoiled(rng.choice(good if rng.random() < _GOOD else corpus), corpus, rng)
         if rng.random() < _VISITED:
             tally.visited += 1
             other = rng.choice(visitors)
