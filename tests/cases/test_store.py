@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases.conftest import StartServer, environment
-from tests.prove.hands import SETTLED_S, Hands
+from tests.prove.wall_clock import SETTLED_S, WallClock
 from tests.support.faktory import Faktory, FaktoryError, JobDict, compact, job
 from tests.support.server import Server, ServerFailed
 
@@ -191,15 +191,15 @@ def test_the_file_gives_room_back_when_a_backlog_is_gone(start: StartServer) -> 
 
 @pytest.mark.case(30)
 def test_push_in_goes_by_the_clock_that_people_set(tmp_path: Path, cli: Cli) -> None:
-    hands = Hands(tmp_path / "hands")
+    wall_clock = WallClock(tmp_path / "hands")
     server = Server(
         tmp_path / "data",
-        env=environment() | hands.environment,
+        env=environment() | wall_clock.environment,
         argv_prefix=("-m", "tests.cases.moved_clock"),
     )
     with server.start(timeout=20.0), Faktory(server.port) as client:
         client.hello()
-        hands.set_wall(3_600.0)
+        wall_clock.set_wall(3_600.0)
         time.sleep(SETTLED_S)
         done = cli("push", "--data", str(server.data), "--in", "30m", "default", "some-type")
         assert done.returncode == 0, done.stderr

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from franca.cli import checks
-from franca.control.values import Address
 from franca.node.config import load
 from franca.node.settings import Settings
+from franca.values import Address
 
 
 def verdicts(settings: Settings) -> set[str]:

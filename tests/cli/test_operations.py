@@ -163,7 +163,7 @@ def test_workers_are_listed_and_asked(shell: Shell, node: FakeNode) -> None:
     assert [line.split()[0] for line in lines] == ["NAME", "anna", "bert"]
     assert shell("workers", "quiet", "anna").stdout == "1 worker asked\n"
     assert shell("workers", "stop", "--all").stdout == "2 workers asked\n"
-    assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+    assert node.two.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
     assert "zoe" in shell("workers", "stop", "zoe", code=exits.NOT_FOUND).stderr
     shell("workers", "stop", code=exits.USAGE)
 

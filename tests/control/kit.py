@@ -15,7 +15,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Conversation, Link, Service, WorkerView
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.service import Service, WorkerView
 from franca.store.memory import MemoryStore
 
 T = TypeVar("T")
@@ -24,10 +25,10 @@ NOW: Millis = 1_900_000_000_000
 ON = Policy(failures=1, delay_ms=60_000)
 
 
-class Crew(Service):
+class TwoWorkers(Service):
     """A protocol with two workers, one of which listens to nobody."""
 
-    name = "crew"
+    name = "some"
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -37,7 +38,17 @@ class Crew(Service):
 
     def workers(self) -> list[WorkerView]:
         return [
-            WorkerView(name, "crew", "host", 1, ["blue"], "running", NOW, NOW, 10, 1)
+            WorkerView(
+                name=name,
+                protocol="some",
+                host="host",
+                pid=1,
+                labels=["blue"],
+                state="running",
+                started_at=NOW,
+                seen_at=NOW,
+                rss_kb=10,
+            )
             for name in ("anna", "bert")
         ]
 
@@ -52,12 +63,12 @@ class FakeNode:
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
-        self.crew = Crew()
+        self.two = TwoWorkers()
         self.now = NOW
         self.stopping = False
         self.store = MemoryStore()
         bounds = Limits(**limits)
-        self.engine = Engine(Broker(bounds, Random(1)), {"crew": self.crew}, bounds)
+        self.engine = Engine(Broker(bounds, Random(1)), {"some": self.two}, bounds)
 
     @property
     def broker(self) -> Broker:

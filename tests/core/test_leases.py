@@ -233,6 +233,8 @@ def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     class Owner:
         session: Session
 
+        def on_event(self, session: Session, event: object, now: int) -> None: ...
+
     bench = Bench()
     owner = Owner()
     owner.session = bench.broker.open_session("holder", RETURN, owner)

@@ -12,7 +12,7 @@ from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.tail import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
 from franca.protocols.conversation import Link
-from tests.engine.stage import PEER, Stage, T, echo
+from tests.engine.fixtures import PEER, Stage, T, echo
 from tests.sim.disk import Disk
 
 # -- what came in ---------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
     stage = Stage()
     link = stage.open()
     stage.engine.turn(T)
-    echo(link)._unread = b"later\n"
-    link.again()
+    echo(link).reader.data = b"later\n"
+    link.call_next_turn()
     assert stage.engine.has_input()
     stage.engine.turn(T)
     assert stage.said(link) == "later\n"
@@ -94,11 +94,11 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
     stage.engine.hold_back(link)
     assert link.full
     echo(link).holding = True
-    link.again()
+    link.call_next_turn()
     stage.engine.turn(T)
     assert not stage.engine.has_input()
     echo(link).holding = False
-    echo(link)._unread = b"at last\n"
+    echo(link).reader.data = b"at last\n"
     stage.engine.go_on(link)
     assert not link.full
     stage.engine.turn(T)
@@ -108,8 +108,8 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
 def test_a_link_that_asked_to_be_called_may_be_gone_by_then() -> None:
     stage = Stage()
     link = stage.open()
-    link.again()
-    stage.engine.close_link(link, T, unheard=False)
+    link.call_next_turn()
+    stage.engine.close_link(link, T, undelivered=False)
     stage.engine.turn(T)
     assert not stage.engine.has_input()
 
@@ -133,11 +133,11 @@ def test_whole_messages_that_came_before_the_end_are_acted_on_all_of_them() -> N
     stage = Stage(turn_messages=3)
     link = stage.open()
     stage.say(link, "push\n" * 8 + "pus")
-    stage.engine.close_link(link, T, unheard=True)
+    stage.engine.close_link(link, T, undelivered=True)
     assert echo(link).heard == ["push"] * 8
     assert echo(link).hung_up == [True]
     assert stage.broker.queues["q"].ready == 8
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert echo(link).hung_up == [True]
     assert not stage.engine.links
 
@@ -151,7 +151,7 @@ def test_a_link_that_was_told_to_close_has_heard_what_was_sent_to_it() -> None:
     stage.engine.turn(T)
     assert link.closing
     stage.said(link)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert echo(link).hung_up == [False]
 
 
@@ -160,7 +160,7 @@ def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> Non
     gone, there = [stage.open() for _ in range(3)], stage.open()
     for link in gone:
         stage.say(link, "x\n" * 300)
-        stage.engine.close_link(link, T, unheard=True)
+        stage.engine.close_link(link, T, undelivered=True)
     acted = [len(echo(link).heard) for link in gone]
     stage.say(there, "y\n" * 6)
     stage.engine.turn(T)
@@ -176,7 +176,7 @@ def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> Non
 def test_what_comes_after_the_end_is_nothing() -> None:
     stage = Stage()
     link = stage.open()
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     stage.say(link, "push\n")
     stage.engine.turn(T)
     assert not stage.broker.queues
@@ -201,7 +201,7 @@ def test_a_worker_that_goes_gives_its_job_to_the_next_in_the_same_step() -> None
     stage.say(second, "take\n")
     stage.engine.turn(T)
     assert stage.said(first) == "taken\ngiven\n"
-    stage.engine.close_link(first, T, unheard=False)
+    stage.engine.close_link(first, T, undelivered=False)
     assert stage.said(second) == "given\n"
 
 
@@ -210,7 +210,7 @@ def test_a_closed_link_and_its_conversation_can_be_let_go() -> None:
     link = stage.open()
     stage.say(link, "push\ntake\ntake\n")
     stage.engine.turn(T)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     stage.said(link)
     gone = weakref.ref(link.conversation)
     stage.engine.turn(T + TICK_MS)
@@ -330,7 +330,7 @@ def test_what_was_read_of_a_link_is_let_go_with_it() -> None:
     stage.say(link, "half")
     stage.engine.turn(T)
     assert link.conversation.unread() == 4
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert link.conversation.unread() == 0
 
 

@@ -11,7 +11,7 @@ from franca.core.errors import NotFound
 from franca.core.model import Demand, Job, JobQuery, Millis, NewJob, OnHangUp, Policy, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link
-from tests.engine.stage import Stage, T, echo
+from tests.engine.fixtures import Stage, T, echo
 
 
 def raising(error: Exception) -> Callable[..., NoReturn]:
@@ -36,7 +36,7 @@ def test_an_exception_while_reading_ends_that_link_and_others_are_heard() -> Non
     before, bad, after = stage.open(), stage.open(), stage.open()
     for link in (before, bad, after):
         stage.say(link, "one\n")
-    echo(bad).receive = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    echo(bad).on_message = raising(ZeroDivisionError())  # type: ignore[method-assign]
     stage.engine.turn(T)
     assert (stage.said(before), stage.said(after)) == ("one\n", "one\n")
     assert_ended(stage.engine, bad)
@@ -46,14 +46,14 @@ def test_what_was_written_before_the_exception_is_not_sent() -> None:
     stage = Stage()
     link = stage.open()
     stage.say(link, "one\npush\ntwo\n")
-    act = echo(link)._act
+    act = echo(link).on_message
 
     def fail_at_push(line: str, now: Millis) -> None:
         act(line, now)
         if line == "push":
             raise ZeroDivisionError
 
-    echo(link)._act = fail_at_push  # type: ignore[method-assign]
+    echo(link).on_message = fail_at_push  # type: ignore[method-assign]
     stage.engine.turn(T)
     assert_ended(stage.engine, link)
     assert not link.after_commit
@@ -64,7 +64,7 @@ def test_a_job_whose_grant_raised_goes_back_as_if_it_had_never_been_given() -> N
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\n")
     stage.engine.turn(T)
-    echo(worker).tell = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    echo(worker).on_event = raising(ZeroDivisionError())  # type: ignore[method-assign]
     stage.say(producer, "push\n")
     stage.engine.turn(T)
     assert stage.said(producer) == "taken\n"
@@ -79,7 +79,7 @@ def test_everybody_else_is_told_what_was_to_be_told_after_the_exception() -> Non
     for link in (first, second):
         stage.say(link, "take\n")
     stage.engine.turn(T)
-    echo(first).tell = raising(ZeroDivisionError())  # type: ignore[method-assign]
+    echo(first).on_event = raising(ZeroDivisionError())  # type: ignore[method-assign]
     stage.say(producer, "push\npush\n")
     stage.engine.turn(T)
     assert stage.said(second) == "given\n"
@@ -112,7 +112,7 @@ def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes
     echo(worker).hang_up = raising(ZeroDivisionError())  # type: ignore[method-assign]
     stage.say(other, "take\n")
     stage.engine.turn(T)
-    stage.engine.close_link(worker, T, unheard=False)
+    stage.engine.close_link(worker, T, undelivered=False)
     assert (worker.closed, stage.engine.unhandled) == (True, 1)
     assert isinstance(stage.engine.notices[0].error, ZeroDivisionError)
     assert stage.said(other) == "given\n"
@@ -126,7 +126,7 @@ def test_every_session_of_a_conversation_that_cannot_end_is_closed() -> None:
     stage.broker.demand(Demand(kept, ("q",)), T)
     assert stage.broker.sessions_of(conversation) == [conversation.session, kept]
     conversation.hang_up = raising(ZeroDivisionError())  # type: ignore[method-assign]
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert (kept.open, kept.demands) == (False, {})
     assert stage.broker.sessions_of(conversation) == []
     assert stage.broker.sessions_of(echo(other)) == [echo(other).session]
@@ -139,7 +139,7 @@ def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised() -> None:
     stage.engine.turn(T)
     stage.broker.queues.clear()
     with pytest.raises(KeyError):
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
 
 
 def test_an_error_of_the_broker_is_not_the_peers() -> None:
@@ -161,7 +161,7 @@ def test_nor_is_one_that_comes_up_while_others_are_told() -> None:
         stage.broker.queues["q"].size = None  # type: ignore[assignment]
         stage.broker.cancel(job, T)
 
-    echo(link).tell = ask  # type: ignore[method-assign, assignment]
+    echo(link).on_event = ask  # type: ignore[method-assign, assignment]
     stage.broker.watch(job.id, echo(link).session)
     other = stage.broker.submit(NewJob("r", "k", b"", Policy()), T)
     stage.broker.watch(other.id, echo(link).session)
@@ -176,11 +176,10 @@ def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> N
     job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
     stage.broker.cancel(job, T)
 
-    def cancel_again(data: bytes, now: Millis) -> bool:
+    def cancel_again(line: str, now: Millis) -> None:
         stage.broker.cancel(job, now)
-        return False
 
-    echo(link).receive = cancel_again  # type: ignore[method-assign]
+    echo(link).on_message = cancel_again  # type: ignore[method-assign]
     stage.say(link, "x\n")
     stage.engine.turn(T)
     assert link.broken

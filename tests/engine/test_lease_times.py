@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Demand, NewJob, Policy, State
-from tests.engine.stage import Stage, T, echo
+from tests.engine.fixtures import Stage, T, echo
 
 SAID_MS = 1_000
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("tests.node.stage")
+pytest.register_assert_rewrite("tests.node.fixtures")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.control.values import (
+from franca.values import (
     Address,
     or_number,
     read_address,

@@ -9,7 +9,7 @@ from franca.engine.engine import SLICE
 from franca.node import pressure
 from franca.node.outlet import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 MIB = 1024 * 1024
 
@@ -26,13 +26,12 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
     """Have whatever one peer says told to the others; returns what it said."""
     told: list[bytes] = []
 
-    def receive(data: bytes, now: Millis) -> bool:
+    def on_message(data: bytes, now: Millis) -> None:
         told.append(data)
         for other in others:
             other.connection.link.write(data)
-        return False
 
-    patch.setattr(teller.talk, "receive", receive)
+    patch.setattr(teller.talk, "on_message", on_message)
     return told
 
 

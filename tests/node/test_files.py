@@ -11,7 +11,8 @@ import pytest
 from franca.node import files
 from franca.node.files import FileWatches
 from franca.node.settings import ConfigError
-from franca.protocols.conversation import Conversation, Link, Service
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.service import Service
 
 
 class Reader(Service):

@@ -10,7 +10,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
-from tests.node.stage import asynchronous, stage
+from tests.node.fixtures import asynchronous, stage
 
 
 class StillClock(SystemClock):

@@ -6,7 +6,7 @@ import pytest
 
 from franca.node import node
 from franca.node.group import URGENT_MS
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 
 async def hurried(s: Stage) -> Guest:

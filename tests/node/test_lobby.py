@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from franca.control.values import Address
 from franca.node import lobby, log
 from franca.node.listeners import Listeners
 from franca.node.run import _loop_maker
 from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
-from tests.node.stage import PATIENCE_S, Stage, asynchronous, stage
+from franca.values import Address
+from tests.node.fixtures import PATIENCE_S, Stage, asynchronous, stage
 from tests.support.server import HOST
 from tests.support.tls import secured
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from franca.node import meter
 from franca.node.meter import Meter, SecureConnection, Turnstile
-from tests.node.stage import asynchronous
+from tests.node.fixtures import asynchronous
 from tests.node.test_lobby import House, house, is_answered, is_hung_up_on
 
 RECORD_BYTES = 23

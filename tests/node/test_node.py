@@ -5,7 +5,7 @@ from __future__ import annotations
 from franca.core.model import State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
-from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
+from tests.node.fixtures import BROKEN, SlowStore, asynchronous, stage
 
 # -- what waits and what does not ---------------------------------------------------------------------
 

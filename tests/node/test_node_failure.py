@@ -11,7 +11,7 @@ from franca.node import connection
 from franca.node.run import is_of_a_socket
 from franca.store import files
 from franca.store.memory import MemoryStore
-from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
+from tests.node.fixtures import BROKEN, SlowStore, asynchronous, stage
 
 
 @asynchronous

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from franca.core.model import Job, JobQuery, Millis, State
-from tests.node.stage import asynchronous, stage
+from tests.node.fixtures import asynchronous, stage
 
 
 @asynchronous

@@ -8,7 +8,7 @@ from franca.core.model import Millis
 from franca.node.connection import CHUNK_BYTES
 from franca.node.outlet import LAST_PATIENCE_MS, LOOK_MS, PASS_BYTES, PATIENCE_MS, Outlet
 from franca.store.memory import MemoryStore
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 MIB = 1024 * 1024
 

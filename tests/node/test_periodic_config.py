@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from franca.control.values import Address, read_address
 from franca.node.config import load
-from franca.node.settings import ConfigError, PeriodicOptions, check_binds, open_binds
+from franca.node.settings import ConfigError, check_binds, open_binds
+from franca.values import Address, read_address
 
 HOME = {"HOME": "/home/anna"}
 
@@ -71,10 +71,10 @@ def test_every_option_has_a_key() -> None:
         "FRANCA_PERIODIC__SUBMIT_WHILE_RUNNING": "drop",
         "FRANCA_PERIODIC__AUTH_FILE": "~/rules",
     }
-    assert load({}, HOME | env).periodic == PeriodicOptions(
-        "doc", "old", "drop", "/home/anna/rules"
-    )
-    assert load({}, HOME).periodic == PeriodicOptions("auto", "modern", "keep", "")
+    chosen = load({}, HOME | env).protocols["periodic"]
+    assert [*chosen.values()] == ["doc", "old", "drop", "/home/anna/rules"]
+    usual = load({}, HOME).protocols["periodic"]
+    assert [*usual.values()] == ["auto", "modern", "keep", ""]
     with pytest.raises(ConfigError):
         load({}, HOME | {"FRANCA_PERIODIC__DIALECT": "klingon"})
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from franca.control.values import Address
 from franca.node import listeners
 from franca.node.settings import Settings
-from tests.node.stage import asynchronous, stage
+from franca.values import Address
+from tests.node.fixtures import asynchronous, stage
 from tests.support.server import HOST, Server, ServerFailed
 
 GEARMAN_PORT = 4730

@@ -7,7 +7,8 @@ import pytest
 from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from franca.protocols.conversation import WHOLE_SHARE
+from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 
 def adding_without_an_answer(
@@ -16,13 +17,12 @@ def adding_without_an_answer(
     """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
     acted: list[bytes] = []
 
-    def receive(data: bytes, now: Millis) -> bool:
+    def on_message(data: bytes, now: Millis) -> None:
         acted.append(data)
         s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
-        return False
 
     for guest in guests:
-        patch.setattr(guest.talk, "receive", receive)
+        patch.setattr(guest.talk, "on_message", on_message)
     return acted
 
 
@@ -105,13 +105,14 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         guest = s.guest()
         acted = 0
 
-        def submit_one_of_many(data: bytes, now: Millis) -> bool:
+        def submit_one_of_many(data: bytes, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
-            return True
+            guest.talk.spent += WHOLE_SHARE
+            guest.talk.reader.feed(b"one more")
 
-        patch.setattr(guest.talk, "receive", submit_one_of_many)
+        patch.setattr(guest.talk, "on_message", submit_one_of_many)
         guest.says("a flood")
         await s.until(lambda: acted == 4)
         for _ in range(5):
@@ -134,15 +135,16 @@ async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_le
         guest = s.guest()
         acted = 0
 
-        def act_on_one_of_many(data: bytes, now: Millis) -> bool:
+        def act_on_one_of_many(data: bytes, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
             for _ in range(2):
                 guest.connection.link.write_after_commit(b"one of several answers;")
-            return True
+            guest.talk.spent += WHOLE_SHARE
+            guest.talk.reader.feed(b"one more")
 
-        patch.setattr(guest.talk, "receive", act_on_one_of_many)
+        patch.setattr(guest.talk, "on_message", act_on_one_of_many)
         guest.says("a flood")
         for seen in (1, 2, 3):
             await s.reaches("commit")

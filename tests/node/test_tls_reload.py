@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from franca.control.values import Address
 from franca.node import listeners
 from franca.node.settings import ConfigError, Settings, Tls
-from tests.node.stage import Stage, asynchronous, stage
+from franca.values import Address
+from tests.node.fixtures import Stage, asynchronous, stage
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
 

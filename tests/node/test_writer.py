@@ -9,7 +9,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.stage import SlowStore, asynchronous, stage
+from tests.node.fixtures import SlowStore, asynchronous, stage
 
 
 class Time:

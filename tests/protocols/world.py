@@ -14,7 +14,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 
 START: Millis = 1_790_000_000_000
@@ -92,7 +93,21 @@ class AnyWorld(Generic[P]):
             link.weighed = 0
             puppet.receive(said)
             if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
+
+    def share(self, link: Link, data: bytes = b"") -> bool:
+        """Let the engine act on a turn's share of what one peer sent, even if it is held back.
+
+        True if more is left.
+        """
+        engine = self.engine
+        engine._unfinished.pop(link, None)
+        if data:
+            link.conversation.reader.feed(data)
+        else:
+            link.conversation.on_turn(self.now)
+        engine._read_on(link, self.now)
+        return link in engine._unfinished
 
     def pass_time(self, ms: int, *, step: int = 50) -> None:
         """Let time go by, in steps that a node would make."""
@@ -143,7 +158,7 @@ class AnyPuppet:
         self.unread.clear()
         return data
 
-    def hang_up(self, *, unheard: bool = False) -> None:
+    def hang_up(self, *, undelivered: bool = False) -> None:
         """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
+        self.world.engine.close_link(self.link, self.world.now, undelivered=undelivered)
         self.world.run()

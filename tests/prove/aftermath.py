@@ -1,6 +1,6 @@
 """What a crash left, held against what had been promised: shared by the proofs about power and disks.
 
-A dialogue (`talks/`) is a connection with one command under way at a time, so the n-th reply that the
+A dialogue (`dialogues/`) is a connection with one command under way at a time, so the n-th reply that the
 server sent to its port answers its n-th command. Joined with the trace this says, for every moment, which
 jobs must be in the store and which must not.
 """
@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from tests.prove import trace
 from tests.prove.crash import Disk, materialise
+from tests.prove.dialogues import Dialogue
 from tests.prove.load import BROKEN, left_in
-from tests.prove.talks import Dialogue
 from tests.support.faktory import Faktory
 from tests.support.server import Server, ServerFailed
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.prove import hands
+from tests.prove import wall_clock
 from tests.prove.swap import Patch, swap
 
 _FILES = 128
 _CONVERSATION = "franca.protocols.faktory.conversation"
-_SETTLING = "franca.protocols.faktory.settling"
+_SETTLING = "franca.protocols.faktory.worker_commands"
 _BROKER = "franca.core.broker:Broker"
 
 Function = Callable[..., Any]
@@ -67,7 +67,7 @@ def no_fence_gearman() -> None:
 
 def no_fence_periodic() -> None:
     """Whoever knows a function and a name speaks for the job."""
-    _sharing("franca.protocols.periodic.working:Working", "_held")
+    _sharing("franca.protocols.periodic.worker_commands:Worker", "_held")
 
 
 def no_fence_eventmq() -> None:
@@ -77,7 +77,7 @@ def no_fence_eventmq() -> None:
         jobs = self._broker.named(msgid.decode("utf-8", "replace"))
         return next((job for job in jobs if job.state.name == "LEASED"), None)
 
-    swap("franca.protocols.eventmq.hands:Hands", "held_as", lambda _: anybodys)
+    swap("franca.protocols.eventmq.worker_session:WorkerSession", "held_as", lambda _: anybodys)
 
 
 def no_fence_memodb() -> None:
@@ -91,8 +91,12 @@ def no_fence_memodb() -> None:
 
         return force
 
-    swap("franca.protocols.memodb.crew:Crew", "on_lease_lost", lambda _: _doing_nothing)
-    swap("franca.protocols.memodb.crew:Crew", "_take_result", forcing)
+    swap(
+        "franca.protocols.memodb.worker_commands:ConnectionWorkers",
+        "on_lease_lost",
+        lambda _: _doing_nothing,
+    )
+    swap("franca.protocols.memodb.worker_commands:ConnectionWorkers", "_take_result", forcing)
 
 
 def no_requeue() -> None:
@@ -226,12 +230,12 @@ def chatty() -> None:
     """What peers say and what jobs hold is put into the log, as a careless hand would."""
     event = importlib.import_module("franca.node.log").event
 
-    def telling(receive: Function) -> Function:
-        def hearing(self: Any, data: bytes, now: int) -> Any:
-            if data:
-                event("debug", "heard", f"heard {data!r}", line=data)
-                event("debug", "heard", data.decode("utf-8", "replace"))
-            return receive(self, data, now)
+    def telling(on_message: Function) -> Function:
+        def hearing(self: Any, message: tuple[bytes, bytes], now: int) -> Any:
+            data = b" ".join(message)
+            event("debug", "heard", f"heard {data!r}", line=data)
+            event("debug", "heard", data.decode("utf-8", "replace"))
+            return on_message(self, message, now)
 
         return hearing
 
@@ -242,12 +246,12 @@ def chatty() -> None:
 
         return taking
 
-    swap(f"{_CONVERSATION}:FaktoryConversation", "receive", telling)
+    swap(f"{_CONVERSATION}:FaktoryConversation", "on_message", telling)
     swap(_BROKER, "submit", showing)
 
 
 TWEAKS: dict[str, Patch] = {
-    hands.TWEAK: hands.follow_hands,
+    wall_clock.TWEAK: wall_clock.follow_clock,
     "few-files": few_files,
     "chatty": chatty,
 }

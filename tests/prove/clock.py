@@ -1,6 +1,6 @@
 """T14: whoever sets the machine's clock starts no job early and ends no lease.
 
-The wall clock of a real server (see `hands.py`) jumps by seconds, hours and days, forward and back, while
+The wall clock of a real server (see `wall_clock.py`) jumps by seconds, hours and days, forward and back, while
 workers hold jobs, one worker beats, one waits in FETCH, and jobs are pushed for moments just ahead. A
 job may come only once the wall clock has shown its time since it was pushed, and must come soon after. Leases,
 heartbeats and waits are spans: no jump may end them, and none may stretch them.
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from tests.prove.hands import SETTLED_S, TWEAK, Hands
 from tests.prove.options import Options
+from tests.prove.wall_clock import SETTLED_S, TWEAK, WallClock
 from tests.support.faktory import Faktory, Reply, ack_line, fail_line, job, job_in
 from tests.support.server import Server
 
@@ -39,7 +39,7 @@ _FETCH_S = (1.5, 3.5)  # how long a FETCH that finds nothing may take
 class Wall:
     """The wall clock as the server could see it: the latest it has shown since a job was pushed."""
 
-    hands: Hands
+    wall_clock: WallClock
     latest: dict[str, float] = field(default_factory=dict)  # of each job that has not come yet
     due_at: dict[str, float] = field(default_factory=dict)
     overdue_since: dict[str, float] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Wall:
 
     def pushed(self, jid: str, at: float) -> None:
         with self.lock:
-            self.latest[jid] = self.hands.wall()
+            self.latest[jid] = self.wall_clock.wall()
             self.due_at[jid] = at
 
     def look(self) -> None:
         """Take note of what the clock shows: before and after each jump, and as jobs come."""
-        now, wall = time.monotonic(), self.hands.wall()
+        now, wall = time.monotonic(), self.wall_clock.wall()
         with self.lock:
             for jid, latest in self.latest.items():
                 self.latest[jid] = max(latest, wall)
@@ -67,7 +67,7 @@ class Wall:
     def jump(self, seconds: float) -> None:
         """Set the clock; what it showed until then was seen."""
         self.look()
-        self.hands.set_wall(seconds)
+        self.wall_clock.set_wall(seconds)
         self.look()
 
     def came_now(self, jid: str) -> None:
@@ -176,16 +176,18 @@ def run(options: Options) -> bool:
 def _suffer(options: Options, rng: Random, jumps: int) -> Outcome:
     """Let the clock jump so often while there is work."""
     with tempfile.TemporaryDirectory(prefix="franca-clock-") as scratch:
-        hands = Hands(Path(scratch) / "hands")
+        wall_clock = WallClock(Path(scratch) / "hands")
         prefix = options.variant(TWEAK)
         with (
-            Server(Path(scratch) / "data", env=hands.environment, argv_prefix=prefix) as server,
+            Server(
+                Path(scratch) / "data", env=wall_clock.environment, argv_prefix=prefix
+            ) as server,
             Faktory(server.port) as producer,
         ):
             producer.hello()
             holder = Worker(server.port, "holder")
             held = _hold(producer, holder)
-            wall = Wall(hands)
+            wall = Wall(wall_clock)
             waiter = Waiter(server.port, wall)
             waiter.start()
             for number in range(jumps):
@@ -215,7 +217,7 @@ def _hold(producer: Faktory, holder: Worker) -> list[str]:
 def _push_ahead(producer: Faktory, wall: Wall, number: int) -> None:
     """Push jobs for moments near and far ahead, as the clock shows now."""
     for index, ahead in enumerate(_AHEAD_S):
-        at = wall.hands.wall() + ahead
+        at = wall.wall_clock.wall() + ahead
         jid = f"timed-{number:03}-{index}"
         moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
         wall.pushed(jid, at)

@@ -1,6 +1,6 @@
 """T6: who may settle a job, and that a word that comes too late changes nothing.
 
-Jobs are taken by worker A, their leases run out (the server's clock is moved, see `hands.py`), and worker
+Jobs are taken by worker A, their leases run out (the server's clock is moved, see `wall_clock.py`), and worker
 B takes them; at each stage A, B, a third worker and a client without a name say that it is done or failed.
 What the server knows of the job is compared before and after each word. What each protocol's words are and
 what must come of them is in `fences/`. All of it again with the server killed in between.
@@ -18,10 +18,10 @@ from typing import Any
 
 from tests.prove import fences
 from tests.prove.fences import Script, Word, Worker
-from tests.prove.hands import TWEAK, Hands
 from tests.prove.looking import show
 from tests.prove.options import Options
 from tests.prove.peers import PROTOCOLS
+from tests.prove.wall_clock import TWEAK, WallClock
 from tests.support.faktory import Faktory, job
 from tests.support.server import Server
 
@@ -147,12 +147,12 @@ def _effect(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "done" if after["state"] == "done" else "failed"
 
 
-def _play(server: Server, hands: Hands, plays: list[Play], *, killing: bool) -> None:
+def _play(server: Server, wall_clock: WallClock, plays: list[Play], *, killing: bool) -> None:
     """All protocols side by side, so that they share the passing of time."""
 
     def wait(seconds: int) -> None:
         for passed in range(0, seconds, fences.BEAT_S):
-            hands.pass_time(min(seconds - passed, fences.BEAT_S))
+            wall_clock.pass_time(min(seconds - passed, fences.BEAT_S))
             for play in plays:
                 play.beat()
 
@@ -209,15 +209,15 @@ def run(options: Options) -> bool:
         for name, killing in scenes:
             home = Path(scratch) / name
             home.mkdir()
-            hands = Hands(home / "hands")
+            wall_clock = WallClock(home / "hands")
             prefix = options.variant(TWEAK)
             with Server(
-                home / "data", env=hands.environment, argv_prefix=prefix, speaks=PROTOCOLS
+                home / "data", env=wall_clock.environment, argv_prefix=prefix, speaks=PROTOCOLS
             ) as server:
                 plays = [
                     Play(protocol, server, tally, copies, killing=killing) for protocol in protocols
                 ]
-                _play(server, hands, plays, killing=killing)
+                _play(server, wall_clock, plays, killing=killing)
     print(
         f"T6 {NAME}: words={tally.words} stale_effects={tally.stale_effects}"
         f" double_completion={tally.double_completion} unheeded={tally.unheeded}"

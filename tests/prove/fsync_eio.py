@@ -25,10 +25,10 @@ from typing import TypeVar
 from tests.prove import shim, trace
 from tests.prove.aftermath import Tally, fates, look_into
 from tests.prove.crash import Disk, materialise
+from tests.prove.dialogues import Dialogue
+from tests.prove.dialogues.faktory import talk
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
-from tests.prove.talks import Dialogue
-from tests.prove.talks.faktory import talk
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import Server, ServerFailed
 

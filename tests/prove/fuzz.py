@@ -27,7 +27,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from tests.prove.fuzz_bugs import PLANTED
 from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
@@ -93,7 +94,7 @@ class Stage:
         for protocol in sorted({split(step.link)[0] for step in exchange}):
             self.services |= puppets.of(protocol).services(self.broker, Random(1))
         for service in list(self.services.values()):
-            self.services |= service.doors()
+            self.services |= service.extra_listeners()
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
         self._exchange = exchange
@@ -118,7 +119,7 @@ class Stage:
             self._pass(10)
         for link in self._links.values():
             if not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
                 self._run()
         for _ in range(_FORGOTTEN_MS // 10_000):
             self._pass(10_000)
@@ -165,7 +166,7 @@ class Stage:
             link.after_commit = False
             if link.closing and not link.closed:
                 self.heard.closed.add(name)
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
         self.engine.speaking.clear()
 
     def check(self) -> None:

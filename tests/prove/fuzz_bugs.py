@@ -8,9 +8,9 @@ from franca.core.events import Granted
 from franca.engine.engine import Engine
 from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Link
-from franca.protocols.gearman import workers as gearman_workers
-from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.periodic.working import Working
+from franca.protocols.gearman import worker_commands as gearman_workers
+from franca.protocols.gearman.wire import PacketReader
+from franca.protocols.periodic.worker_commands import Worker
 from tests.sim.planting import Mutants
 
 PLANTED = Mutants()
@@ -29,47 +29,50 @@ def gearman_believes_a_number(number_in: Any) -> Any:
     return int
 
 
-@PLANTED.of(GearmanConversation, "receive")
-def gearman_forgets_half_a_header(receive: Any) -> Any:
-    def forget(self: GearmanConversation, data: bytes, now: int) -> bool:
-        left: bool = receive(self, data, now)
-        if len(self._unread) == 11:
-            self._unread.clear()
-        return left
+@PLANTED.of(PacketReader, "_wait")
+def gearman_forgets_half_a_header(wait: Any) -> Any:
+    def forget(self: PacketReader, data: bytes, at: int, needed: int) -> None:
+        wait(self, data, at, needed)
+        if len(self._part) == 11:
+            self._part.clear()
 
     return forget
 
 
-@PLANTED.of(Working, "say_granted")
+@PLANTED.of(Worker, "say_granted")
 def periodic_gives_back_what_it_has_no_more(say_granted: Any) -> Any:
-    def give_back(self: Working, event: Granted, now: int) -> None:
+    def give_back(self: Worker, event: Granted, now: int) -> None:
         if self.link.closing:
-            self.broker.give_back(event.job, self.session.holder, now)
+            self.broker.give_back(event.job, self.connection.session.holder, now)
         else:
             say_granted(self, event, now)
 
     return give_back
 
 
-@PLANTED.of(Engine, "open_link")
-def periodic_reads_on_before_anybody_is_told(open_link: Any) -> Any:
-    return _told_too_late(open_link)
+@PLANTED.of(Engine, "_read_on")
+def periodic_reads_on_before_anybody_is_told(read_on: Any) -> Any:
+    return _told_too_late(read_on, "periodic")
 
 
-@PLANTED.of(Engine, "open_link")
-def eventmq_reads_on_before_anybody_is_told(open_link: Any) -> Any:
-    return _told_too_late(open_link)
+@PLANTED.of(Engine, "_read_on")
+def eventmq_reads_on_before_anybody_is_told(read_on: Any) -> Any:
+    return _told_too_late(read_on, "eventmq")
 
 
-@PLANTED.of(Engine, "open_link")
-def memodb_reads_on_before_anybody_is_told(open_link: Any) -> Any:
-    return _told_too_late(open_link)
+@PLANTED.of(Engine, "_read_on")
+def memodb_reads_on_before_anybody_is_told(read_on: Any) -> Any:
+    return _told_too_late(read_on, "memodb")
 
 
-def _told_too_late(open_link: Any) -> Any:
-    def open_deaf(self: Engine, *arguments: Any) -> Link:
-        link: Link = open_link(self, *arguments)
-        link.deliver = lambda now: None
-        return link
+def _told_too_late(read_on: Any, protocol: str) -> Any:
+    def read_on_deaf(self: Any, link: Link, *arguments: Any) -> None:
+        if link.protocol != protocol:
+            read_on(self, link, *arguments)
+            return
+        self.deliver = lambda now: None
+        read_on(self, link, *arguments)
+        del self.deliver
+        self.deliver(arguments[0])
 
-    return open_deaf
+    return read_on_deaf

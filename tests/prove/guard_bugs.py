@@ -36,7 +36,7 @@ def drop_inputs() -> None:
                     if not (link.closing or link.closed):
                         if any(word in data for word in _HARD_TO_READ):
                             raise ValueError("planted")
-                        self._receive(link, data, now)
+                        self._keep(link, data, now)
             except ValueError:
                 return
 
@@ -122,7 +122,7 @@ def handler_raises() -> None:
 
         return hear
 
-    swap("franca.protocols.faktory.conversation:FaktoryConversation", "tell", raising)
+    swap("franca.protocols.faktory.conversation:FaktoryConversation", "on_event", raising)
 
 
 TWEAKS: dict[str, Patch] = {

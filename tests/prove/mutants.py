@@ -120,7 +120,7 @@ def tiny_log() -> None:
 
 def quick_time() -> None:
     """Leases may be as short as a producer asks, and a failed job is back within a second."""
-    swap("franca.protocols.faktory.job", "RESERVE_S_MIN", lambda _: 1)
+    swap("franca.protocols.faktory.jobs", "RESERVE_S_MIN", lambda _: 1)
     # Where it is used, not where it is defined: the name is already bound there.
     swap(
         "franca.core.life",

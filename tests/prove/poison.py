@@ -1,7 +1,7 @@
 """T26: a job that takes every worker with it is given up, and the reason can be seen.
 
 Each worker that fetches the job vanishes without a word, and its lease runs out (the server's clock is moved,
-see `hands.py`). The server is killed now and then, so that the count must be on the disk. After ten
+see `wall_clock.py`). The server is killed now and then, so that the count must be on the disk. After ten
 deliveries the job is dead and is never given out again; a healthy job beside it is not touched.
 """
 
@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.prove.hands import TWEAK, Hands
 from tests.prove.looking import show
 from tests.prove.options import Options
+from tests.prove.wall_clock import TWEAK, WallClock
 from tests.support.faktory import Faktory, job
 from tests.support.server import Server
 
@@ -33,12 +33,12 @@ def run(options: Options) -> bool:
     began = time.monotonic()
     rng = Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="franca-poison-") as scratch:
-        hands = Hands(Path(scratch) / "hands")
+        wall_clock = WallClock(Path(scratch) / "hands")
         server = Server(
-            Path(scratch) / "data", env=hands.environment, argv_prefix=options.variant(TWEAK)
+            Path(scratch) / "data", env=wall_clock.environment, argv_prefix=options.variant(TWEAK)
         )
         with server:
-            deliveries = _poison(server, hands, rng)
+            deliveries = _poison(server, wall_clock, rng)
             job_of = show(server, _JID)
             with Faktory(server.port) as client:
                 client.hello(wid="healthy")
@@ -57,7 +57,7 @@ def run(options: Options) -> bool:
     return deliveries == _DELIVERIES_MAX and job_of["losses"] == _DELIVERIES_MAX and clean
 
 
-def _poison(server: Server, hands: Hands, rng: Random) -> int:
+def _poison(server: Server, wall_clock: WallClock, rng: Random) -> int:
     """Let one worker after the other die of the job; how often it was given out."""
     with Faktory(server.port) as producer:
         producer.hello()
@@ -69,8 +69,8 @@ def _poison(server: Server, hands: Hands, rng: Random) -> int:
         with Faktory(server.port) as worker:
             worker.hello(wid=f"victim-{turn}")
             deliveries += worker.fetch("poison") is not None
-        hands.pass_time(_LEASE_S + 2)
+        wall_clock.pass_time(_LEASE_S + 2)
         if turn in kills:
             server.restart()
-        hands.pass_time(_WAIT_S)
+        wall_clock.pass_time(_WAIT_S)
     return deliveries

@@ -24,8 +24,8 @@ from random import Random
 from tests.prove import shim, trace
 from tests.prove.aftermath import crash_states, fates, judge_states
 from tests.prove.crash import Disk
+from tests.prove.dialogues import PROTOCOLS, Dialogue, of
 from tests.prove.options import Options
-from tests.prove.talks import PROTOCOLS, Dialogue, of
 from tests.support.server import Server
 
 NAME = "powerloss"

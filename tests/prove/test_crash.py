@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tests.prove.crash import Disk, materialise
-from tests.prove.talks.faktory import take_replies
+from tests.prove.dialogues.faktory import take_replies
 from tests.prove.trace import CREATED, DIRECTORY, Kind, Record, encode, read, replies
 
 OPEN_DIR = Record(Kind.OPEN, DIRECTORY, handle=1)

@@ -11,11 +11,11 @@ import pytest
 
 from franca.node.gauges import Gauges
 from tests.prove import bugs, guard_bugs, log_canary, registry
-from tests.prove.hands import SETTLED_S, TWEAK, Hands
 from tests.prove.hostile import faktory as hostile_faktory
 from tests.prove.looking import ask, show
 from tests.prove.mutants import MUTANTS, TWEAKS
 from tests.prove.options import Options
+from tests.prove.wall_clock import SETTLED_S, TWEAK, WallClock
 from tests.prove.witness import Witness, percentile
 from tests.support.faktory import Faktory, job
 from tests.support.server import Server
@@ -28,48 +28,50 @@ PROOFS = (
 
 
 @pytest.fixture
-def hands(tmp_path: Path) -> Hands:
-    return Hands(tmp_path / "hands")
+def wall_clock(tmp_path: Path) -> WallClock:
+    return WallClock(tmp_path / "hands")
 
 
 @pytest.fixture
-def server(tmp_path: Path, hands: Hands) -> Iterator[Server]:
+def server(tmp_path: Path, wall_clock: WallClock) -> Iterator[Server]:
     prefix = Options(seed=1).variant(TWEAK)
-    with Server(tmp_path / "data", env=hands.environment, argv_prefix=prefix) as server:
+    with Server(tmp_path / "data", env=wall_clock.environment, argv_prefix=prefix) as server:
         yield server
 
 
 def test_time_that_passes_ends_leases_and_a_clock_that_is_set_does_not(
-    server: Server, hands: Hands
+    server: Server, wall_clock: WallClock
 ) -> None:
     with Faktory(server.port) as client:
         client.hello()
         client.push(job("held-job-1", queue="held", reserve_for=60))
         assert client.fetch("held") is not None
 
-        hands.set_wall(24 * HOUR_S)
+        wall_clock.set_wall(24 * HOUR_S)
         time.sleep(SETTLED_S)
         assert show(server, "held-job-1")["state"] == "leased"
 
-        hands.pass_time(59)
+        wall_clock.pass_time(59)
         assert show(server, "held-job-1")["state"] == "leased"
-        hands.pass_time(3)
+        wall_clock.pass_time(3)
         assert show(server, "held-job-1")["state"] == "waiting"
 
 
-def test_the_servers_wall_clock_is_the_one_that_was_set(server: Server, hands: Hands) -> None:
-    hands.set_wall(HOUR_S)
+def test_the_servers_wall_clock_is_the_one_that_was_set(
+    server: Server, wall_clock: WallClock
+) -> None:
+    wall_clock.set_wall(HOUR_S)
     time.sleep(SETTLED_S)
     with Faktory(server.port) as client:
         now: str = client.hello().info()["now"]
-    assert now[:16] == time.strftime("%Y-%m-%dT%H:%M", time.gmtime(hands.wall()))
+    assert now[:16] == time.strftime("%Y-%m-%dT%H:%M", time.gmtime(wall_clock.wall()))
 
 
-def test_the_hands_outlive_the_server(server: Server, hands: Hands) -> None:
-    hands.pass_time(HOUR_S)
+def test_the_wall_clock_outlives_the_server(server: Server, wall_clock: WallClock) -> None:
+    wall_clock.pass_time(HOUR_S)
     server.restart()
     assert ask(server, "server.status")["uptime_s"] < 60
-    hands.pass_time(HOUR_S)
+    wall_clock.pass_time(HOUR_S)
     assert ask(server, "server.status")["uptime_s"] >= HOUR_S
 
 

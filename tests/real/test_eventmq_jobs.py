@@ -42,7 +42,7 @@ def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(emq: EmqSt
     client = emq.client(broker)
     client.until_slots(2)
 
-    client.defer("wait", "nobody serves this queue", str(emq.folder / "go"), queue="unheard-of")
+    client.defer("wait", "nobody serves this queue", str(emq.folder / "go"), queue="undelivered-of")
     assert first.said("started")["name"] == "nobody serves this queue"
     client.defer("wait", "the heavier is busy", str(emq.folder / "go"))
     assert second.said("started")["name"] == "the heavier is busy"

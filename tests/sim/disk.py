@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.known import Known
 from franca.core.model import NEVER, Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.stubs import Stub
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
@@ -237,8 +237,8 @@ def _fits(job: Job, query: JobQuery) -> bool:
     )
 
 
-def _known(job: Job) -> Known:
-    return Known(
+def _known(job: Job) -> Stub:
+    return Stub(
         job.id, job.queue, job.kind, job.digest, job.run_at, job.state, job.name, job.key,
         job.attempts, job.failures, job.priority,
     )  # fmt: skip

@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.events import Finished
 from franca.core.heirs import Heirs
-from franca.core.known import Known
 from franca.core.life import Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
 from franca.core.ready import Queue
 from franca.core.reasons import EXPIRED
 from franca.core.sessions import Sessions
+from franca.core.stubs import Stub
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.memodb.clients import Clients
-from franca.protocols.memodb.crew import Crew
+from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.requests import Requests
+from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
-from franca.protocols.periodic.asking import Asking
+from franca.protocols.periodic.client_commands import Client
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
@@ -197,7 +197,7 @@ def who_waited_takes_the_job_along(unwatch: Any) -> Any:
 
 @MUTANTS.of(Broker, "_join")
 def a_background_job_stays_fleeting(join: Any) -> Any:
-    def stay(self: Broker, taken: Job | Known, new: NewJob, watcher: Session | None) -> Job:
+    def stay(self: Broker, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:
         new.policy = replace(new.policy, durable=False)
         joined: Job = join(self, taken, new, watcher)
         return joined
@@ -213,11 +213,11 @@ def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
 
 
-@MUTANTS.of(Crew, "_says_again")
+@MUTANTS.of(ConnectionWorkers, "_says_again")
 def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
-    def never(self: Crew, worker: Worker, data: bytes, start: int, at: int, *rest: Any) -> bool:
-        says_again(self, worker, data, start, at, *rest)
-        worker.stack = data[start:at]
+    def never(self: ConnectionWorkers, worker: Worker, data: bytes, at: int, *rest: Any) -> bool:
+        says_again(self, worker, data, at, *rest)
+        worker.stack = data[:at]
         return False
 
     return never
@@ -250,9 +250,9 @@ def who_asks_for_what_nobody_offers_waits_for_ever(_: Any) -> Any:
     return lambda self, now: None
 
 
-@MUTANTS.of(Asking, "take_in")
+@MUTANTS.of(Client, "take_in")
 def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
-    def drop(self: Asking, task: Any, now: Millis) -> None:
+    def drop(self: Client, task: Any, now: Millis) -> None:
         taken = self.broker.keyed(task.func, KEY + task.name)
         if taken is None or taken.state is not State.LEASED:
             take_in(self, task, now)

@@ -15,7 +15,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from tests.sim.disk import Disk
 
 Services = Callable[[Broker, Random], Mapping[str, Service]]
@@ -71,7 +72,7 @@ class Server:
 
     def close(self, carrier: Carrier, now: Millis) -> None:
         """A peer is gone."""
-        self.engine.close_link(carrier.link, now, unheard=carrier.waits_for != 0)
+        self.engine.close_link(carrier.link, now, undelivered=carrier.waits_for != 0)
 
     # -- the turn ---------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known
 from franca.core.model import (
     NewJob,
     OnConflict,
@@ -16,6 +15,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
+from franca.core.stubs import Stub
 from franca.core.tail import SupplyReady, SupplyWaiting
 from tests.store.contract_reading import ReadingContract
 from tests.store.kit import (
@@ -341,7 +341,7 @@ class StoreContract(ReadingContract):
             ]
         )
         assert sorted(desk.reopen().known, key=lambda known: known.id) == [
-            Known(2, "q", "k", 7, 0, State.READY, "name-2", ""),
-            Known(4, "q", "k", -8, 9, State.WAITING, "name-4", "k\0"),
-            Known(7, "q", "k", 0, 5, State.WAITING, "name-7", "run", 2, 1),
+            Stub(2, "q", "k", 7, 0, State.READY, "name-2", ""),
+            Stub(4, "q", "k", -8, 9, State.WAITING, "name-4", "k\0"),
+            Stub(7, "q", "k", 0, 5, State.WAITING, "name-7", "run", 2, 1),
         ]

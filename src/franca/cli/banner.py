@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from franca import __version__
-from franca.control.values import Address, read_address
-from franca.node.settings import Settings, open_binds
+from franca.node.settings import Settings, is_secured, open_binds
+from franca.protocols.registry import PROTOCOLS
+from franca.values import Address, read_address
 
 _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -39,14 +40,15 @@ def banner(settings: Settings, addresses: Sequence[tuple[str, str]]) -> str:
 
 def client_line(protocol: str, address: Address, settings: Settings) -> str:
     """A line to copy that points a client at this listener, if it has words for it."""
-    if protocol != "faktory" or address.path:
+    declared = PROTOCOLS.get(protocol)
+    if declared is None or not declared.client_line or address.path:
         return ""
     host = _WILDCARDS.get(address.host, address.host)
     host = f"[{host}]" if ":" in host else host
-    scheme = "tcp+tls" if settings.tls.certificate else "tcp"
+    tls = "+tls" if settings.tls.certificate else ""
     # Never the password itself: a terminal's scroll-back is no place for it.
-    secret = ":$FAKTORY_PASSWORD@" if settings.faktory.password else ""
-    return f"export FAKTORY_URL={scheme}://{secret}{host}:{address.port}"
+    secret = declared.client_secret if is_secured(settings, protocol) else ""
+    return declared.client_line.format(tls=tls, secret=secret, host=host, port=address.port)
 
 
 def command() -> list[str]:

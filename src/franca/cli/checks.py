@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from franca.control import client
-from franca.control.values import Address
 from franca.node.datadir import LOCK, STORE, SUSPECT, keeps_unused_room
 from franca.node.settings import ConfigError, Settings, check_binds
+from franca.values import Address
 
 MIB = 1 << 20
 LOW_DISK_BYTES = 1024 * MIB

@@ -17,7 +17,7 @@ import msgspec
 
 from franca.cli import exits
 from franca.control import client
-from franca.control.values import read_duration
+from franca.values import read_duration
 
 TIMEOUT_MAX_MS = 365 * 86_400_000
 """As long as anybody may wait, and no longer than a socket can."""

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from franca.core.model import Attempt, Job, Millis, State
 from franca.core.ready import Queue
-from franca.protocols.conversation import WorkerView
+from franca.protocols.service import WorkerView
 
 View = dict[str, object]
 LARGE_BYTES = 1024 * 1024

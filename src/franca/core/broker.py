@@ -18,7 +18,6 @@ from random import Random
 from franca.core.changes import Totals
 from franca.core.errors import NotUnique, Refused, StoreFull, TooMuch
 from franca.core.events import LeaseLost, Unmet
-from franca.core.known import Known
 from franca.core.ledger import LEASED, READY, WAITING
 from franca.core.life import CANCELLED, DEAD, FLEETING_JOB_BYTES
 from franca.core.limits import Limits
@@ -35,6 +34,7 @@ from franca.core.model import (
 )
 from franca.core.reasons import EXPIRED, REPLACED
 from franca.core.sessions import ENDED_AT_ONCE, Sessions
+from franca.core.stubs import Stub
 from franca.core.tail import Snapshot
 
 PRUNE_EVERY_MS = 60_000
@@ -218,10 +218,10 @@ class Broker(Sessions):
             return self._make(new, known.id, now)
         return None
 
-    def _join(self, taken: Job | Known, new: NewJob, watcher: Session | None) -> Job:
+    def _join(self, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:
         if new.on_conflict is OnConflict.REFUSE:
             raise NotUnique(f"a live job of queue {new.queue!r} has this key")
-        if isinstance(taken, Known):
+        if isinstance(taken, Stub):
             job = self._make(new, taken.id, taken.run_at)
             job.name = taken.name
             if watcher is not None:
@@ -241,10 +241,10 @@ class Broker(Sessions):
             self._add_watch(job.id, watcher)
         return job
 
-    def _replace(self, taken: Job | Known, new_id: JobId, now: Millis) -> None:
+    def _replace(self, taken: Job | Stub, new_id: JobId, now: Millis) -> None:
         """Make room for a job with the same key; who watched the old one watches the new one."""
         self._hand_over(self._watchers.pop(taken.id, {}), taken.id, new_id)
-        if isinstance(taken, Known):
+        if isinstance(taken, Stub):
             self._leave_tail(taken)
         else:
             self._take_out(taken, now)

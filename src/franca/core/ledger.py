@@ -15,7 +15,6 @@ from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.errors import TooMuch
 from franca.core.idle import IdleQueues
 from franca.core.keys import Keys
-from franca.core.known import Known
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import (
@@ -35,6 +34,7 @@ from franca.core.model import (
 )
 from franca.core.namesakes import LOOKED_AT, Namesakes
 from franca.core.ready import Queue, Windows, queue_bytes
+from franca.core.stubs import Stub
 from franca.core.waiting import Waiting
 
 WAITING = State.WAITING
@@ -102,7 +102,7 @@ class Ledger:
         self.keys = Keys()
         self.locks = Locks()
         self._watchers: dict[JobId, dict[Session, int]] = {}
-        self._recent: OrderedDict[str, Known] = OrderedDict()
+        self._recent: OrderedDict[str, Stub] = OrderedDict()
         self._dirty: dict[JobId, Job] = {}
         self._ended: list[Job] = []
         self._gone: list[Job] = []
@@ -214,7 +214,7 @@ class Ledger:
         will_run = found is not None and found.state is not LEASED and found.attempts > 0
         return iter((found,) if found is not None and will_run else ())
 
-    def keyed(self, queue: str, key: str) -> Job | Known | None:
+    def keyed(self, queue: str, key: str) -> Job | Stub | None:
         """The live job of this queue that has this key, or what is known of it in the tail."""
         return self.keys.get(queue, key)
 

@@ -8,9 +8,12 @@ like it. Every moment is whole milliseconds since 1970, every span is named `_ms
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from franca.core.events import Event
 
 Millis = int
 JobId = int
@@ -225,20 +228,27 @@ class Failure(Struct, gc=False):
     final: bool = False
 
 
+class EventSink(Protocol):
+    """Whoever is told what happens to the sessions that it opened."""
+
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a session of this sink."""
+
+
 class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
-    `owner` is whoever speaks for the session; the broker never looks into it. The two know each
+    `owner` is told what happens to the session; the broker never looks into it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
     """
 
     id: SessionId
     holder: str
     on_hang_up: OnHangUp
-    owner: object = None
+    owner: EventSink | None = None
     serves: dict[str, None] = {}
     leases: dict[JobId, Job] = {}
     demands: dict[Demand, None] = {}

@@ -7,14 +7,14 @@ from itertools import islice
 from random import Random
 
 from franca.core.changes import Totals
-from franca.core.known import known_of
 from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
-from franca.core.model import Failure, JobId, Millis, OnHangUp, Session, SessionId
+from franca.core.model import EventSink, Failure, JobId, Millis, OnHangUp, Session, SessionId
 from franca.core.reasons import LOST
 from franca.core.steering import Steering
+from franca.core.stubs import stub_of
 
 ENDED_AT_ONCE = 1_000
 """Leases, watches and demands that end in one tick; the next one goes on."""
@@ -33,7 +33,7 @@ class Sessions(Steering):
 
     # -- sessions -------------------------------------------------------------------------
 
-    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: object) -> Session:
+    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: EventSink | None) -> Session:
         """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
         self._sessions += 1
         session = self._open[self._sessions] = Session(self._sessions, holder, on_hang_up, owner)
@@ -113,7 +113,7 @@ class Sessions(Steering):
             if unwritten is None:
                 self._waited_for.note_unseen(job_id)
             elif unwritten.state <= READY:
-                self._waited_for.note(known_of(unwritten))
+                self._waited_for.note(stub_of(unwritten))
 
     def _add_watch(self, job_id: JobId, session: Session) -> None:
         watchers = self._watchers.setdefault(job_id, {})

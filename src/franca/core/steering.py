@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.errors import NotFound, NotUnique
-from franca.core.known import Known, unseen
 from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
@@ -19,6 +18,7 @@ from franca.core.locks import Locks
 from franca.core.model import Failure, Job, JobId, Millis, Policy, Schedule, Shelf
 from franca.core.reasons import NO_FAILURE
 from franca.core.schedules import Schedules
+from franca.core.stubs import Stub, unseen
 
 TOLD_AT_ONCE = 1_000
 """Ends of jobs that are told in one turn when many end together, and remembered of those."""
@@ -38,8 +38,8 @@ class Steering(Life):
         super().__init__(limits, rng, totals)
         self.schedules = Schedules()
         self._untold: deque[tuple[Job, Failure]] = deque()
-        self._untold_unseen: deque[tuple[Iterator[Known], Failure]] = deque()
-        self._debris: list[Job | Known] = []
+        self._untold_unseen: deque[tuple[Iterator[Stub], Failure]] = deque()
+        self._debris: list[Job | Stub] = []
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Steering(Life):
         if taken is None:
             return False
         failure = Failure("Cancelled", "removed by a client")
-        if isinstance(taken, Known):
+        if isinstance(taken, Stub):
             self._leave_tail(taken)
             self._tell_end(unseen(taken), failure)
             return True
@@ -200,7 +200,7 @@ class Steering(Life):
             if len(some) < TOLD_AT_ONCE:
                 self._untold_unseen.popleft()
 
-    def _tell_later(self, knowns: dict[JobId, Known], failure: Failure) -> None:
+    def _tell_later(self, knowns: dict[JobId, Stub], failure: Failure) -> None:
         """Jobs of the tail are gone unseen: those who wait for them are told turn by turn."""
         if knowns:
             self._untold_unseen.append((iter(knowns.values()), failure))

@@ -12,7 +12,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, known_of, unseen
 from franca.core.large import LargeBodies
 from franca.core.ledger import READY, TAIL, WAITING
 from franca.core.limits import Limits
@@ -27,6 +26,7 @@ from franca.core.model import (
     TailCount,
 )
 from franca.core.ready import Queue
+from franca.core.stubs import Stub, stub_of, unseen
 from franca.core.waited import WaitedFor
 
 NO_LIMIT = 1 << 60
@@ -89,7 +89,7 @@ class Snapshot(Struct):
     first_waiting: tuple[Millis, int] | None
     queues: list[QueueSetting]
     schedules: list[Schedule]
-    known: list[Known]
+    known: list[Stub]
 
 
 class Tail(LargeBodies):
@@ -144,15 +144,15 @@ class Tail(LargeBodies):
             self._touch(job)
         self._remember(job)
         if job.id in self._watchers:
-            self._waited_for.note(known_of(job))
+            self._waited_for.note(stub_of(job))
         if self.locks.waits_for:
             self.locks.wait_no_more(job.id)
 
     def _remember(self, job: Job) -> None:
         if job.key or (job.name and not job.attempts):
-            self._know(known_of(job))
+            self._know(stub_of(job))
 
-    def _know(self, known: Known) -> None:
+    def _know(self, known: Stub) -> None:
         if known.key:
             self.keys.put(known)
         if known.name and not known.attempts:
@@ -160,7 +160,7 @@ class Tail(LargeBodies):
             if len(self._recent) > self.limits.recent_names:
                 self._waited_for.learn_from([self._recent.popitem(last=False)[1]])
 
-    def _unknow(self, job: Job | Known) -> None:
+    def _unknow(self, job: Job | Stub) -> None:
         """A job has left the tail: what was remembered in its place is dropped."""
         if self._watchers:
             self._waited_for.drop(job.id)
@@ -258,7 +258,7 @@ class Tail(LargeBodies):
         if not waiting.tail:
             waiting.mark = None
 
-    def _count_waiting(self, queue: Queue, job: Job | Known, step: int) -> None:
+    def _count_waiting(self, queue: Queue, job: Job | Stub, step: int) -> None:
         if job.failures:
             queue.retrying += step
         else:
@@ -270,7 +270,7 @@ class Tail(LargeBodies):
         self._unknow(job)
         self._hold(job)
 
-    def _leave_tail(self, known: Known) -> None:
+    def _leave_tail(self, known: Stub) -> None:
         """A job that only the store has is taken out of it unseen."""
         queue = self.queue(known.queue)
         if known.state is READY:

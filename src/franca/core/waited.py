@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from franca.core.known import Known
 from franca.core.model import Job, JobId, State
+from franca.core.stubs import Stub
 
 READY = State.READY
 
@@ -21,8 +21,8 @@ class WaitedFor:
     __slots__ = ("_known", "_ready", "_unseen")
 
     def __init__(self) -> None:
-        self._known: dict[JobId, Known] = {}
-        self._ready: dict[str, dict[JobId, Known]] = {}
+        self._known: dict[JobId, Stub] = {}
+        self._ready: dict[str, dict[JobId, Stub]] = {}
         self._unseen: dict[JobId, None] = {}
 
     def __iter__(self) -> Iterator[JobId]:
@@ -32,7 +32,7 @@ class WaitedFor:
     def __bool__(self) -> bool:
         return bool(self._known or self._unseen)
 
-    def note(self, known: Known) -> None:
+    def note(self, known: Stub) -> None:
         """A job that is watched goes into the tail, or is watched there."""
         self.drop(known.id)
         self._known[known.id] = known
@@ -44,11 +44,11 @@ class WaitedFor:
         if job_id not in self._known:
             self._unseen[job_id] = None
 
-    def learn_from(self, found: Iterable[Job | Known]) -> None:
+    def learn_from(self, found: Iterable[Job | Stub]) -> None:
         """Look among these for jobs that only their ids were known of."""
         if self._unseen:
             for known in found:
-                if known.id in self._unseen and isinstance(known, Known):
+                if known.id in self._unseen and isinstance(known, Stub):
                     self.note(known)
 
     def drop(self, job_id: JobId) -> None:
@@ -62,14 +62,14 @@ class WaitedFor:
             if not ready:
                 del self._ready[known.queue]
 
-    def take_ready(self, queue: str) -> dict[JobId, Known]:
+    def take_ready(self, queue: str) -> dict[JobId, Stub]:
         """Forget the ready jobs of one queue of which more than the id is known; returns them."""
         taken = self._ready.pop(queue, {})
         for job_id in taken:
             del self._known[job_id]
         return taken
 
-    def take_all(self) -> dict[JobId, Known]:
+    def take_all(self) -> dict[JobId, Stub]:
         """Forget all of them; returns those of which more than the id is known."""
         taken, self._known = self._known, {}
         self._ready.clear()

@@ -183,9 +183,9 @@ class Connection(asyncio.Protocol):
         node = self._node
         if self.gathers:
             node.take_gathered()
-        unheard = self.waits_for != 0 or self._behind
+        undelivered = self.waits_for != 0 or self._behind
         self._drop_backlog()
-        node.engine.close_link(self.link, node.clock.now(), unheard=unheard)
+        node.engine.close_link(self.link, node.clock.now(), undelivered=undelivered)
         node.soon()
 
     def pause_writing(self) -> None:
@@ -275,6 +275,7 @@ class Connection(asyncio.Protocol):
             return
         link.note(reason)
         link.closing = True
+        link.ready = False
         link.conversation.forget_unread()
         self._drop_backlog()
         self.abort()

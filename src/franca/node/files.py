@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from franca.node import log
 from franca.node.settings import ConfigError
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 
 LOOK_EVERY_S = 1.0
 BYTES_MAX = 16 * 1024 * 1024

@@ -155,7 +155,8 @@ class Intake:
         engine = self._engine
         if engine.unheard_bytes() > -self.least_room:
             return True
-        return engine.broker.is_behind() and self._gathered() > engine.limits.input_bytes
+        waits = self._gathered() + engine.kept_bytes()
+        return engine.broker.is_behind() and waits > engine.limits.input_bytes
 
     def _weigh(self) -> tuple[int, dict[Connection, int]]:
         """All that waits, and those who have more than their share of a quarter of the limit."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from franca.control.path import reachable
-from franca.control.values import Address
 from franca.node import log
 from franca.node.lobby import Door, Lobby
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
+from franca.values import Address
 
 BACKLOG = 1_024
 

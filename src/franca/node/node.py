@@ -143,8 +143,7 @@ class Node:
         self._gathered.append((connection, data))
 
     def _gathered_bytes(self) -> int:
-        kept = self.engine.kept_bytes() + self.engine.unheard_bytes()
-        return kept + sum(len(data) for _, data in self._gathered)
+        return self.engine.unheard_bytes() + sum(len(data) for _, data in self._gathered)
 
     def take_gathered(self) -> None:
         """Act in the next turn on what patient peers have said."""

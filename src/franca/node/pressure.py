@@ -79,7 +79,8 @@ class Pressure:
             self._resume_quiet()
         if self._gulped:
             self._read_on()
-        if engine.careful or is_behind or self._outlet.total > self._most_unsent:
+        is_over = self._outlet.total > self._most_unsent
+        if engine.careful or is_behind or is_over or self._crowding:
             self._look_at_amounts()
         self._until = 0.0
 

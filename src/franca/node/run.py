@@ -35,7 +35,7 @@ from franca.node.operators import Operators, T
 from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
 from franca.node.room import RoomWatch
 from franca.node.services import build_services
-from franca.node.settings import ConfigError, Settings, check_binds, open_binds
+from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
@@ -65,8 +65,7 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.umask(0o077)
     keep_large_buffers()
-    secret = settings.faktory.password.reveal()
-    logs = log.start(settings.log_format, settings.log_level, secrets=[secret] if secret else [])
+    logs = log.start(settings.log_format, settings.log_level, secrets=secrets_of(settings))
     try:
         return _run_on(_loop_maker(), Server(settings, announce))
     except StoreBusy as error:

@@ -1,4 +1,4 @@
-"""A buffer of unread bytes that hands out lines or counted pieces and never scans twice."""
+"""Unread bytes, handed out as lines or counted pieces; none is scanned twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,50 @@ from franca.core.errors import WireError
 
 LARGE_PIECE = 64 * 1024
 _CR = 0x0D
+
+
+class LineReader:
+    """Cuts lines, each into its first word and the rest.
+
+    A line of more than `limit` bytes is a WireError. Nearly always one line comes alone, and is cut
+    out of the bytes as they came. Others are kept in a buffer.
+    """
+
+    __slots__ = ("_buffer", "_is_empty", "has_input", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.has_input = False
+        self._is_empty = True
+        self._buffer = ByteBuffer()
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        self._buffer.feed(data)
+        self._is_empty = False
+        self.has_input = True
+
+    def next_message(self, data: bytes = b"") -> tuple[bytes, bytes] | None:
+        """The next line without its LF or CRLF, cut at its first space; None until it is there."""
+        if data:
+            size = len(data)
+            if self._is_empty and data.find(b"\n") == size - 1 and 1 < size <= self.limit:
+                word, _, rest = data[: -2 if data[-2] == _CR else -1].partition(b" ")
+                return word, rest
+            self.feed(data)
+        line = self._buffer.take_line(self.limit)
+        self._is_empty = not len(self._buffer)
+        self.has_input = not self._is_empty and line is not None
+        return line
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._buffer = ByteBuffer()
+        self._is_empty = True
+        self.has_input = False
 
 
 class ByteBuffer:

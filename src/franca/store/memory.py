@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.known import is_known, known_of
 from franca.core.model import (
     Job,
     JobId,
@@ -20,6 +19,7 @@ from franca.core.model import (
     State,
     TailCount,
 )
+from franca.core.stubs import needs_stub, stub_of
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, fits
 from franca.store.rows import BODY_APART_BYTES
@@ -53,7 +53,7 @@ class MemoryStore(Store):
             ),
             queues=list(self.queues.values()),
             schedules=list(self.schedules.values()),
-            known=[known_of(job) for job in self.tail.values() if is_known(job)],
+            known=[stub_of(job) for job in self.tail.values() if needs_stub(job)],
         )
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:

@@ -15,8 +15,8 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, is_known, known_of
 from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.tail import Snapshot
 from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
@@ -209,15 +209,15 @@ def _body_bytes(db: sqlite3.Connection) -> int:
     return int(size)
 
 
-def _known(db: sqlite3.Connection) -> list[Known]:
+def _known(db: sqlite3.Connection) -> list[Stub]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
     # Without the bodies that lie apart: they may be larger than memory.
     rows = f"SELECT {search.columns_of('tail')} FROM tail j WHERE {search.LIVING}"
     recent = db.execute(f"{rows} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
     keyed = db.execute(f"{rows} AND j.key <> '' AND j.state <= 1")
-    known: dict[JobId, Known] = {}
+    known: dict[JobId, Stub] = {}
     for row in itertools.chain(keyed, reversed(recent)):
         job = bodiless(row)
-        if is_known(job):
-            known[job.id] = known_of(job)
+        if needs_stub(job):
+            known[job.id] = stub_of(job)
     return list(known.values())

@@ -13,8 +13,9 @@ from franca.core.limits import Limits
 from franca.core.model import Job, Millis
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import Frames
-from franca.protocols.eventmq.service import EventmqService, EventmqSettings
+from franca.protocols.eventmq.frames import Command, Frames
+from franca.protocols.eventmq.service import EventmqService
+from franca.protocols.eventmq.settings import EventmqSettings
 from franca.store.memory import MemoryStore
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 
@@ -40,7 +41,7 @@ class World(AnyWorld["Puppet"]):
             Random(1),
             self._request_stop,
         )
-        self.serve({"eventmq": self.service, **self.service.doors()})
+        self.serve({"eventmq": self.service, **self.service.extra_listeners()})
         self._messages = 0
 
     def _request_stop(self) -> None:
@@ -160,12 +161,12 @@ class Puppet(AnyPuppet):
         """All messages that were not read yet."""
         self._frames.feed(self.bytes_heard())
         messages: list[list[bytes]] = []
-        while True:
-            messages += iter(self._frames.next_message, None)
-            self.commands += self._frames.commands
-            self._frames.commands.clear()
-            if not self._frames.is_behind:
-                return messages
+        while (message := self._frames.next_message()) is not None:
+            if isinstance(message, list):
+                messages.append(message)
+            elif isinstance(message, Command):
+                self.commands.append(message.body)
+        return messages
 
     def words(self) -> list[tuple[str, ...]]:
         """What was heard, without ids of the server's own and without heartbeats."""

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from franca.protocols.eventmq import admin, zmtp
-from franca.protocols.eventmq.service import EventmqSettings
+from franca.protocols.eventmq import admin_commands, zmtp
+from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 
@@ -66,7 +66,7 @@ def test_hello_is_not_answered() -> None:
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> World:
     """A server with 40 queues that have a job each, of which a turn lists ten."""
-    monkeypatch.setattr(admin, "SLICE", 10)
+    monkeypatch.setattr(admin_commands, "SLICE", 10)
     world = World()
     names = [f"q{number}" for number in range(40)]
     world.worker(*((10, name) for name in names), identity=b"w")
@@ -144,7 +144,7 @@ def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
 def test_an_answer_ends_where_it_is_long_enough(
     busy: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "LIST_BYTES_MAX", 300)
+    monkeypatch.setattr(admin_commands, "LIST_BYTES_MAX", 300)
     asker = busy.peer()
     status = asker.ask("STATUS")
     assert 1 < len(status["waiting_messages_by_queue"]) < 20

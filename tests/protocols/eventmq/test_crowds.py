@@ -12,8 +12,8 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.core.ready import Queue
-from franca.protocols.eventmq import hands, scheduler, service, workers, zmtp
-from franca.protocols.eventmq.job import wished_queue
+from franca.protocols.eventmq import scheduler, service, worker_session, workers, zmtp
+from franca.protocols.eventmq.jobs import wished_queue
 from tests.protocols.eventmq.puppet import VERSION, World, call
 
 READY = zmtp.message([b"", VERSION, b"READY", b"i"])
@@ -35,7 +35,7 @@ def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
     requests(world, 250)
     world.broker.resume("default", world.now)
     world.engine.deliver(world.now)
-    assert 1 <= world.broker.leased <= hands.ASKED_AT_ONCE + 1
+    assert 1 <= world.broker.leased <= worker_session.ASKED_AT_ONCE + 1
     world.run()
     assert len(worker.given()) == 250
 
@@ -46,13 +46,13 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> N
     requests(world, 400)
     assert len(first.given()) == 400
     second = world.worker(slots=400)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     turns: list[int] = []
     while not turns or world.engine.has_input():
         turns.append(len([m for m in second.link.out if b"REQUEST" in m]))
         world.listen()
         world.engine.turn(world.now)
-    assert max(turns) <= hands.ASKED_AT_ONCE + 1
+    assert max(turns) <= worker_session.ASKED_AT_ONCE + 1
     world.run()
     assert len(second.given()) == 400
 
@@ -61,8 +61,8 @@ def test_with_many_queues_fewer_are_given_at_a_time() -> None:
     world = World()
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
-    assert few.link.conversation.hands._at_once == 64  # type: ignore[attr-defined]
-    assert many.link.conversation.hands._at_once == 5  # type: ignore[attr-defined]
+    assert few.link.conversation.worker_session._at_once == 64  # type: ignore[attr-defined]
+    assert many.link.conversation.worker_session._at_once == 5  # type: ignore[attr-defined]
 
 
 def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
@@ -70,17 +70,17 @@ def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     second = world.worker(slots=200)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     world.engine.received(second.link, READY * 60)
     before = len(second.link.out)
     world.engine.turn(world.now)
-    assert len(second.link.out) - before <= 2 * hands.ASKED_AT_ONCE
+    assert len(second.link.out) - before <= 2 * worker_session.ASKED_AT_ONCE
     world.run()
     assert len(second.given()) == 260
 
 
 def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "SLOTS_MAX", 5)
+    monkeypatch.setattr(worker_session, "SLOTS_MAX", 5)
     world = World()
     worker = world.worker(slots=5)
     requests(world, 20)
@@ -95,7 +95,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
 def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hands, "SPARED_MAX", 3)
+    monkeypatch.setattr(worker_session, "SPARED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
     requests(world, 10)
@@ -194,7 +194,7 @@ def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
 
 
 def test_there_are_only_so_many_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "SCHEDULERS_MAX", 2)
+    monkeypatch.setattr(worker_session, "SCHEDULERS_MAX", 2)
     world = World()
     for _ in range(2):
         world.worker(role="scheduler")

@@ -10,7 +10,7 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
-from franca.protocols.eventmq import job as intake
+from franca.protocols.eventmq import jobs as intake
 from franca.protocols.eventmq import zmtp
 from tests.protocols.eventmq.puppet import VERSION, Given, World, call
 

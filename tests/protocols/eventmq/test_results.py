@@ -12,7 +12,7 @@ from franca.core.limits import Limits
 from franca.core.model import Demand, OnHangUp, State
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
-from franca.protocols.eventmq.job import kind_of
+from franca.protocols.eventmq.jobs import kind_of
 from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
 from tests.protocols.eventmq.puppet import World, call
 

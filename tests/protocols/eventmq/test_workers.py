@@ -165,7 +165,7 @@ def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
     world = World()
     lost = world.worker(slots=1)
     world.peer().request()
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert (world.job().losses, world.job().attempts) == (0, 0)
 
 
@@ -174,7 +174,7 @@ def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -
     lost, other = world.worker(slots=2), world.worker()
     world.peer().request("1")
     other.say("READY")
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert bodies(other) == [["1"]]
     assert world.job().attempts == 1
 
@@ -368,4 +368,4 @@ def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
     world.peer().request()
     conversation = worker.link.conversation
     assert isinstance(conversation, EventmqConversation)
-    assert not any(isinstance(one, Job) for one in vars(conversation.hands).values())
+    assert not any(isinstance(one, Job) for one in vars(conversation.worker_session).values())

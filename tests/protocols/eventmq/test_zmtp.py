@@ -14,7 +14,9 @@ from franca.protocols.eventmq.frames import (
     COMMAND_BYTES_MAX,
     FRAMES_MAX,
     SKIPPED_BYTES_MAX,
+    Command,
     Frames,
+    Message,
     Skipped,
 )
 from franca.protocols.eventmq.zmtp import Greeted
@@ -22,9 +24,9 @@ from franca.protocols.eventmq.zmtp import Greeted
 MAX = 1 << 20
 
 
-def cut(frames: Frames, data: bytes) -> list[list[bytes]]:
+def cut(frames: Frames, data: bytes) -> list[Message]:
     frames.feed(data)
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     while (message := frames.next_message()) is not None:
         found.append(message)
     return found
@@ -71,7 +73,7 @@ MESSAGES = [
 def test_bytes_in_pieces_of_any_size_are_the_same_messages(step: int) -> None:
     data = b"".join(map(zmtp.message, MESSAGES))
     frames = Frames(MAX)
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
     assert found == MESSAGES
@@ -94,7 +96,7 @@ def test_a_message_split_at_every_offset_is_one_message() -> None:
 def test_whatever_is_written_is_read(messages: list[list[bytes]], cuts: list[int]) -> None:
     data = b"".join(map(zmtp.message, messages))
     frames = Frames(MAX)
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for size in cuts:
         found += cut(frames, data[:size])
         data = data[size:]
@@ -104,8 +106,7 @@ def test_whatever_is_written_is_read(messages: list[list[bytes]], cuts: list[int
 def test_commands_come_apart_from_messages_even_between_frames() -> None:
     frames = Frames(MAX)
     data = zmtp.more(b"a") + zmtp.command(b"PING", b"\0\0") + zmtp.last(b"b")
-    assert cut(frames, data) == [[b"a", b"b"]]
-    assert frames.commands == [b"\x04PING\0\0"]
+    assert cut(frames, data) == [Command(b"\x04PING\0\0"), [b"a", b"b"]]
 
 
 def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
@@ -159,7 +160,7 @@ def test_what_is_heard_at_the_limit_is_the_same_however_the_bytes_are_cut(size: 
     behind = len(data) - size
     for cuts in ([], [10], [9 + most], [behind], [behind - 8], [len(data) - 10], [20, behind]):
         frames = Frames(most)
-        found: list[list[bytes]] = []
+        found: list[Message] = []
         for begin, stop in pairwise([0, *cuts, len(data)]):
             found += cut(frames, data[begin:stop])
         assert found == heard
@@ -170,7 +171,7 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     frames = Frames(1 << 24)
     body = b"x" * (1 << 23)
     data = zmtp.message([body])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), 1_000):  # would take minutes if each piece copied the rest
         found += cut(frames, data[at : at + 1_000])
     assert found == [[body]]
@@ -184,7 +185,7 @@ def test_a_frame_that_is_too_large_is_left_out_and_what_follows_is_read(
     frames = Frames(1_000)
     large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
     data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
         assert len(frames) <= step + 10
@@ -196,7 +197,7 @@ def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
     frames = Frames(100_000)
     frame = b"x" * 70_000
     data = zmtp.message([frame, frame, b"end"])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), 10_000):
         found += cut(frames, data[at : at + 10_000])
     assert found == [[frame, b"", b"end"]]

@@ -15,7 +15,8 @@ from franca.protocols.conversation import Link, Peer
 from franca.protocols.faktory import wire
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.faktory.service import FaktoryService
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.wire import Reply
 from tests.protocols.world import AnyPuppet, AnyWorld
 

@@ -10,7 +10,6 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job
-from franca.protocols.faktory.gate import STEPS_A_TURN
 from franca.protocols.faktory.info import QUEUES_A_STEP
 from franca.protocols.faktory.wire import Reply
 from tests.protocols.faktory.puppet import OK, Puppet, World
@@ -105,7 +104,7 @@ def test_info_about_very_many_queues_is_made_in_steps_for_all_together() -> None
     for client in clients:
         world.engine.received(client.link, b"INFO\r\n")
     turns = turn_until(world, *clients)
-    assert queues / QUEUES_A_STEP / STEPS_A_TURN <= turns <= queues / QUEUES_A_STEP / 2
+    assert queues / QUEUES_A_STEP / len(clients) <= turns <= queues / QUEUES_A_STEP / 2
     world.run()
     first, *others = (client.take() for client in clients)
     assert others == [first] * 3
@@ -286,7 +285,7 @@ def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
     assert not world.broker.jobs
     assert sys.getrefcount(found) < known
     assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
-    idle.hang_up(unheard=True)
+    idle.hang_up(undelivered=True)
     assert not world.jobs()
 
 

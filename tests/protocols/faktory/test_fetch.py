@@ -122,7 +122,7 @@ def test_a_job_whose_delivery_was_never_heard_is_given_to_the_next_at_once(wid: 
     producer.push("jid-0002")
     world.engine.received(gone.link, encode_fetch())
     world.engine.turn(world.now)
-    world.engine.close_link(gone.link, world.now, unheard=True)
+    world.engine.close_link(gone.link, world.now, undelivered=True)
     first, second = worker.fetch(), worker.fetch()
     assert first is not None
     assert second is not None
@@ -148,9 +148,9 @@ def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
     assert gone.fetch() is not None
     for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
         gone.ask(data)
-        assert not gone.conversation.last_grant
+        assert not gone.conversation.fetching.last_grant
     world.engine.received(gone.link, encode_beat("w1"))
-    gone.hang_up(unheard=True)
+    gone.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
@@ -160,7 +160,7 @@ def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone() -> None:
     producer.push("jid-0001")
     assert one.fetch() is not None
     assert two.ack("jid-0001") == OK
-    one.hang_up(unheard=True)
+    one.hang_up(undelivered=True)
     assert not world.jobs()
 
 
@@ -177,7 +177,7 @@ def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
     unit = other.fetch()
     assert unit is not None
     assert unit["failure"]["errtype"] == "ReservationExpired"
-    stuck.hang_up(unheard=True)
+    stuck.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
@@ -308,12 +308,12 @@ def test_times_are_those_on_the_wall() -> None:
     assert client.info()["server_utc_time"] == "15:13:20 UTC"
 
 
-def test_a_job_that_comes_together_with_the_word_to_be_quiet_goes_to_another() -> None:
+def test_a_job_that_comes_behind_the_word_to_be_quiet_goes_to_another() -> None:
     world = World()
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
     one.send(encode_fetch())
     push = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n'
-    two.send(push + encode_beat("w1", current_state="quiet"))
+    two.send(encode_beat("w1", current_state="quiet") + push)
     assert one.take() is None
     unit = other.fetch()
     assert unit is not None
@@ -393,7 +393,7 @@ def test_connections_that_ask_for_the_same_share_what_they_remember() -> None:
         client.send(encode_fetch("high", "low"))
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    assert len({id(client.conversation.fetched_queues()) for client in clients}) == 1
+    assert len({id(client.conversation.fetching.queues()) for client in clients}) == 1
     assert 0 < world.service.wishes.bytes < 1_000
     for client in clients:
         client.hang_up()
@@ -406,15 +406,15 @@ def test_what_all_connections_remember_is_bounded() -> None:
     for number, client in enumerate(clients):
         client.send(many(number))
         assert world.service.wishes.bytes <= 200_000
-        assert len(client.conversation.fetched_queues()) == 1_000
+        assert len(client.conversation.fetching.queues()) == 1_000
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    remembered = [client for client in clients if client.conversation.fetched_queues()]
+    remembered = [client for client in clients if client.conversation.fetching.queues()]
     assert 0 < len(remembered) < 5
     assert world.service.wishes.names_waiting == 0
     clients[0].push("jid-0001", queue="9.7")
     assert clients[9].ask(many(9)).body is not None
-    assert not clients[9].conversation.fetched_queues()
+    assert not clients[9].conversation.fetching.queues()
     for client in clients:
         client.hang_up()
     assert world.service.wishes.bytes == 0

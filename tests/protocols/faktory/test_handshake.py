@@ -8,7 +8,7 @@ import re
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.faktory.service import FaktorySettings
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.wire import encode_hello, password_hash
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 

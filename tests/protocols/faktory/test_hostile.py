@@ -175,7 +175,7 @@ def test_whatever_is_pushed_may_be_taken_shown_and_run_by_anybody(
     worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
     while (unit := worker.fetch()) is not None:
         assert worker.ack(unit["jid"]).kind == "+"
-    client.hang_up(unheard=True)
+    client.hang_up(undelivered=True)
     assert world.engine.unhandled == 0
 
 

@@ -217,7 +217,7 @@ def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten() -> None:
     world.engine.turn(world.now)
     world.engine.turn(world.now)
     assert world.service.intake.refusal_bytes > 0
-    client.link.conversation.hang_up(world.now, unheard=True)
+    client.link.conversation.hang_up(world.now, undelivered=True)
     assert world.service.intake.refusal_bytes == 0
 
 

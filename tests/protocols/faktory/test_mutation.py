@@ -146,7 +146,7 @@ def gone_walkers(count: int) -> tuple[World, list[Puppet]]:
     for gone in [world.client() for _ in range(count)]:
         world.engine.received(gone.link, encode_mutate("kill", "scheduled", jobtype="nope"))
         world.engine.turn(world.now)
-        world.engine.close_link(gone.link, world.now, unheard=True)
+        world.engine.close_link(gone.link, world.now, undelivered=True)
         world.engine.turn(world.now)
         assert gone.link.closed
     return world, clients

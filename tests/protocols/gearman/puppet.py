@@ -14,10 +14,12 @@ from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.protocols.conversation import Peer
 from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.faktory.service import FaktoryService
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.gearman import wire
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.service import GearmanService, GearmanSettings
+from franca.protocols.gearman.service import GearmanService
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Message, Packet
 from franca.store.memory import MemoryStore
 from tests.protocols.world import START, AnyPuppet, AnyWorld

@@ -9,7 +9,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.protocols.gearman.conversation import PIECES_A_TURN
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.gearman import conversation
-from franca.protocols.gearman.wire import Packet
+from franca.protocols.gearman import wire
+from franca.protocols.gearman.wire import Packet, PacketReader
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 from tests.protocols.gearman.test_golden import sorted_by_message
 
@@ -100,7 +100,7 @@ def test_any_stream_from_two_peers_leaves_a_server_that_works(
         peer.send(stream[cut:])
         assert peer.conversation.unread() < 8_192
         if data.draw(st.integers(0, 3)) == 0:
-            peer.hang_up(unheard=data.draw(st.booleans()))
+            peer.hang_up(undelivered=data.draw(st.booleans()))
             both[which] = world.connect()
     check(world)
 
@@ -141,10 +141,10 @@ def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
     data = packet(Packet.ECHO_REQ, b"x" * 300_000)
     for at in range(0, len(data), 100):
         world.engine.received(peer.link, data[at : at + 100])
-    with patch.object(peer.conversation, "_act", wraps=peer.conversation._act) as act:
+    with patch.object(PacketReader, "_wait", autospec=True, side_effect=PacketReader._wait) as wait:
         world.run()
     assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
-    assert act.call_count == 2
+    assert wait.call_count == 1
 
 
 def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch
 
     whole = answers(len(stream))
     assert whole.endswith(b"last")
-    monkeypatch.setattr(conversation, "LARGE_BYTES", 64)
+    monkeypatch.setattr(wire, "LARGE_BYTES", 64)
     for size in (1, 11, 12, 13, 76, 77, 100, 130, 131, 1_000, len(stream)):
         assert answers(size) == whole
 

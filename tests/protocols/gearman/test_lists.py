@@ -34,21 +34,6 @@ def test_a_list_is_cut_by_its_bytes_too(words: str) -> None:
     assert len(admin.heard()) > 300_000
 
 
-def test_many_who_ask_for_lists_share_a_turn() -> None:
-    world = World()
-    for number in range(3 * PIECES_A_TURN):
-        world.broker.queue(f"f{number}")
-    admins = [world.connect() for _ in range(20)]
-    for admin in admins:
-        world.engine.received(admin.link, b"status\n")
-    said_in_a_turn(world, *admins)
-    world.now += 1
-    parts = said_in_a_turn(world, *admins)
-    assert {part.count(b"\n") for part in parts} == {PIECES_A_TURN // 20}
-    world.run()
-    assert {admin.heard().count(b"\n") for admin in admins} == {3 * PIECES_A_TURN + 1}
-
-
 def test_a_list_waits_for_its_reader() -> None:
     world = World()
     for number in range(3 * PIECES_A_TURN):

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.model import Job, State
 from franca.protocols.gearman.conversation import GRANTS_KEPT
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World, err, packet, res
 from tests.protocols.gearman.test_crossing import FaktoryPeer
@@ -32,7 +32,7 @@ def test_a_job_whose_delivery_never_left_was_never_given() -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit_bg()
     worker.grab()
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
     assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
 
@@ -45,7 +45,7 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 200)
     for _ in range(turns):
         world.engine.turn(world.now)
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     assert client.take_all() == []
     other = world.worker("f")
     assert [other.grab_handle() for _ in handles] == handles
@@ -59,7 +59,7 @@ def test_only_what_was_given_since_a_worker_last_waited_goes_back() -> None:
         client.submit_bg()
     worker.grab()
     worker.send(packet(Packet.GRAB_JOB) * 3)
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
 
 
@@ -81,7 +81,7 @@ def test_a_job_that_was_heard_of_and_lost_counts_as_lost() -> None:
     client.submit_bg()
     worker.grab()
     worker.say(Packet.ECHO_REQ, "alive")
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
     assert job.losses == 1
 

@@ -88,7 +88,7 @@ def test_a_long_name_is_answered_at_once_and_held_once(number: int) -> None:
     world.engine.turn(world.now)
     held = [piece for piece in client.link.out if len(piece) >= len(name)]
     assert held == [name], "nothing was put in front of a copy of it"
-    assert client.conversation._unsaid is None
+    assert client.conversation.task is None
     assert not client.conversation.holding
     world.run()
     assert client.take() is not None

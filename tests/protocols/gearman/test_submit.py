@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 from tests.protocols.world import START
@@ -181,7 +181,7 @@ def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn() -> None:
     world = World()
     client, worker = start(world)
     refused = err("QUEUE_ERROR", "Too many clients wait for this job")
-    with patch("franca.protocols.gearman.submit.WATCHES_MAX", 3):
+    with patch("franca.protocols.gearman.client_commands.WATCHES_MAX", 3):
         [handle] = {client.submit(unique="u") for _ in range(3)}
         for peer in (client, world.connect()):
             assert peer.ask(Packet.SUBMIT_JOB, "f", "u", "x") == refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World, err, packet, res
 

@@ -101,7 +101,7 @@ class _Deaf:
 
     holding = False
 
-    def tell(self, *_: object) -> None: ...
+    def on_event(self, *_: object) -> None: ...
 
 
 class Puppet(AnyPuppet):

@@ -57,7 +57,7 @@ def test_what_is_said_again_to_many_is_there_once(said_before: SaidBefore) -> No
     peers = [world.peer() for _ in range(20)]
     tracemalloc.start()
     for peer in peers:
-        peer.conversation.receive(request * TIMES, world.now)
+        world.share(peer.link, request * TIMES)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < MIB
@@ -74,8 +74,8 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     peer = world.peer()
     data = request * TIMES
     if cut:
-        assert not peer.conversation.receive(data[:cut], world.now)
-    assert peer.conversation.receive(data[cut:], world.now)
+        assert not world.share(peer.link, data[:cut])
+    assert world.share(peer.link, data[cut:])
     said = sum(map(len, peer.link.out))
     most = world.limits.output_soft_bytes
     assert most < said < most + 2 * LONG
@@ -88,7 +88,7 @@ def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share() -> None:
     world = World()
     request, _ = answered(world, 900)
     peer = world.peer()
-    assert not peer.conversation.receive(request * TIMES, world.now)
+    assert not world.share(peer.link, request * TIMES)
     assert [len(piece) for piece in peer.link.out] == [len(peer.link.out[0])] * TIMES
 
 
@@ -101,7 +101,7 @@ def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> Non
     task = worker.given()
     raw = worker.frame(stack(1) + encode_result(b"r" * LONG, task.worker))
     tracemalloc.start()
-    worker.conversation.receive(raw, world.now)
+    world.share(worker.link, raw)
     world.engine.deliver(world.now)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -126,8 +126,8 @@ def test_replies_that_had_to_wait_are_handed_over_without_a_copy() -> None:
     request, reply = answered(world)
     peer = world.peer()
     world.engine.hold_back(peer.link)
-    peer.conversation.receive(request, world.now)
+    world.share(peer.link, request)
     assert not peer.link.out
     world.engine.go_on(peer.link)
-    peer.conversation.receive(b"", world.now)
+    world.share(peer.link, b"")
     assert peer.link.out[1] is reply

@@ -373,7 +373,7 @@ def test_a_result_for_nobody_is_forgotten_with_the_others() -> None:
 def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seconds() -> None:
     world = World()
     client = world.peer()
-    client.job(service="unheard.of")
+    client.job(service="undelivered.of")
     world.pass_time(10 * SECOND - 50)
     assert not client.is_hung_up
     world.pass_time(1_100)
@@ -412,11 +412,11 @@ def test_it_is_dropped_once_the_last_who_offered_it_is_gone() -> None:
 def test_where_others_share_the_connection_the_request_waits_on() -> None:
     world = World()
     client = world.peer()
-    asked = client.job(service="unheard.of")
-    client.job(service="unheard.of either")
+    asked = client.job(service="undelivered.of")
+    client.job(service="undelivered.of either")
     world.pass_time(60 * SECOND)
     assert not client.is_hung_up
-    worker = worker_on(world, "unheard.of")
+    worker = worker_on(world, "undelivered.of")
     worker.result(worker.given(), b"at last")
     assert client.answer().request == asked
     # Now the other is alone, and has waited long enough.
@@ -428,7 +428,7 @@ def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> Non
     world = World(settings=MemoDBSettings(heartbeat_ms=10**7))
     mixed = world.peer()
     mixed.ready("served")
-    mixed.job(service="unheard.of")
+    mixed.job(service="undelivered.of")
     world.pass_time(60 * SECOND)
     assert not mixed.is_hung_up
 

@@ -89,7 +89,7 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         if peer.is_hung_up or chance.random() < 0.05:
             peers.remove(peer)
             if not peer.is_hung_up:
-                peer.hang_up(unheard=chance.random() < 0.5)
+                peer.hang_up(undelivered=chance.random() < 0.5)
             peers.append(world.peer())
     for peer in peers:
         peer.hang_up()
@@ -145,7 +145,7 @@ def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
         if n % 500 == 499:
             client.hang_up()
             client = world.peer()
-    assert len(world.service.kinds.by_bytes) <= 1_024
+    assert len(world.service.job_templates.by_bytes) <= 1_024
 
 
 @pytest.mark.parametrize("long", [True, False])
@@ -156,7 +156,7 @@ def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
     for n in range(3):
         client.job(b"", name, 5_000 + n)
         client.job(b"", f"{name}{n}", 5_000)
-    kinds = world.service.kinds.by_bytes
+    kinds = world.service.job_templates.by_bytes
     assert len(kinds) == (0 if long else 6)
     jobs = world.all_jobs
     assert len({id(job.policy) for job in jobs}) == 3
@@ -203,12 +203,11 @@ def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
     rubbish = peer.frame(stack(7) + encode_ready(many)[:-1])
     small = peer.frame(stack(8) + encode_ready(["x"]))
     data = raw + rubbish + rubbish + small
-    conversation = peer.conversation
     if cut:
-        assert not conversation.receive(data[:100], world.now)
+        assert not world.share(peer.link, data[:100])
         data = data[100:]
     workers = []
-    while conversation.receive(data, world.now) or data:
+    while world.share(peer.link, data) or data:
         data = b""
         workers.append(len(world.service.registry.by_id))
     assert workers == [1, 2, 3, 3, 3]

@@ -315,7 +315,7 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     hoarder, client, worker = world.peer(), world.peer(), worker_on(world)
     for n in range(2):
-        hoarder.job(b"%d" % n * LARGE, "unheard.of")
+        hoarder.job(b"%d" % n * LARGE, "undelivered.of")
     client.job(b"x" * LARGE)
     assert client.conversation.holding
     assert worker.hear() is None

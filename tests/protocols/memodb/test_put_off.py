@@ -43,7 +43,7 @@ def test_a_worker_that_was_put_off_goes_on_when_its_connection_can() -> None:
     worker, _, task = put_off(world)
     for n in range(5):
         message = encode_result(b"done", task.worker)
-        worker.conversation.receive(worker.frame(stack(77) + message), world.now)
+        world.share(worker.link, worker.frame(stack(77) + message))
         world.pass_time(n)
     worker.drain()
     assert worker.given().payload == b"x" * 100_000

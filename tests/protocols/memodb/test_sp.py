@@ -9,7 +9,15 @@ import pytest
 from franca.core.errors import WireError
 from franca.core.limits import Limits
 from franca.protocols.memodb.messages import encode_job, encode_ready
-from franca.protocols.memodb.sp import LOST, NOBODY, Inbox, Parts, stack_end
+from franca.protocols.memodb.sp import (
+    HELLO_OF_CLIENT,
+    LOST,
+    NOBODY,
+    Hello,
+    Inbox,
+    Parts,
+    stack_end,
+)
 from tests.protocols.memodb.puppet import Puppet, World, stack
 
 MIB = 1024 * 1024
@@ -133,8 +141,10 @@ def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on() -> None:
 def test_a_length_that_is_claimed_takes_no_memory() -> None:
     inbox = Inbox(2**30, unix=False)
     tracemalloc.start()
+    inbox.feed(HELLO_OF_CLIENT)
+    assert isinstance(inbox.next_message(), Hello)
     inbox.feed((2**30).to_bytes(8, "big") + b"abc")
-    assert inbox.next() is None
+    assert inbox.next_message() is None
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10_000
@@ -169,8 +179,9 @@ def test_parts_give_back_what_they_were_fed(size: int) -> None:
 def test_a_message_on_a_unix_socket_begins_with_01() -> None:
     with pytest.raises(WireError):
         inbox = Inbox(100, unix=True)
-        inbox.feed(b"\x02" + bytes(8))
-        inbox.next()
+        inbox.feed(HELLO_OF_CLIENT + b"\x02" + bytes(8))
+        inbox.next_message()
+        inbox.next_message()
     peer = World().peer(unix=True)
     peer.send(peer.frame(stack(1) + encode_job("s", 1, b"")) + OVER_TCP)
     assert peer.is_hung_up

@@ -67,7 +67,7 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for() -> 
     world.engine.hold_back(client.link)
     for _ in range(10):
         message = client.frame(stack(5) + encode_job("s", 5_000, b"x"))
-        client.conversation.receive(message, world.now)
+        world.share(client.link, message)
     assert world.service.unsent.bytes < 1.1 * SIZE
     client.drain()
     assert len(client.answer().payload) == SIZE

@@ -386,7 +386,7 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     (job,) = world.all_jobs
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
@@ -399,7 +399,7 @@ def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved
     client.job(b"two")
     task = new.given()
     other = worker_on(world)
-    old.hang_up(unheard=True)
+    old.hang_up(undelivered=True)
     assert other.hear() is None
     new.result(task, b"done too")
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
@@ -417,7 +417,7 @@ def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
     new.ask(encode_result(b"done", first.worker), asked)
     task = new.given()
     other = worker_on(world)
-    old.hang_up(unheard=True)
+    old.hang_up(undelivered=True)
     assert other.hear() is None
     new.result(task, b"done too")
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
@@ -600,7 +600,7 @@ def test_one_connection_cannot_offer_all_that_may_be_offered() -> None:
     greedy, client = world.peer(), world.peer()
     for n in range(200):
         greedy.ready(f"x{n}")
-    assert greedy.conversation.crew.bytes == world.service.registry.bytes <= 25_000
+    assert greedy.conversation.connection_workers.bytes == world.service.registry.bytes <= 25_000
     other = worker_on(world)
     client.job()
     other.given()
@@ -639,7 +639,7 @@ def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() ->
     assert not peer.is_hung_up
     assert [notice.error for notice in world.engine.notices] == [None] * 3
     assert (len(registry.by_id), registry.bytes) == (workers, taken)
-    assert peer.conversation.crew.bytes == 0
+    assert peer.conversation.connection_workers.bytes == 0
     # It may ask again when others have left.
     others.hang_up()
     assert not world.broker.queues
@@ -671,11 +671,11 @@ def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room()
         back.ask(encode_result(b"done", task.worker), asked)
     assert back.hear() is None
     assert not back.is_hung_up
-    assert not back.conversation.crew.here
-    assert (back.conversation.crew.bytes, world.service.registry.bytes) == (0, taken)
+    assert not back.conversation.connection_workers.here
+    assert (back.conversation.connection_workers.bytes, world.service.registry.bytes) == (0, taken)
     others.hang_up()
     back.ask(encode_result(b"done", task.worker), asked)
-    assert len(back.conversation.crew.here) == 1
+    assert len(back.conversation.connection_workers.here) == 1
     client.job(b"2", "second")
     assert back.given().payload == b"2"
     back.hang_up()

@@ -15,8 +15,8 @@ from zlib import crc32
 from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Listening
-from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
+from franca.protocols.periodic.service import PeriodicService
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support import periodic as p
 from tests.support.periodic import CRC, Assigned, Message, packed, str8, unpacked

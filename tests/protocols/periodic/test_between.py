@@ -51,8 +51,8 @@ def test_after_the_answer_it_may_speak_either() -> None:
     for client in (binary, text):
         client.bytes_heard()
         assert client.word(p.PING) == p.PONG
-    assert binary.conversation.speech.name == "bin"
-    assert text.conversation.speech.name == "text"
+    assert binary.conversation.dialect.name == "bin"
+    assert text.conversation.dialect.name == "text"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) 
     client.send(b"\0REQ\0\0\0\1\1")
     heard = client.bytes_heard()
     assert heard == answer if answer is not None else len(heard) == 12
-    assert client.conversation.speech.name == dialect
+    assert client.conversation.dialect.name == dialect
     assert world.client().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
 
 
@@ -91,7 +91,7 @@ def test_npms_clients_tell_their_dialect_by_the_first_job_they_name(
     assert client.ask(p.SUBMIT_JOB, job, UUIDS[1]).command == p.SUCCESS
     status = client.ask(p.STATUS, msgid=UUIDS[2]).data
     assert status == (b"f,0,1,0\n" if dialect == "doc" else b"f,0,1,0,%d" % NOW_S)
-    assert client.conversation.speech.name == dialect
+    assert client.conversation.dialect.name == dialect
 
 
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc"), (b"", "text")])

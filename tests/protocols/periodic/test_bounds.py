@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.errors import TooMuch
 from franca.core.model import Demand, State
-from franca.protocols.periodic import service, settling, working
+from franca.protocols.periodic import service, settling, worker_commands
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, packed, str8
@@ -30,13 +30,13 @@ def refuse(*args: Any, **options: Any) -> Any:
 def demands(monkeypatch: pytest.MonkeyPatch) -> list[Demand]:
     """Every demand that is made."""
     found: list[Demand] = []
-    make = working.Working._new_demand
+    make = worker_commands.Worker._new_demand
 
-    def counted(self: working.Working, until: int) -> Demand:
+    def counted(self: worker_commands.Worker, until: int) -> Demand:
         found.append(make(self, until))
         return found[-1]
 
-    monkeypatch.setattr(working.Working, "_new_demand", counted)
+    monkeypatch.setattr(worker_commands.Worker, "_new_demand", counted)
     return found
 
 
@@ -103,7 +103,7 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn() -> None:
     world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
     world.engine.turn(world.now)
     assert len(world.broker.queues["f"].line) == 0
-    assert world.broker.leased == working.ASKED_AT_ONCE
+    assert world.broker.leased == worker_commands.ASKED_AT_ONCE
     world.run()
     assert world.broker.leased == 300
 
@@ -128,7 +128,7 @@ def test_a_function_that_the_broker_refuses_is_not_offered(monkeypatch: pytest.M
     worker = world.worker()
     monkeypatch.setattr(type(world.broker), "serve", refuse)
     assert worker.word(p.CAN_DO, str8("f")) == p.UNKNOWN
-    assert not worker.conversation.funcs
+    assert not worker.conversation.worker.funcs
     assert not world.service.funcs
 
 
@@ -178,7 +178,7 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
 def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(working, "CASTS_MAX", 2)
+    monkeypatch.setattr(worker_commands, "CASTS_MAX", 2)
     world = World()
     broadcaster(world)
     broadcaster(world)
@@ -197,7 +197,7 @@ def test_the_ids_of_all_connections_together_are_bounded_but_for_a_few_of_each()
     for worker in workers:
         for number in range(40):
             worker.say(p.GRAB_JOB, msgid=b"%064d" % number)
-    waiting = [len(worker.conversation._grabs) for worker in workers]
+    waiting = [len(worker.conversation.worker._grabs) for worker in workers]
     assert waiting == [28, 8, 8]
     client = world.client()
     for number in range(44):
@@ -223,7 +223,7 @@ def test_ids_that_are_owed_an_answer_are_bounded_too() -> None:
 def test_a_worker_that_runs_as_much_as_one_may_waits_until_a_run_is_over(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(working, "RUNS_MAX", 3)
+    monkeypatch.setattr(worker_commands, "RUNS_MAX", 3)
     world = World()
     client, worker = world.client(), world.worker("f")
     for number in range(6):
@@ -264,7 +264,7 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
             looks += 1
             return super().items()
 
-    worker.conversation._held = Watched(worker.conversation._held)
+    worker.conversation.worker._held = Watched(worker.conversation.worker._held)
     worker.send(worker.message(p.JOB_UNASSIGNED, b"", b"none") * 30)
     for number in range(7):
         worker.say(p.JOB_UNASSIGNED, msgid=b"%04d" % number)
@@ -306,10 +306,10 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
     held = [
         (worker, handle, run)
         for worker in (holder, other)
-        for handle, run in worker.conversation._held.items()
+        for handle, run in worker.conversation.worker._held.items()
         if run.is_overheard
     ]
-    taken = sum(worker.conversation._overheard.taken for worker in (holder, other))
+    taken = sum(worker.conversation.worker._overheard.taken for worker in (holder, other))
     assert len(held) == taken >= 20
     for worker, handle, run in held:
         said = {
@@ -323,7 +323,7 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
             worker.say(*said, msgid=run.msgid)
         else:
             worker.hang_up()
-    assert sum(worker.conversation._overheard.taken for worker in (holder, other)) == 0
+    assert sum(worker.conversation.worker._overheard.taken for worker in (holder, other)) == 0
     assert world.service.overheard.taken == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import chores, text
+from franca.protocols.periodic import long_commands, text
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, SEPARATOR, packed, str8
@@ -19,7 +19,7 @@ SMALL = 10_000
 @pytest.fixture
 def small_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "JSON_BYTES_MAX", SMALL)
-    monkeypatch.setattr(text.DocSpeech, "workload_max", SMALL)
+    monkeypatch.setattr(text.DocDialect, "workload_max", SMALL)
 
 
 def raw_job(func: bytes, name: bytes, workload: bytes = b"") -> bytes:
@@ -137,14 +137,14 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
         worker.say(p.GRAB_JOB)
         worker.heard()
         workers.append(worker)
-    workers[0].conversation.speech = text.DocSpeech()
+    workers[0].conversation.dialect = text.DocDialect()
     world.client().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1
     assert not world.service.overheard.taken
 
 
 def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "LOAD_BYTES", 3_000)
+    monkeypatch.setattr(long_commands, "LOAD_BYTES", 3_000)
     world = World(limits=Limits())
     client = world.client(DOC)
     jobs = [

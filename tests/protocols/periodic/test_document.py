@@ -178,7 +178,7 @@ def test_every_sleeper_of_the_function_is_woken_by_each_job() -> None:
 def test_a_sleeper_that_is_to_have_nothing_is_not_woken() -> None:
     world = World(dialect="doc")
     worker = world.worker("f", dialect=DOC)
-    worker.conversation.hush()
+    worker.conversation.worker.stop_giving_jobs()
     world.client(DOC).submit("f", "n")
     worker.say(p.SLEEP)
     assert worker.words() == []

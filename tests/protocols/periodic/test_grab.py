@@ -58,7 +58,7 @@ def test_grabs_of_many_ids_are_bounded_too() -> None:
     for start in range(0, 10_000, 100):
         ids = range(start, start + 100)
         worker.send(b"".join(worker.message(p.GRAB_JOB, b"", b"%04d" % n) for n in ids))
-    talk = worker.conversation
+    talk = worker.conversation.worker
     assert len(talk._grabs) == 4_096
     assert len(talk._owed) <= 4_096
     assert len(world.broker.queues["f"].line) == 1, "one demand, however many ids"

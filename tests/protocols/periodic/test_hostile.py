@@ -167,7 +167,7 @@ def test_functions_and_names_are_bounded() -> None:
     old.say(p.CAN_DO, b"f" * 1_025)
     assert old.words() == [p.UNKNOWN]
     for number in range(12_000):
-        world.service.note_func(f"g{number}", worker.conversation, False)
+        world.service.note_func(f"g{number}", worker.conversation.worker, False)
     assert len(world.service.funcs) == 10_000
 
 

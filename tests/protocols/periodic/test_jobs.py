@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
-from franca.protocols.periodic.service import PeriodicSettings
+from franca.protocols.periodic.settings import PeriodicSettings
 from tests.protocols.periodic.puppet import BIN, NOW_S, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, packed, str8

@@ -16,10 +16,10 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.bodies import JSON_ARGS, as_bytes
 from franca.protocols.periodic import jobs
-from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
+from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
+from franca.protocols.periodic.dialect import Assignment, Dialect
 from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
-from franca.protocols.periodic.speech import Assignment, Speech
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
+from franca.protocols.periodic.text import DocDialect, TextDialect
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
@@ -403,8 +403,8 @@ def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_i
     assert [message.command for message in slow.heard()] == [p.JOB_ASSIGN]
 
 
-@pytest.mark.parametrize("speech", [CrcSpeech(), BinarySpeech(), TextSpeech(), DocSpeech()])
-def test_a_job_in_pieces_is_the_same_as_in_one(speech: Speech) -> None:
+@pytest.mark.parametrize("speech", [CrcDialect(), BinaryDialect(), TextDialect(), DocDialect()])
+def test_a_job_in_pieces_is_the_same_as_in_one(speech: Dialect) -> None:
     workload = b"w" * BULK_BYTES
     shown = Assignment(b"f::n", b"f", b"n", workload, NOW_S, 3, 60, 7)
     pieces = speech.assign_in_pieces(b"0001", shown, Shared(workload))

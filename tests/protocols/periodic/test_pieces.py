@@ -6,7 +6,6 @@ import pytest
 
 from franca.core.events import Event, Granted
 from franca.core.model import Demand, Millis, OnHangUp, Session
-from franca.protocols.conversation import Conversation
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, Message, packed, str8
@@ -92,24 +91,15 @@ def test_a_worker_asks_again_before_the_clients_next_message_is_read() -> None:
     assert b"f,1,2,2,0" in next(m.data for m in found[0][1] if m.msgid == b"stat")
 
 
-class Stranger(Conversation):
+class Stranger:
     """A connection of some other protocol."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         assert isinstance(event, Granted)
         self.told.append((session.holder, event.job.id))
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        pass
-
-    def unread(self) -> int:
-        return 0
 
 
 def test_other_protocols_are_told_by_the_engine_in_order() -> None:

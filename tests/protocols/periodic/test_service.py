@@ -10,8 +10,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import BadRules, read_rules
-from franca.protocols.periodic.dialect import Listening
-from franca.protocols.periodic.service import PeriodicSettings
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
@@ -68,7 +67,7 @@ def setting(key: str, value: int | None = None) -> bytes:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("timeout", 600), ("lock-timeout", 300), ("assign-wait", 2), ("keepalive", 120),
-     ("max-batch-size", 500), ("run-job-aggressive", 0), ("unheard-of", 0)],
+     ("max-batch-size", 500), ("run-job-aggressive", 0), ("undelivered-of", 0)],
 )  # fmt: skip
 def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) -> None:
     answer = World().client().ask(p.CONFIG_GET, setting(key))
@@ -333,7 +332,7 @@ def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_
     assert [job.func for job in bert.assigned()] == ["g"]
     world.service.take_file(b"")
     world.run()
-    assert not bert.conversation.funcs
+    assert not bert.conversation.worker.funcs
     assert not world.service.waits.taken
     assert not world.service.streams
 

@@ -286,7 +286,7 @@ def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
 
 @pytest.fixture
 def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.periodic.asking.WAITS_BYTES_FREE", 0)
+    monkeypatch.setattr("franca.protocols.periodic.client_commands.WAITS_BYTES_FREE", 0)
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")

@@ -8,17 +8,16 @@ from zlib import crc32
 import pytest
 
 from franca.core.errors import WireError
+from franca.protocols.periodic.opening import Opening, read_opening
 from franca.protocols.periodic.wire import (
     NO_COMMAND,
     BinaryFrames,
     CrcFrames,
     Frames,
     Message,
-    Opening,
     PlainFrames,
     TextFrames,
     UndecidedFrames,
-    read_opening,
 )
 
 MAX = 1 << 20

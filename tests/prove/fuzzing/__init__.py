@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, cast
 
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 
 PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 Message = tuple[bytes, ...]

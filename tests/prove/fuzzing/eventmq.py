@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.support.eventmq import GREETING_SIZE, _command, call, encoded, handshake, take_frames
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from franca.protocols.conversation import Service
 from franca.protocols.gearman.service import GearmanService
+from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.support.gearman import Type, take_packet
 

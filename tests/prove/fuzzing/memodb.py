@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from random import Random
 
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.support.memodb import (
     HELLO,

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from zlib import crc32
 
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.support import periodic as p
 from tests.support.periodic import SEPARATOR, packed, str8

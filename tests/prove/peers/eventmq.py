@@ -14,7 +14,7 @@ from time import monotonic
 from tests.prove import bodies
 from tests.prove.events import Event
 from tests.prove.load import Actor, Load
-from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering, OneByOne
+from tests.prove.peers.peer_behaviour import NAP_S, PATIENCE_S, Offering, OneByOne
 from tests.support.eventmq import HANDED_OVER, RESULT, EventMQ, Given
 
 RETRIES = 25

@@ -10,7 +10,7 @@ from time import monotonic
 from tests.prove import bodies
 from tests.prove.events import Event, Out
 from tests.prove.load import Actor, Load
-from tests.prove.peers.habits import Offering
+from tests.prove.peers.peer_behaviour import Offering
 from tests.support.faktory import (
     Faktory,
     JobDict,

@@ -12,7 +12,7 @@ from random import Random
 from tests.prove import bodies
 from tests.prove.events import Event
 from tests.prove.load import Actor, Load
-from tests.prove.peers.habits import NAP_S, PATIENCE_S, Offering
+from tests.prove.peers.peer_behaviour import NAP_S, PATIENCE_S, Offering
 from tests.support.gearman import Gearman, Packet, Type, Work, request, work_in
 
 _GRABS = (Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from tests.prove import bodies
 from tests.prove.events import Event
 from tests.prove.load import KNOCK_S, Actor, Load
-from tests.prove.peers.habits import NAP_S, PATIENCE_S
+from tests.prove.peers.peer_behaviour import NAP_S, PATIENCE_S
 from tests.support.memodb import (
     DISCONNECT,
     HEARTBEAT,

@@ -11,7 +11,7 @@ from random import Random
 from tests.prove import bodies
 from tests.prove.events import Event
 from tests.prove.load import Actor, Load
-from tests.prove.peers.habits import PATIENCE_S, Offering, OneByOne
+from tests.prove.peers.peer_behaviour import PATIENCE_S, Offering, OneByOne
 from tests.support.periodic import (
     CLIENT,
     CRC,

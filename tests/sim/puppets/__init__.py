@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol, cast
 
 from franca.core.broker import Broker
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 from tests.sim.world import World
 
 PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")

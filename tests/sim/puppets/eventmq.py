@@ -15,8 +15,9 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis, OnHangUp
-from franca.protocols.conversation import Service
-from franca.protocols.eventmq.service import EventmqService, EventmqSettings
+from franca.protocols.eventmq.service import EventmqService
+from franca.protocols.eventmq.settings import EventmqSettings
+from franca.protocols.service import Service
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.client import NEVER, Client

@@ -11,11 +11,12 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
-from franca.protocols.conversation import Service
 from franca.protocols.faktory import wire as words
 from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
+from franca.protocols.faktory.service import FaktoryService
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.wire import Reply
+from franca.protocols.service import Service
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.client import NEVER, Client

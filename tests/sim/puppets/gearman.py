@@ -15,8 +15,9 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
-from franca.protocols.conversation import Service
-from franca.protocols.gearman.service import GearmanService, GearmanSettings
+from franca.protocols.gearman.service import GearmanService
+from franca.protocols.gearman.settings import GearmanSettings
+from franca.protocols.service import Service
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.client import NEVER, Client

@@ -12,9 +12,9 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
-from franca.protocols.conversation import Service
 from franca.protocols.memodb.service import MemoDBService
 from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.service import Service
 from tests.prove.events import Event, Op, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.nng import Context, Socket

@@ -15,8 +15,9 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis, State
-from franca.protocols.conversation import Service
-from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
+from franca.protocols.periodic.service import PeriodicService
+from franca.protocols.periodic.settings import PeriodicSettings
+from franca.protocols.service import Service
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.client import NEVER, Client

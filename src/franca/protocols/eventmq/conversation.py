@@ -2,7 +2,7 @@
 
 Any peer may do anything on any port: a client requests, a worker INFORMs and says READY for each
 job it would take, an administrator asks. What a peer is follows from what it says; what it may do
-as a worker is in `hands.py`, what it may ask of the server as a whole in `admin.py`.
+as a worker is in `worker_session.py`, what it may ask of the whole server in `admin_commands.py`.
 
 Clients of the original never read what they are told, so what a client lets pile up is dropped: no
 request may ever wait for an answer that nobody reads. How results are spared that is in `post.py`.
@@ -18,33 +18,28 @@ import msgspec
 from franca.core.errors import Refused, StoreFull
 from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Link
-from franca.protocols.eventmq.admin import (
-    Listing,
+from franca.protocols.conversation import WHOLE_SHARE, Link
+from franca.protocols.eventmq.admin_commands import (
     on_disconnect,
     on_show_schedulers,
     on_show_workers,
     on_status,
 )
 from franca.protocols.eventmq.frames import Skipped
-from franca.protocols.eventmq.hands import Hands
 from franca.protocols.eventmq.headers import USUAL_BYTES, wants_result
-from franca.protocols.eventmq.job import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
+from franca.protocols.eventmq.jobs import REQUEST_FRAMES, Address, Unfit, client_of, msgid_of
 from franca.protocols.eventmq.publish import on_publish
 from franca.protocols.eventmq.results import HOLDERS
 from franca.protocols.eventmq.scheduler import on_schedule, on_unschedule
 from franca.protocols.eventmq.transport import ZmtpConversation
-from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, VERSION, VERSIONS
-from franca.protocols.eventmq.working import on_inform, on_ready, on_reply
-from franca.protocols.eventmq.zmtp import more
+from franca.protocols.eventmq.wire import ECHO_BYTES_MAX, FRAMES_MIN, VERSION, VERSIONS, unwrap
+from franca.protocols.eventmq.worker_commands import on_inform, on_ready, on_reply
+from franca.protocols.eventmq.worker_session import WorkerSession
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.service import EventmqService
 
 LEASED = State.LEASED
-FRAMES_MIN: Final = 4
-ENVELOPE_BYTES_MAX: Final = 1_024
-"""What sockets between a client and us may put around its messages, all of them together."""
 JOINED_MAX: Final = 1_000
 """Requests that were said again whose results one connection waits for."""
 JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -64,11 +59,11 @@ class EventmqConversation(ZmtpConversation):
     accepted = frozenset((b"DEALER", b"REQ", b"ROUTER"))
 
     def __init__(self, service: EventmqService, link: Link) -> None:
-        super().__init__(link, service.limits, service.voice.name, (b"", VERSION))
+        super().__init__(link, service.limits, service.encoder.name, (b"", VERSION))
         self.service = service
         self.broker = service.broker
-        self.voice = service.voice
-        self.hands: Hands | None = None
+        self.encoder = service.encoder
+        self.worker_session: WorkerSession | None = None
         self.drops = True
         self._submit = service.intake.submit
         self._totals = service.broker.totals
@@ -93,46 +88,36 @@ class EventmqConversation(ZmtpConversation):
             or frames[0]
             or (frames[1] != VERSION and not frames[1].startswith(VERSIONS))
         ):
-            unwrapped = self._unwrap(frames)
+            unwrapped = unwrap(frames)
             if unwrapped is None:
                 self.refuse("not an eMQP message")
                 return
-            frames = unwrapped
+            self._envelope, frames = unwrapped
         verb = VERBS.get(frames[2]) or VERBS.get(frames[2][:COMMAND_BYTES].upper())
-        hands = self.hands
-        if hands is not None:
-            hands.member.heard_at = now
+        worker_session = self.worker_session
+        if worker_session is not None:
+            worker_session.member.heard_at = now
         if verb is None:
             self.refuse("an unknown command")
         else:
             verb(self, frames, now)
 
-    def _unwrap(self, frames: list[bytes]) -> list[bytes] | None:
-        """The message inside an envelope, as sockets between a client and us put it on.
-
-        The envelope is put on every answer. None if there is no message inside.
-        """
-        size = 0
-        for at in range(len(frames) - FRAMES_MIN + 1):
-            if not frames[at] and frames[at + 1].startswith(VERSIONS):
-                self._envelope = b"".join(map(more, frames[:at]))
-                return frames[at:]
-            size += len(frames[at])
-            if size > ENVELOPE_BYTES_MAX:
-                break
-        return None
-
-    def act_on_rest(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
+    def act_on_skipped(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
         """A result or a request that is too large: who waits for it is told so."""
-        self._envelope = b""
-        whole = self._unwrap(frames)
-        if whole is None:
+        unwrapped = unwrap(frames)
+        if unwrapped is None:
             self.service.refused += 1
             return
+        self._envelope, whole = unwrapped
         sizes = {frame.at - len(frames) + len(whole): frame.size for frame in skipped}
         command = whole[2].upper()
-        if command == b"REPLY" and 4 in sizes and 5 not in sizes and self.hands is not None:
-            self.hands.reply_too_large(whole[5] if len(whole) > 5 else b"", sizes[4], now)
+        if (
+            command == b"REPLY"
+            and 4 in sizes
+            and 5 not in sizes
+            and self.worker_session is not None
+        ):
+            self.worker_session.reply_too_large(whole[5] if len(whole) > 5 else b"", sizes[4], now)
         elif command == b"REQUEST":
             most = self.service.limits.body_bytes_max
             text = f"a request of {sum(sizes.values())} bytes, at most {most}"
@@ -140,10 +125,10 @@ class EventmqConversation(ZmtpConversation):
         else:
             self.service.refused += 1
 
-    def on_progress(self, now: Millis) -> None:
+    def on_partial(self, now: Millis) -> None:
         """A worker is heard as long as a large result comes."""
-        if self.hands is not None:
-            self.hands.member.heard_at = now
+        if self.reader.large is not None and self.worker_session is not None:
+            self.worker_session.member.heard_at = now
 
     def on_known(self) -> None:
         """The peer has said who it is: results may be there for it."""
@@ -152,11 +137,12 @@ class EventmqConversation(ZmtpConversation):
 
     def on_turn(self, now: Millis) -> None:
         """Give the worker more jobs and the client its results; act on what was put off."""
-        if self.hands is not None:
-            self.hands.go_on(now)
+        if self.worker_session is not None:
+            self.worker_session.go_on(now)
         post = self.service.post
         if post.kept_bytes:
             post.go_on(self)
+        super().on_turn(now)
         if self._put_off is not None:
             self._act_on_put_off(now)
 
@@ -170,50 +156,47 @@ class EventmqConversation(ZmtpConversation):
         verb, frames = self._put_off
         self._put_off = None
         self.holding = False
-        self.on_progress(now)
+        if self.worker_session is not None:
+            self.worker_session.member.heard_at = now
         verb(self, frames, now)
-        self.link.deliver(now)  # as between any two messages
 
     def unread(self) -> int:
         """How many bytes wait, those of a message that was put off too."""
         waits = self._put_off
         return super().unread() + (sum(map(len, waits[1])) if waits is not None else 0)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job for this worker, or news of a job of this client."""
         if not session.open:
             return  # what came for it went to another with the session's end
         if isinstance(event, Granted):
-            assert self.hands is not None
-            self.hands.granted(event, now)
+            assert self.worker_session is not None
+            self.worker_session.granted(event, now)
         elif isinstance(event, Begun):
             self._on_begun(event.job, now)
         elif isinstance(event, Finished) and event.job.id in self.joined:
             client = Address(self.link.id, self.identity, self.part(event.job.id))
-            post = self.service.post
-            post.bring(client, post.written(event), msgid_of(event.job), now)
+            self.service.post.bring(
+                client, self.service.post.written(event), msgid_of(event.job), now
+            )
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone, and with it whatever it wanted; what it ran goes to another."""
-        if isinstance(self.task, Listing):
-            self.task.end()
-        self.task = None
-        if self.hands is not None and self._put_off is not None and not self.link.broken:
-            self.hands.leave()
+        self.end_task()
+        if self.worker_session is not None and self._put_off is not None and not self.link.broken:
+            self.worker_session.leave()
             self._act_on_put_off(now)
-            for _ in range(LAST_SHARES):
-                if not self.receive(b"", now):
-                    break
+            self.act_on_rest(LAST_SHARES, now)
         self._put_off = None
         self.service.wait_no_more(self)
         self.service.post.leave(self)
-        self.forget(now, unheard=unheard)
+        self.forget(now, undelivered=undelivered)
 
-    def forget(self, now: Millis, *, unheard: bool = False) -> None:
+    def forget(self, now: Millis, *, undelivered: bool = False) -> None:
         """The peer is nobody from now on; its connection may still be there."""
-        if self.hands is not None:
-            self.hands.end(now, unheard=unheard)
-            self.hands = None
+        if self.worker_session is not None:
+            self.worker_session.end(now, undelivered=undelivered)
+            self.worker_session = None
             self.drops = True
         if self._session is not None:
             self.broker.close_session(self._session, now)
@@ -226,10 +209,10 @@ class EventmqConversation(ZmtpConversation):
 
         Not to a REQ socket, which would take it for the answer that it waits for.
         """
-        if self.hands is not None:
-            self.hands.stop()
+        if self.worker_session is not None:
+            self.worker_session.stop()
         elif self.is_client and self.peer_type != b"REQ" and not self.link.full:
-            self.link.write(self.voice.kbye())
+            self.link.write(self.encoder.kbye())
 
     # -- for those built on it ------------------------------------------------------------------
 
@@ -247,19 +230,19 @@ class EventmqConversation(ZmtpConversation):
 
         To find out was work, and nobody needs to hear it often.
         """
-        self.has_had_its_share = True
+        self.spent += WHOLE_SHARE
         self.service.refused += 1
         self.link.note(reason)
 
     def say(self, message: bytes) -> None:
-        """Say something that no disk can make untrue, in answer to the message at hand."""
+        """Say something that no disk can make untrue, in answer to the message in question."""
         if not self.link.full:
             self.link.write(self._envelope + message)
 
     def report(self, text: bytes) -> None:
         """Answer an administrator with what must be durable first."""
         if not self.link.full:
-            said = self.voice.report(text)
+            said = self.encoder.report(text)
             self._write([self._envelope, *said] if self._envelope else said)
             self.link.after_commit = True
 
@@ -271,7 +254,7 @@ class EventmqConversation(ZmtpConversation):
 
     def say_result(self, result: bytes, msgid: bytes, envelope: bytes) -> None:
         """Tell a client what came of its request."""
-        said = self.voice.result(result, msgid)
+        said = self.encoder.result(result, msgid)
         if len(said) == 1 and not envelope:
             self.link.write_after_commit(said[0])
             return
@@ -313,7 +296,7 @@ class EventmqConversation(ZmtpConversation):
             self._refuse_request(frames, refusal)
             return
         if len(frames[5]) > USUAL_BYTES:
-            self.has_had_its_share = True
+            self.spent += WHOLE_SHARE
         if job.id <= last_id and job.policy.tells_end:
             self._join(job.id, client.envelope)  # asked for before, perhaps by somebody else
         if job.state is LEASED:
@@ -346,12 +329,12 @@ class EventmqConversation(ZmtpConversation):
         if self.joined and job.id in self.joined:
             envelope = self.joined[job.id]
             if job.state > LEASED:  # somebody has taken it away in the same breath
-                self.tell(self.session, Finished(job, job.state, job.result, Failure()), now)
+                self.on_event(self.session, Finished(job, job.state, job.result, Failure()), now)
                 return
             self.broker.watch(job.id, self.session)
         link = self.link
         if not (link.full or (self.peer_type == b"REQ" and job.policy.tells_end)):
-            said = self.voice.handed_over(msgid_of(job))
+            said = self.encoder.handed_over(msgid_of(job))
             link.write_after_commit(envelope + said if envelope else said)
 
     def _refuse_request(self, frames: list[bytes], refusal: Refused) -> None:
@@ -360,7 +343,7 @@ class EventmqConversation(ZmtpConversation):
         is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ECHO_BYTES_MAX
         if is_whole and wants_result(frames[5]) and not self.link.full:
             error = msgspec.json.encode({"error": refusal.text})
-            self._write([self._envelope, *self.voice.result(error, frames[3])])
+            self._write([self._envelope, *self.encoder.result(error, frames[3])])
 
     # -- anybody ----------------------------------------------------------------------------------
 
@@ -369,8 +352,8 @@ class EventmqConversation(ZmtpConversation):
 
     def on_goodbye(self, frames: list[bytes], now: Millis) -> None:
         """KBYE, or the document's KBAI: nothing more for this peer; it may finish its jobs."""
-        if self.hands is not None:
-            self.hands.leave()
+        if self.worker_session is not None:
+            self.worker_session.leave()
         else:
             self.is_client = False
             self.service.post.leave(self)

@@ -1,4 +1,4 @@
-"""ZMTP's frames: bytes in, whole messages and commands out.
+"""ZMTP's frames: bytes in; the signature, commands and whole messages out.
 
 Sizes are checked before anything of that size is gathered. A large frame that comes in pieces is
 gathered by itself; one that makes its message too large is left out of it, and its bytes are
@@ -12,18 +12,26 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from franca.core.errors import WireError
-from franca.protocols.eventmq.zmtp import COMMAND, LARGE_BYTES, LONG, MORE, more
+from franca.protocols.eventmq.zmtp import COMMAND, LARGE_BYTES, LONG, MORE, Greeted, more
 from franca.protocols.gathering import Gathering
 
 COMMAND_BYTES_MAX: Final = 4_096
 """A command: READY with an identity, a PING, a subscription."""
-COMMANDS_MAX: Final = 64
-"""Commands between two messages that are taken at once; `is_behind` if others follow."""
 FRAMES_MAX: Final = 64
 """Frames of one message."""
 SKIPPED_BYTES_MAX: Final = 1 << 30
 """A frame that is too large is dropped as it comes, but not one that can only be rubbish."""
 _LONG_HEADER: Final = 9
+
+
+class Signature(NamedTuple):
+    """The peer has shown that it speaks ZMTP, and may wait for our greeting before it says more."""
+
+
+class Command(NamedTuple):
+    """A command of the transport."""
+
+    body: bytes
 
 
 class Skipped(NamedTuple):
@@ -51,32 +59,41 @@ class _Large:
         return taken
 
 
+Message = list[bytes] | Command | Signature
+
+
 class Frames:
-    """Cuts bytes into messages and commands. `commands` piles up those that came on the way.
+    """Cuts bytes into messages, and into commands between them; first a greeting, if not `greeted`.
 
     `usual` are the frames with which nearly all messages begin: they are known at a glance.
     `data` are the bytes that were not looked at yet: none behind a message that was the last of
     them. `large` is a large frame that is on its way, and None behind a message. `skipped` are the
-    frames of the message at hand that were too large; they are empty there.
+    frames of the message in question that were too large; they are empty there.
     """
 
     __slots__ = (
         "_at",
         "_frames",
+        "_greeted",
+        "_is_signed",
         "_need",
         "_part",
         "_size_max",
         "_usual",
         "_usual_frames",
         "_usual_size",
-        "commands",
         "data",
+        "has_input",
         "large",
         "skipped",
     )
 
-    def __init__(self, size_max: int, usual: Sequence[bytes] = (b"",)) -> None:
-        self.commands: list[bytes] = []
+    def __init__(
+        self, size_max: int, usual: Sequence[bytes] = (b"",), *, greeted: bool = True
+    ) -> None:
+        self.has_input = False
+        self._greeted = None if greeted else Greeted()
+        self._is_signed = False
         self.skipped: list[Skipped] = []
         self._usual_frames = list(usual)
         self._usual = b"".join(map(more, usual))
@@ -95,23 +112,29 @@ class Frames:
         large = self.large
         if large is not None:
             unread += 1 if large.body is None else 1 + large.body.have
+        if self._greeted is not None:
+            unread += len(self._greeted)
         return unread + sum(map(len, self._frames)) if self._frames else unread
 
     def feed(self, data: bytes) -> None:
-        """Add bytes at the end."""
+        """Bytes came."""
         large = self.large
         if large is not None and large.missing:
             taken = large.feed(data)
             if taken == len(data):
+                self.has_input = not large.missing
                 return
             data = data[taken:]
         part = self._part
+        self.has_input = True
         if part is not None:
             part += data
             if len(part) >= self._need:
                 self.data = bytes(part)
                 self._at = 0
                 self._part = None
+            else:
+                self.has_input = large is not None
         elif self._at < len(self.data):
             self.data = self.data[self._at :] + data
             self._at = 0
@@ -119,24 +142,26 @@ class Frames:
             self.data = data
             self._at = 0
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether bytes wait that were not looked at since they came."""
-        if self.large is not None:
-            return not self.large.missing
-        return self._part is None and self._at < len(self.data)
-
-    def next_message(self) -> list[bytes] | None:
-        """The next whole message; None until more bytes are fed, or `commands` are taken."""
-        if self.large is not None:
-            if self.large.missing:
-                return None
-            if self._take_large():
-                return self._whole()
-        data, at, begun = self.data, self._at, self._frames
-        end = len(data)
-        if at >= end:
+    def next_message(self, data: bytes = b"") -> Message | None:
+        """The next whole message or command; None until more bytes come."""
+        if data:
+            is_kept = self.has_input or self._part is not None or self.large is not None
+            if not is_kept and self._greeted is None:
+                return self._cut(data, 0)  # it came alone, as nearly always
+            self.feed(data)
+        if not self.has_input:
             return None
+        if self._greeted is not None:
+            return self._greet(self._greeted)
+        if self.large is not None and self._take_large():
+            self.has_input = self._at < len(self.data)
+            return self._whole()
+        return self._cut(self.data, self._at)
+
+    def _cut(self, data: bytes, at: int) -> Message | None:
+        """The message or command that begins, or goes on, at that place."""
+        begun = self._frames
+        end = len(data)
         frames = begun
         if not begun:
             frames = []
@@ -158,19 +183,45 @@ class Frames:
                 if not stop:
                     break
                 flags &= ~LONG
-                if flags == COMMAND and len(self.commands) >= COMMANDS_MAX:
-                    self._frames, self._at = frames, stop
-                    return None
+                if flags == COMMAND:
+                    self._frames = frames
+                    self._advance(data, stop)
+                    start = at + (_LONG_HEADER if data[at] & LONG else 2)
+                    return Command(data[start:stop])
             at = stop
             if not flags:
                 if begun:
                     self._frames = []
                 # What was read is not kept until more comes.
-                self.data, self._at = (data, at) if at < end else (b"", 0)
+                self._advance(data, at)
                 return frames
         self._frames = frames
         self._wait(data, at)
-        return self.next_message() if self.large is not None else None
+        self.has_input = self.large is not None and not self.large.missing
+        return self.next_message() if self.has_input else None
+
+    def _advance(self, data: bytes, at: int) -> None:
+        if at < len(data):
+            self.data, self._at = data, at
+            self.has_input = True
+        elif self.has_input:
+            self.data, self._at = b"", 0
+            self.has_input = False
+
+    def _greet(self, greeted: Greeted) -> Message | None:
+        """Read the greeting, with which everything begins."""
+        data, self.data = self.data, b""
+        is_whole = greeted.feed(data)
+        if is_whole:
+            self._greeted = None
+            self.data = greeted.rest
+            self.has_input = len(self.data) > 0
+        else:
+            self.has_input = False
+        if not self._is_signed and (is_whole or greeted.is_signed):
+            self._is_signed = True
+            return Signature()
+        return self.next_message() if self.has_input else None
 
     def _take_unusual(self, flags: int, data: bytes, at: int, frames: list[bytes]) -> int:
         """Take a long frame or a command; returns where the next begins, 0 if it is not whole."""
@@ -182,7 +233,6 @@ class Frames:
         if stop > len(data):
             return 0
         if flags & COMMAND:
-            self.commands.append(data[start:stop])
             return stop
         # A message that begins in these bytes is no longer than they are so far.
         if (self._frames or stop > self._size_max) and not self._fits(frames, size):

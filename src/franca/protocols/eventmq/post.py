@@ -20,8 +20,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, Millis, OnHangUp, Session
-from franca.protocols.conversation import Conversation
-from franca.protocols.eventmq.job import ORIGIN, Address, client_of, msgid_of
+from franca.protocols.eventmq.jobs import ORIGIN, Address, client_of, msgid_of
 from franca.protocols.eventmq.results import result_of
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Box(Struct):
     is_waited_for: bool = False
 
 
-class Post(Conversation):
+class Post:
     """Every connection by its name and by its identity, and results that wait for theirs.
 
     `kept_bytes` is what all of them take. Oldest first, those go for which there is no room, and
@@ -122,7 +121,7 @@ class Post(Conversation):
 
     # -- results --------------------------------------------------------------------------------
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job whose result somebody asked for has ended."""
         if not isinstance(event, Finished):
             return
@@ -253,7 +252,7 @@ class Post(Conversation):
 
     def _wake(self) -> None:
         for worker in self._waiting:
-            worker.link.again()
+            worker.link.call_next_turn()
         self._waiting.clear()
 
     def _due(self, size: int, now: Millis) -> Millis:
@@ -288,19 +287,6 @@ class Post(Conversation):
             self._in_vain_at = now
         return box.is_waited_for
 
-    # -- a conversation with nobody ---------------------------------------------------------------
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Nobody speaks here."""
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """Nobody leaves."""
-
-    def unread(self) -> int:
-        """Nothing comes."""
-        return 0
-
 
 def _key(client: Address) -> bytes | str:
     return client.identity or client.link
@@ -312,4 +298,4 @@ def _call_again(client: EventmqConversation) -> None:
     One whose socket is behind would be called in vain, again and again: `look` comes back to it.
     """
     if not client.link.full:
-        client.link.again()
+        client.link.call_next_turn()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from franca.core.events import Event
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Millis, Session
-from franca.protocols.conversation import Link, Service
+from franca.protocols.conversation import WHOLE_SHARE, Link, Task
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, more, pieces
+from franca.protocols.service import Service
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -43,9 +44,9 @@ def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Mill
         body = frames[6] if len(frames) > 6 else frames[5]
         publication = conversation.service.topics.publish(frames[4], body, now)
         if not publication.is_done:
-            conversation.task = publication
+            conversation.begin(publication.task(), now, len(frames[4]) + len(body))
         if publication.work > SHARE_WORK:
-            conversation.has_had_its_share = True
+            conversation.spent += WHOLE_SHARE
 
 
 class Publication:
@@ -66,13 +67,13 @@ class Publication:
         self.work = 0
         self.is_done = False
 
-    def step(self, now: Millis) -> bool:
-        """Reach some more of those who asked for it, and for those before it."""
-        self._hub.go_on(now)
-        return self.is_done
-
-    def __len__(self) -> int:
-        return len(self.topic) + len(self.body)
+    def task(self) -> Task:
+        """Reach all who asked for it, and for those before it, some in each turn."""
+        yield
+        while not self.is_done:
+            now = yield
+            self._hub.go_on(now)
+        return b""
 
 
 class Topics:
@@ -241,17 +242,17 @@ class SubscriberConversation(ZmtpConversation):
             del self._counts[topic]
             self._hub.remove(self, topic)
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A subscriber has no dealings with the broker."""
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The subscriber is gone."""
         for topic in self._counts:
             self._hub.remove(self, topic)
         self._counts.clear()
 
 
-class SubscribeDoor(Service):
+class SubscribeListener(Service):
     """The listener for subscribers."""
 
     name = "eventmq_subscribe"

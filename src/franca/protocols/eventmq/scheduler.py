@@ -16,8 +16,9 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
 from franca.core.schedules import check_moments, size_of
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.eventmq.headers import is_set, number_in, read_headers
-from franca.protocols.eventmq.job import ORIGIN, Intake, Unfit, wished_queue
+from franca.protocols.eventmq.jobs import ORIGIN, Intake, Unfit, wished_queue
 from franca.protocols.eventmq.literals import number_of
 from franca.protocols.eventmq.zmtp import pieces
 
@@ -182,7 +183,8 @@ class Scheduling:
 def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """SCHEDULE: jobs by a rule. There is no answer."""
     conversation.be_client()
-    conversation.has_had_its_share |= _is_work(frames)
+    if _is_work(frames):
+        conversation.spent += WHOLE_SHARE
     try:
         conversation.service.scheduling.schedule(frames, now)
     except Refused as refusal:
@@ -193,7 +195,8 @@ def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: M
     """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
     conversation.be_client()
     schedulers = conversation.service.schedulers
-    conversation.has_had_its_share |= _is_work(frames) or bool(schedulers.all)
+    if _is_work(frames) or schedulers.all:
+        conversation.spent += WHOLE_SHARE
     try:
         conversation.service.scheduling.unschedule(frames)
     except Refused as refusal:

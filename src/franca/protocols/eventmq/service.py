@@ -6,35 +6,26 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Peer, Service, WorkerView
-from franca.protocols.eventmq.admin import Listing
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.declaration import Surroundings
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.headers import TermsReader
-from franca.protocols.eventmq.job import Intake, Renderer
+from franca.protocols.eventmq.jobs import Intake, Renderer
 from franca.protocols.eventmq.post import Post
-from franca.protocols.eventmq.publish import SubscribeDoor, Topics
+from franca.protocols.eventmq.publish import SubscribeListener, Topics
 from franca.protocols.eventmq.scheduler import Scheduling
-from franca.protocols.eventmq.wire import Voice
+from franca.protocols.eventmq.settings import EventmqSettings
+from franca.protocols.eventmq.wire import Encoder
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Member, Members
+from franca.protocols.service import Service, WorkerView
 
 LOOK_EVERY_MS: Final = 1_000
 TOLD_AT_ONCE: Final = 500
 """Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 TALLIED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
-
-
-class EventmqSettings(Struct, frozen=True):
-    """What an operator may choose."""
-
-    remote_shutdown: str = "loopback"
-    """From whom an administrator's DISCONNECT is taken: `loopback`, `all` or `never`."""
-    timezone: str = "UTC"
-    """Where cron lines are that name no time zone. The original knows only this one."""
 
 
 class Tally(dict[str, int]):
@@ -66,7 +57,7 @@ class EventmqService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.request_stop = request_stop
-        self.voice = Voice(rng)
+        self.encoder = Encoder(rng)
         self.terms = TermsReader()
         self.intake = Intake(broker, self.terms)
         self.renderer = Renderer(self.terms)
@@ -78,7 +69,7 @@ class EventmqService(Service):
         self.handed = Tally()
         self.refused = 0
         self.joined_bytes = 0
-        self.listings: dict[Listing, None] = {}
+        self.listings: dict[object, Millis] = {}
         self.stopping = False
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
@@ -89,10 +80,10 @@ class EventmqService(Service):
         """Begin the dialogue on a new link; nothing is said before the peer has spoken."""
         return EventmqConversation(self, link)
 
-    def doors(self) -> Mapping[str, Service]:
+    def extra_listeners(self) -> Mapping[str, Service]:
         """Where messages are published, and where they are subscribed to."""
-        subscribe = SubscribeDoor(self.topics, self.limits, self.voice.name)
-        return {"eventmq_publish": PublishDoor(self), subscribe.name: subscribe}
+        subscribe = SubscribeListener(self.topics, self.limits, self.encoder.name)
+        return {"eventmq_publish": PublishListener(self), subscribe.name: subscribe}
 
     def tick(self, now: Millis) -> None:
         """Send heartbeats, let go of those who send none, go on where room was waited for."""
@@ -110,7 +101,7 @@ class EventmqService(Service):
         if self._wait_for_room and not self.broker.refusing_new:
             waiting, self._wait_for_room = self._wait_for_room, {}
             for conversation in waiting:
-                conversation.link.again()
+                conversation.link.call_next_turn()
 
     def _tell_some(self, now: Millis) -> None:
         """Send heartbeats to some of those who wait for theirs."""
@@ -123,7 +114,7 @@ class EventmqService(Service):
     def heartbeat(self, now: Millis) -> bytes:
         """HEARTBEAT with the time of the clock on the wall."""
         wall = self.broker.wall(now)
-        return self.voice.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
+        return self.encoder.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
 
     def wait_for_room(self, conversation: EventmqConversation) -> None:
         """A request could not be kept: its conversation goes on when there is room."""
@@ -178,7 +169,7 @@ class EventmqService(Service):
         return self.workers_here.busy()
 
 
-class PublishDoor(Service):
+class PublishListener(Service):
     """The listener for those who publish; whatever else is said there is understood too."""
 
     name = "eventmq_publish"
@@ -189,3 +180,11 @@ class PublishDoor(Service):
     def open(self, link: Link, now: Millis) -> EventmqConversation:
         """Begin the dialogue with a publisher."""
         return self._service.open(link, now)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> EventmqService:
+    """The service with what was chosen for it."""
+    # The original reads cron lines in UTC, so the machine's own zone must be asked for by name.
+    timezone = "UTC" if around.timezone == "local" else around.timezone
+    settings = EventmqSettings(around.remote_shutdown, timezone)
+    return EventmqService(around.broker, settings, around.rng, around.server.request_stop)

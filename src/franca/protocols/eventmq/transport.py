@@ -8,29 +8,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import FRAMES_MAX, Frames, Skipped
-from franca.protocols.eventmq.zmtp import Greeted
+from franca.protocols.eventmq.frames import FRAMES_MAX, Command, Frames, Message, Skipped
 
 IDENTITY_BYTES_MAX: Final = 255
-USUAL_COMMANDS: Final = 4
-"""With more of them before a message, the two are more work than a message usually is."""
-
-
-class Task(Protocol):
-    """Something that a peer has asked for and that takes more than one turn."""
-
-    def step(self, now: Millis) -> bool:
-        """Do some more of it; True once it is done."""
-
-    def __len__(self) -> int:
-        """How many bytes of the peer's it keeps until then."""
 
 
 class ZmtpConversation(Conversation):
@@ -38,6 +25,7 @@ class ZmtpConversation(Conversation):
 
     socket_type: bytes
     accepted: frozenset[bytes]
+    reader: Frames
 
     def __init__(
         self, link: Link, limits: Limits, name: bytes, usual: Sequence[bytes] = (b"",)
@@ -46,21 +34,14 @@ class ZmtpConversation(Conversation):
         self.identity = b""
         self.peer_type = b""
         self._name = name
-        self._share = limits.turn_messages
-        self._greeted: Greeted | None = Greeted()
-        self._greets = False
         self._size_max = limits.frame_bytes_max
-        self._frames = Frames(self._size_max, usual)
-        self.has_had_its_share = False
-        """What was just done was more work than a message usually is."""
-        self.task: Task | None = None
-        """What is under way: nothing more is acted on before it is done."""
+        self.reader = Frames(self._size_max, usual, greeted=False)
 
     @abstractmethod
     def act(self, frames: list[bytes], now: Millis) -> None:
         """The peer sent a message."""
 
-    def act_on_rest(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
+    def act_on_skipped(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
         """The peer sent a message of which these frames were too large: they are empty in it."""
 
     def on_command(self, name: bytes, data: bytes) -> None:
@@ -69,122 +50,53 @@ class ZmtpConversation(Conversation):
     def on_known(self) -> None:
         """The peer has said of which type its socket is, and how it is called."""
 
-    def on_turn(self, now: Millis) -> None:
-        """Nothing came, but this conversation wanted its turn."""
-
-    def on_progress(self, now: Millis) -> None:
-        """More of a large message has come."""
-
     # -- the contract -------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Act on the whole messages among `data`, at most a turn's share of them."""
-        if not data:
-            self.on_turn(now)
-        if self.holding:
-            self._frames.feed(data)
-            return False
-        try:
-            if self._greeted is not None:
-                return self._is_greeted(data) and self._read(b"", now)
-            return self._read(data, now)
-        except WireError as error:
-            self._give_up(error.text)
-            return False
-
-    def _read(self, data: bytes, now: Millis) -> bool:
-        frames = self._frames
-        if data:
-            frames.feed(data)
-        if self.task is not None:
-            if not self.task.step(now):
-                return True
-            self.task = None
-        link = self.link
-        act = self.act
-        left = self._share
-        while left:
-            left -= 1
-            message = frames.next_message()
-            if frames.commands:
-                self._take_commands()
-            if message is None:
-                if frames.large is not None:
-                    self.on_progress(now)
-                return frames.is_behind  # behind many commands
-            if not link.known:
+    def on_message(self, message: Message, now: Millis) -> None:
+        """Act on a message, or on a command of the transport."""
+        if isinstance(message, list):
+            if not self.link.known:
                 raise WireError("no-ready", "a message before READY")
             if len(message) > FRAMES_MAX:
                 raise WireError("message-too-large", f"a message of {len(message)} frames")
-            if frames.skipped:
-                self._act_on_rest(message, now)
+            if self.reader.skipped:
+                self._act_on_skipped(message, now)
             else:
-                act(message, now)
-            is_behind = frames.data  # as `is_behind` of Frames, right behind a message
-            if is_behind:
-                # A worker that is given a job asks for the next: told only behind all that
-                # follows, it would be given another.
-                link.deliver(now)
-            if self.holding or link.closing:
-                return False
-            if not is_behind:
-                self.has_had_its_share = False
-                return self.task is not None
-            if self.has_had_its_share:
-                self.has_had_its_share = False
-                break
-        return frames.is_behind or self.task is not None
+                self.act(message, now)
+        elif isinstance(message, Command):
+            self._on_command(message.body)
+        else:
+            self.link.write(zmtp.GREETING + zmtp.ready(self.socket_type, self._name))
 
-    def _act_on_rest(self, message: list[bytes], now: Millis) -> None:
-        skipped = self._frames.skipped[:]
-        self._frames.skipped.clear()
+    def on_unreadable(self, error: WireError, now: Millis) -> None:
+        """These bytes are beyond repair."""
+        self.forget_unread()
+        self.link.close(error.text)
+
+    def _act_on_skipped(self, message: list[bytes], now: Millis) -> None:
+        skipped = self.reader.skipped[:]
+        self.reader.skipped.clear()
         sizes = ", ".join(str(frame.size) for frame in skipped)
         self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
-        self.act_on_rest(message, skipped, now)
-
-    def unread(self) -> int:
-        """How many bytes wait, parts of the greeting too."""
-        if self._greeted is not None:
-            return len(self._greeted)
-        return len(self._frames) + (len(self.task) if self.task is not None else 0)
+        self.act_on_skipped(message, skipped, now)
 
     def forget_unread(self) -> None:
         """Let go of what waits."""
-        self._greeted = None
-        self._frames = Frames(0)
+        self.reader = Frames(0)
 
     # -- the handshake --------------------------------------------------------------------------
 
-    def _is_greeted(self, data: bytes) -> bool:
-        """Read the greeting; True once it is whole."""
-        greeted = self._greeted
-        assert greeted is not None
-        whole = greeted.feed(data)
-        if whole:
-            self._greeted = None
-            self._frames.feed(greeted.rest)
-        if not self._greets and (whole or greeted.is_signed):
-            # libzmq waits for our signature before it says more than its own.
-            self._greets = True
-            self.link.write(zmtp.GREETING + zmtp.ready(self.socket_type, self._name))
-        return whole
-
-    def _take_commands(self) -> None:
-        commands = self._frames.commands[:]
-        self._frames.commands.clear()
-        if len(commands) > USUAL_COMMANDS:
-            self.has_had_its_share = True
-        for body in commands:
-            name, data = zmtp.split_command(body)
-            if name == b"PING":
-                if not self.link.full:
-                    self.link.write(zmtp.pong(data))
-            elif not self.link.known:
-                self._on_ready(name, data)
-            elif name == b"ERROR":
-                raise WireError("refused", "the peer gave up")
-            else:
-                self.on_command(name, data)
+    def _on_command(self, body: bytes) -> None:
+        name, data = zmtp.split_command(body)
+        if name == b"PING":
+            if not self.link.full:
+                self.link.write(zmtp.pong(data))
+        elif not self.link.known:
+            self._on_ready(name, data)
+        elif name == b"ERROR":
+            raise WireError("refused", "the peer gave up")
+        else:
+            self.on_command(name, data)
 
     def _on_ready(self, name: bytes, data: bytes) -> None:
         if name != b"READY":
@@ -199,9 +111,3 @@ class ZmtpConversation(Conversation):
             raise WireError("socket-type", f"{self.peer_type[:16]!r} is not served here")
         self.link.known = True
         self.on_known()
-
-    def _give_up(self, reason: str) -> None:
-        """These bytes are beyond repair: forget what is left of them, and hang up."""
-        self._greeted = None
-        self._frames = Frames(0)
-        self.link.close(reason)

@@ -25,6 +25,9 @@ from franca.protocols.eventmq.zmtp import (
 VERSION: Final = b"eMQP/1.0"
 VERSIONS: Final = b"eMQP/"
 """What the second frame of every version begins with."""
+FRAMES_MIN: Final = 4
+ENVELOPE_BYTES_MAX: Final = 1_024
+"""What sockets between a client and us may put around its messages, all of them together."""
 ECHO_BYTES_MAX: Final = 1_024
 """How much of a peer's words is said back to it where they are no request's id."""
 _HEAD: Final = more(b"") + more(VERSION)
@@ -47,7 +50,22 @@ def _ids(stem: bytes) -> Iterator[bytes]:
             yield head + digits
 
 
-class Voice:
+def unwrap(frames: list[bytes]) -> tuple[bytes, list[bytes]] | None:
+    """A message, and the envelope around it, as sockets between a client and us put it on.
+
+    The envelope is put on every answer. None if there is no message inside.
+    """
+    size = 0
+    for at in range(len(frames) - FRAMES_MIN + 1):
+        if not frames[at] and frames[at + 1].startswith(VERSIONS):
+            return b"".join(map(more, frames[:at])), frames[at:]
+        size += len(frames[at])
+        if size > ENVELOPE_BYTES_MAX:
+            break
+    return None
+
+
+class Encoder:
     """Says what a broker says, each with a new id."""
 
     __slots__ = ("_ids", "_stem")

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from franca.core.model import Job, Millis, Session
-from franca.protocols.conversation import WorkerView
 from franca.protocols.eventmq.queues import Weighted
+from franca.protocols.service import WorkerView
 
 BEAT_EVERY_MS: Final = 3_000
 SILENCE_MS: Final = 10_000
@@ -130,13 +130,9 @@ class Members:
                 name=m.name,
                 protocol=protocol,
                 host=m.host,
-                pid=0,
-                labels=(),
                 state="leaving" if m.leaving else "running",
                 started_at=m.since,
                 seen_at=m.heard_at,
-                rss_kb=0,
-                connections=1,
                 queues=[queue for _, queue in m.queues],
             )
             for m in self.all

@@ -16,8 +16,9 @@ from msgspec import UNSET, Struct
 
 from franca.core.errors import Refused
 from franca.core.model import Millis
-from franca.protocols.faktory.job import Intake, Work, check_shape, size_of
-from franca.protocols.faktory.lenient import BAD_JSON, Unreadable
+from franca.protocols.conversation import Task
+from franca.protocols.faktory.go_json import BAD_JSON, Unreadable
+from franca.protocols.faktory.jobs import Intake, check_shape, size_of
 from franca.protocols.faktory.messages import WireJob
 from franca.protocols.faktory.scan import Unfit, ends_of_elements
 from franca.protocols.faktory.text import (
@@ -99,7 +100,7 @@ class Refusals:
         return bulk(_encode(self._reasons)) if self._reasons else EMPTY_MAP
 
 
-def push_many(intake: Intake, text: bytes) -> Work:
+def push_many(intake: Intake, text: bytes) -> Task:
     """Take in many jobs; the answer names those that were not taken, and why.
 
     `Unreadable`, and nothing happened, if any of them has not even a job's shape.
@@ -108,7 +109,7 @@ def push_many(intake: Intake, text: bytes) -> Work:
         return (yield from _push_many(intake, text, refused))
 
 
-def _push_many(intake: Intake, text: bytes, refused: Refusals) -> Work:
+def _push_many(intake: Intake, text: bytes, refused: Refusals) -> Task:
     now = yield
     if len(text) > QUICK_BYTES:
         now = yield

@@ -19,7 +19,7 @@ class Sender(Protocol):
     def wait_with_rest(self) -> bool:
         """Nothing more is to be read from it; False if it has not sent only a part of one."""
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """More may be read from it."""
 
 
@@ -63,7 +63,7 @@ class Desk:
         if self._waiting and not self._is_full():
             waiting, self._waiting = self._waiting, {}
             for who in waiting:
-                who.go_on()
+                who.resume()
 
     def _is_full(self) -> bool:
         # Nobody waits for those who do not go on because they do not read.

@@ -7,8 +7,8 @@ import re
 from random import Random
 from typing import Final
 
-from franca.protocols.faktory.claims import ANONYMOUS
-from franca.protocols.faktory.lenient import Reader, Unreadable
+from franca.protocols.faktory.ack_rules import ANONYMOUS
+from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.wire import greeting, password_hash
 

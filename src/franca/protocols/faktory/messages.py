@@ -1,7 +1,7 @@
 """What Faktory clients say, as Structs that JSON is decoded straight into.
 
 The shapes are strict: an unknown member, or a known one in another case, is a job for
-`lenient.py`. Arguments and `custom` stay as the producer wrote them.
+`go_json.py`. Arguments and `custom` stay as the producer wrote them.
 """
 
 from __future__ import annotations

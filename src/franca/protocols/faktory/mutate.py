@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, Millis, State
 from franca.protocols.faktory.glob import Glob
-from franca.protocols.faktory.lenient import Reader
+from franca.protocols.faktory.go_json import Reader
 from franca.protocols.faktory.messages import Filter, Mutate
 
 MUTATION_BYTES_MAX: Final = 512 * 1024

@@ -14,8 +14,8 @@ from msgspec import Raw
 from franca.core.broker import Broker
 from franca.core.model import Attempt, Job, Millis
 from franca.protocols.bodies import JSON_JOB, json_args
-from franca.protocols.faktory.job import ORIGIN, failures_told, read_told
-from franca.protocols.faktory.lenient import Unreadable
+from franca.protocols.faktory.go_json import Unreadable
+from franca.protocols.faktory.jobs import ORIGIN, failures_told, read_told
 from franca.protocols.faktory.messages import Failure, ToldFailure, WireJob
 from franca.protocols.faktory.times import Stamps
 

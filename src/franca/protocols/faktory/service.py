@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from msgspec import Struct
-
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
+from franca.protocols.declaration import Surroundings
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.desk import Desk
-from franca.protocols.faktory.gate import Gate
-from franca.protocols.faktory.info import FactsSource, info
-from franca.protocols.faktory.job import Intake
+from franca.protocols.faktory.info import FactsSource, ServerFacts, info
+from franca.protocols.faktory.jobs import Intake
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.mutation import Mutations
 from franca.protocols.faktory.render import Renderer
+from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.text import Steps, finished
 from franca.protocols.faktory.times import Stamps
-from franca.protocols.faktory.verbs import LARGE_VERBS, VERBS
 from franca.protocols.faktory.wire import error
 from franca.protocols.faktory.wishes import Wishes
 from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
 from franca.protocols.overview import LONG, Overview
+from franca.protocols.service import Service, WorkerView
 
 REAP_MS: Final = 1_000
-
-
-class FaktorySettings(Struct, frozen=True):
-    """What an operator may choose. Without a password everybody is let in."""
-
-    password: str = ""
-    allow_v1_passwords: bool = True
-    """Let clients that speak no protocol version hash the password once, as they always did."""
-    version: str = "1.10.0"
-    """The version of the original that INFO names; clients compare it."""
 
 
 class FaktoryService(Service):
@@ -56,12 +45,9 @@ class FaktoryService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.rng = rng
-        self.verbs = VERBS
-        self.large_verbs = LARGE_VERBS
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
-        self.gate = Gate()
         self.desk = Desk(self.limits.input_bytes // 4)
         self.wishes = Wishes(broker)
         self.registry = Workers()
@@ -126,3 +112,17 @@ class FaktoryService(Service):
         stamp = Stamps().text(self.broker.wall(now))
         facts = self._facts(now)
         return info(self.broker, self.registry, facts, self.settings.version, stamp)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> FaktoryService:
+    """The service with what was chosen for it."""
+    server = around.server
+
+    def facts(now: Millis) -> ServerFacts:
+        return ServerFacts(
+            server.uptime_s(), server.connections(), service.commands, server.memory_mb()
+        )
+
+    password, allow_v1 = str(chosen["password"]), bool(chosen["allow_v1_passwords"])
+    service = FaktoryService(around.broker, FaktorySettings(password, allow_v1), around.rng, facts)
+    return service

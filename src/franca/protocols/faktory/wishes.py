@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.broker import Broker
-from franca.protocols.faktory.reports import read_queues
+from franca.protocols.faktory.parse import read_queues
 from franca.protocols.faktory.scan import Unfit
 
 FEW_NAMES: Final = 16

@@ -7,13 +7,16 @@ BEAT is over. Its state only moves on: running, quiet, terminate; it holds for e
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from franca.core.model import Millis
-from franca.protocols.conversation import WorkerView
 from franca.protocols.faktory.messages import Hello
+from franca.protocols.service import WorkerView
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 SILENCE_MS: Final = 60_000
 """A worker that has not said BEAT for so long is taken for gone, and hung up on."""
@@ -46,19 +49,6 @@ STATES: Final = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
 ASKED: Final = {"quiet": WorkerState.QUIET, "stop": WorkerState.TERMINATE}
 
 
-class Connection(Protocol):
-    """A worker's connection, as far as the registry needs to reach it."""
-
-    def hush(self) -> None:
-        """Give this connection no more jobs."""
-
-    def drop(self, now: Millis) -> None:
-        """Hang up."""
-
-    def fetched_queues(self) -> tuple[str, ...]:
-        """The queues that it asked last."""
-
-
 class Worker(Struct, eq=False):
     """One process. `works` once it has shown that it is a consumer, by a BEAT or a FETCH."""
 
@@ -71,7 +61,7 @@ class Worker(Struct, eq=False):
     rss_kb: int = 0
     state: WorkerState = WorkerState.RUNNING
     works: bool = False
-    connections: dict[Connection, None] = field(default_factory=dict)
+    connections: dict[FaktoryConversation, None] = field(default_factory=dict)
 
     def described_in(self) -> int:
         """The bytes that its hostname and its labels take."""
@@ -87,7 +77,7 @@ class Workers:
         self.reaped = 0
         self.described_in = 0
 
-    def join(self, wid: str, hello: Hello, connection: Connection, now: Millis) -> Worker:
+    def join(self, wid: str, hello: Hello, connection: FaktoryConversation, now: Millis) -> Worker:
         """A connection says that it belongs to this worker; the first one describes it.
 
         What is too long of a description is cut: it is for operators to look at.
@@ -109,7 +99,7 @@ class Workers:
         worker.connections[connection] = None
         return worker
 
-    def leave(self, worker: Worker, connection: Connection) -> None:
+    def leave(self, worker: Worker, connection: FaktoryConversation) -> None:
         """A connection is gone; with the last one, so is the worker and what it was told."""
         worker.connections.pop(connection, None)
         if not worker.connections and self.by_wid.get(worker.wid) is worker:
@@ -135,7 +125,7 @@ class Workers:
         if state > worker.state:
             worker.state = state
             for connection in worker.connections:
-                connection.hush()
+                connection.fetching.stop_giving_jobs()
 
     def move_all(self, state: WorkerState) -> None:
         """Ask every worker."""
@@ -183,7 +173,7 @@ def _queues_of(worker: Worker) -> list[str]:
     """The queues that a worker asks, as many as anybody looks at."""
     names: dict[str, None] = {}
     for connection in worker.connections:
-        names.update(dict.fromkeys(connection.fetched_queues()[:QUEUES_SHOWN_MAX]))
+        names.update(dict.fromkeys(connection.fetching.queues()[:QUEUES_SHOWN_MAX]))
         if len(names) >= QUEUES_SHOWN_MAX:
             break
     return sorted(names)[:QUEUES_SHOWN_MAX]

@@ -1,8 +1,8 @@
 """One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
-packet does stands in the modules that `packets.py` names, what a line does in `admin.py`, what
-those who wait for a job are told in `telling.py`; here messages are cut out of the bytes.
+packet does is in `client_commands.py` and `worker_commands.py`, what a line does in
+`admin_commands.py`, and what those who wait for a job are told in `job_events.py`.
 """
 
 from __future__ import annotations
@@ -10,44 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import Refused
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.gathering import Gathering
-from franca.protocols.gearman.jobs import ORIGIN
-from franca.protocols.gearman.telling import tell_finished, tell_progress
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
+from franca.protocols.gearman import client_commands, worker_commands
+from franca.protocols.gearman.client_commands import Submission
+from franca.protocols.gearman.job_events import on_finished, on_progressed
+from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
 from franca.protocols.gearman.wire import (
-    HEADER,
     HEADER_SIZE,
+    LARGE_BYTES,
+    LINE,
     LINE_BYTES_MAX,
     NOOP,
-    REQ,
-    RES,
+    NOT_A_REQUEST,
     SEARCHED_AT_ONCE,
+    TOO_LARGE,
     TYPES,
     Packet,
+    PacketReader,
     error,
 )
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_unpack = HEADER.unpack_from
-_MAGICS: Final = (b"\0REQ", b"\0RES")
 _SEARCHES: Final = frozenset(
     {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
 )
-LARGE_BYTES: Final = 1024 * 1024
-"""A packet so large that it is gathered by itself, to be copied as little as can be."""
 PIECES_A_TURN: Final = 4_000
-PIECES_LEAST: Final = 4
 BYTES_A_TURN: Final = 64 * 1024
 _LINE_ENDS: Final = (b"\n", b"")
-TOLD_AT_ONCE: Final = 64
-"""What a share gives rise to for others to hear; with more it is over, and they hear it."""
-_HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
-                b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
@@ -62,18 +56,15 @@ class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
     `foreign` has the handles of those that came by another protocol: only here are they called so.
-    `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
-    if they changed since it was last looked at. What is said of a job in `over` has no effect
-    and is no error. `joins` counts the submits of this connection that wait for the same job as
-    one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
-    took beyond the time of most, in messages. `_needed` is how many bytes the message in front has,
-    if it is not all there; the body of a large one is gathered in `_large`, and its header is all
-    that lies in front of what follows it.
+    `functions` are those it can do, with the milliseconds it gives itself, newest last. What is
+    said of a job in `over` has no effect and is no error. `joins` counts the submits of this
+    connection that wait for the same job as one before.
 
     A client that connects and says nothing until it has a job is a proper one.
     """
 
     silent_ok = True
+    reader: PacketReader
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
         self.link = link
@@ -86,10 +77,6 @@ class GearmanConversation(Conversation):
         self.over: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
-        self.learned = False
-        self.spent = 0
-        self.is_heavy = False
-        self.called_in = 0
         self.joins: dict[JobId, int] = {}
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
@@ -100,194 +87,69 @@ class GearmanConversation(Conversation):
         self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
-        self._packets = service.packets
-        self._share = service.limits.turn_messages
-        self._body_max = service.limits.frame_bytes_max - HEADER_SIZE
-        self._unread = bytearray()
-        self._needed = 0
-        self._large: Gathering | None = None
-        self._unsaid: Iterator[bytes] | None = None
+        self.reader = PacketReader(service.limits.frame_bytes_max - HEADER_SIZE)
         self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Act on the whole messages among `data`, at most a turn's share of them."""
+    def on_message(self, message: tuple[int, bytes], now: Millis) -> None:
+        """Act on a packet or a line."""
+        number, body = message
         self.seen_at = now
-        unread = self._unread
-        service = self.service
-        if service.heavy.busy and self._must_wait(data, now):
-            self._keep(data)
-            return True
-        if unread or self.holding:
-            self._keep(data)
-            if self._unsaid is not None and not self.link.full:
-                self._say_on(self._unsaid)
-            if self.holding or self.unread() < self._needed:
-                return False
-            if self._large is not None:
-                return self._act_on_large(self._large, now)
-            data = bytes(unread)
-            unread.clear()
-        elif self._grants and data and not self.link.out:
+        if self._grants and self.reader.is_first and not self.link.out:
             # It speaks after it was answered: what it was given before has reached it.
             self._grants.clear()
-        self._needed = 0
-        used = self._act(data, now)
-        if used < len(data) and not self.link.closing:
-            unread += memoryview(data)[used:]
-            if self._needed > LARGE_BYTES:
-                self._large = Gathering(self._needed - HEADER_SIZE)
-                self._large.feed(bytes(unread[HEADER_SIZE:]))
-                del unread[HEADER_SIZE:]
-            if len(self._grants) > 2 * len(self.held) + GRANTS_KEPT:
-                self._grants = [handle for handle in self._grants if handle in self.held]
-            return not (self._needed or self.holding)
-        return False
-
-    def _keep(self, data: bytes) -> None:
-        """Have bytes wait until they can be acted on."""
-        if self._large is not None:
-            data = data[self._large.feed(data) :]
-        self._unread += data
-
-    def _act_on_large(self, large: Gathering, now: Millis) -> bool:
-        """Act on the large packet in front: that is all that one gets of this turn."""
-        magic, number, _ = _unpack(self._unread)
-        del self._unread[:HEADER_SIZE]
-        self._large = None
-        self._needed = 0
-        act = self._packets[number]
-        if magic != REQ:
-            self.link.write(_NOT_MAGIC)
-        elif act is None:
+        self.reader.is_first = False
+        if number <= LINE:
+            self._on_text(number, body, now)
+            return
+        act = PACKETS[number]
+        if act is None:
             self.link.write(_NOT_EXPECTED)
+            return
+        self.link.known = True
+        if len(body) > LARGE_BYTES:
+            self.spent += WHOLE_SHARE
+        act(self, body, now)
+        if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
+            # Whoever can do thousands of functions has them all looked at with each search.
+            self.spent += len(self.functions) // SEARCHED_AT_ONCE
+
+    def _on_text(self, number: int, line: bytes, now: Millis) -> None:
+        if number == NOT_A_REQUEST:
+            self.link.write(_NOT_MAGIC)
         else:
-            self.link.known = True
-            act(self, large.value(), now)
-            if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
-                self._searched(now)
-        self.spent = 0
-        if self.learned or len(self.broker.events) > TOLD_AT_ONCE:
-            self._end_share(len(self.broker.events), now)
-        return bool(self._unread) and not self.holding
+            self.service.on_line(self, line, now)
+            self.spent += WHOLE_SHARE  # a list may be long
 
-    def _must_wait(self, data: bytes, now: Millis) -> bool:
-        if self.holding or not (self.is_heavy or len(self.functions) >= SEARCHED_AT_ONCE):
-            return False
-        return self.service.heavy.must_wait(self, data, now)
+    def on_unreadable(self, refusal: WireError, now: Millis) -> None:
+        """These bytes are none of ours, or too many."""
+        self.reader.clear()
+        if refusal.code == TOO_LARGE:
+            self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
+        self.link.close(refusal.text)
 
-    def _act(self, data: bytes, now: Millis) -> int:
-        """Act on messages from the front of `data`; returns how many bytes were used up."""
-        size, link, service = len(data), self.link, self.service
-        packets, most = self._packets, self._body_max
-        left, events = self._share, self.broker.events
-        burden = len(self.functions) >= SEARCHED_AT_ONCE
-        at = 0
-        while at < size and left > 0:
-            if data[at]:
-                end = self._line_end(data, at)
-                if end < 0:
-                    break
-                service.on_line(self, data[at:end], now)
-                left = 1  # a list may be long
-            else:
-                start = at + HEADER_SIZE
-                if start > size:
-                    self._await_header(data[at:])
-                    break
-                magic, number, length = _unpack(data, at)
-                end = start + length
-                if magic != REQ or not 0 < number < TYPES or end > size or length > most:
-                    if not self._may_wait_for(magic, number, length):
-                        return size
-                    if end > size:
-                        self._needed = end - at
-                        break
-                    link.write(_NOT_MAGIC)
-                else:
-                    act = packets[number]
-                    if act is None:
-                        link.write(_NOT_EXPECTED)
-                    else:
-                        link.known = True
-                        act(self, data[start:end], now)
-                        if burden and number in _SEARCHES:
-                            self._searched(now)
-            at = end
-            left -= 1
-            if self.spent:
-                left -= self.spent
-                self.spent = 0
-            if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
-                break
-            if link.bulky and link.is_full():
-                break
-        if self.learned or len(events) > TOLD_AT_ONCE:
-            self._end_share(len(events), now)
-        return at
+    def settle(self, now: Millis) -> None:
+        """The functions have changed: whoever sleeps is to be woken for others."""
+        if self.sleep is not None:
+            self.spent += len(self.functions) // SEARCHED_AT_ONCE
+        worker_commands.sleep_anew(self, now)
 
-    def _end_share(self, told: int, now: Millis) -> None:
-        if told > TOLD_AT_ONCE:
-            self.service.heavy.add(told, now)
-        if self.learned:
-            if self.sleep is not None:
-                self.service.heavy.add(len(self.functions), now)
-            self.service.sleep_anew(self, now)
-
-    def _searched(self, now: Millis) -> None:
-        """Whoever can do thousands of functions has them all looked at with each search."""
-        self.spent += len(self.functions) // SEARCHED_AT_ONCE
-        self.service.heavy.add(len(self.functions), now)
-
-    def _await_header(self, head: bytes) -> None:
-        """Hang up as soon as it is plain that a packet's first bytes are none of ours."""
-        # Four bytes tell whether it is worth waiting for the others.
-        self._needed = HEADER_SIZE if len(head) >= 4 else len(head) + 1
-        if not any(magic.startswith(head[:4]) for magic in _MAGICS):
-            self.link.close()
-
-    def _may_wait_for(self, magic: int, number: int, length: int) -> bool:
-        """Whether the rest of such a packet is worth waiting for; if not, the link is closed."""
-        if magic not in (REQ, RES) or not 0 < number < TYPES:
-            self.link.close()
-            return False
-        if length > self._body_max:
-            text = f"a packet may have {self._body_max} bytes, not {length}"
-            self.link.write(error("ARGUMENT_TOO_LARGE", text))
-            self.link.close(text)
-            return False
-        return True
-
-    def _line_end(self, data: bytes, at: int) -> int:
-        """Where the line that begins at `at` ends, or -1 until that is known."""
-        if data.startswith(_HTTP, at):
-            # A web page must not be able to speak to us.
-            self.link.close()
-            return -1
-        end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
-        if end:
-            return end
-        if len(data) - at >= LINE_BYTES_MAX:
-            self.link.close()
-        self._needed = len(data) - at + 1
-        return -1
-
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
-        kind = type(event)
-        if kind is Finished:
-            tell_finished(self, event)  # type: ignore[arg-type]
-        elif kind is Woken:
+        # `isinstance` is slow to say no, and these come for every job.
+        if type(event) is Finished:
+            on_finished(self, event)
+        elif type(event) is Woken:
             # Who got up meanwhile need not be woken.
-            if event.demand is self.sleep:  # type: ignore[union-attr]
+            if event.demand is self.sleep:
                 self.sleep = None
                 self.service.woke(self, now)
                 self.link.write(NOOP)
-        elif kind is Progressed:
-            tell_progress(self, event, now)  # type: ignore[arg-type]
-        elif kind is LeaseLost:
-            self._tell_lost(event.job)  # type: ignore[union-attr]
+        elif isinstance(event, Progressed):
+            on_progressed(self, event, now)
+        elif isinstance(event, LeaseLost):
+            self._tell_lost(event.job)
 
     def _tell_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
@@ -304,9 +166,10 @@ class GearmanConversation(Conversation):
         if len(over) > _ENDED_KEPT:
             del over[next(iter(over))]
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
-        if unheard:
+        self.end_task()
+        if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
                 if job is not None:
@@ -317,7 +180,6 @@ class GearmanConversation(Conversation):
         self._grants.clear()
         # A demand knows its session, which knows this: the garbage collector does not see demands.
         self.grab = self.sleep = None
-        self._unsaid = None
         self.service.left(self)
 
     def _give_back(self, job: Job, now: Millis) -> None:
@@ -326,15 +188,9 @@ class GearmanConversation(Conversation):
         except Refused:
             pass  # it was taken away meanwhile
 
-    def unread(self) -> int:
-        """How many bytes wait in the buffer."""
-        large = self._large
-        return len(self._unread) + (0 if large is None else large.have)
-
     def forget_unread(self) -> None:
         """Let go of what waits in the buffer."""
-        self._unread.clear()
-        self._large = None
+        self.reader.clear()
 
     def stop(self, now: Millis) -> None:
         """The server stops: nobody is woken any more. Running jobs may be finished."""
@@ -345,10 +201,12 @@ class GearmanConversation(Conversation):
     def granted(self, handle: bytes, job: Job) -> None:
         """The peer runs this job now."""
         self.held[handle] = job
-        self._grants.append(handle)
-        crowds = self.service.heavy.crowds
-        if crowds and job.id in crowds:
-            self.is_heavy = True
+        # What is said of a job that many wait for takes long to be told.
+        self.spent += self.broker.watchers_of(job.id) // SEARCHED_AT_ONCE
+        grants = self._grants
+        grants.append(handle)
+        if len(grants) > 2 * len(self.held) + GRANTS_KEPT:
+            self._grants = [handle for handle in grants if handle in self.held]
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
 
@@ -359,41 +217,74 @@ class GearmanConversation(Conversation):
             self.foreign.pop(job.id, None)
         return job
 
-    def say_all(self, pieces: Iterable[bytes]) -> None:
+    def say_all(self, pieces: Iterable[bytes], now: Millis) -> None:
         """Say something that takes long to find out, a turn's share of it at a time.
 
         Nothing else is read from the peer until all is said, but the server goes on: a piece, empty
         or not, should take a microsecond or so.
         """
-        self._say_on(iter(pieces))
+        self.begin(self._saying(iter(pieces)), now)
 
-    def _say_on(self, pieces: Iterator[bytes]) -> None:
-        """Say the next share. All long answers of a turn together get little more than one."""
-        sharers = self.service.sharers(self.seen_at)
-        left, room = max(PIECES_A_TURN // sharers, PIECES_LEAST), BYTES_A_TURN // sharers
-        some = []
-        for piece in pieces:
-            some.append(piece)
-            left -= 1
-            room -= len(piece)
-            # Packets may come between two lines, so only a very long one is cut.
-            if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
-                self._unsaid = pieces
-                self.holding = True
-                self.link.again()
-                break
-        else:
-            self._unsaid = None
-            self.holding = False
-        said = b"".join(some)
-        if said:
-            self.link.write(said)
-
-    def go_on(self, now: Millis) -> None:
-        """An answer that was waited for is given: act on what lies behind it."""
-        self.holding = False
-        if self._unread:
-            self.link.again()
+    def _saying(self, pieces: Iterator[bytes]) -> Task:
+        yield
+        is_said = False
+        while not is_said:
+            if self.link.full:
+                yield
+                continue
+            left, room = PIECES_A_TURN, BYTES_A_TURN
+            some = []
+            is_said = True
+            for piece in pieces:
+                some.append(piece)
+                left -= 1
+                room -= len(piece)
+                # Packets may come between two lines, so only a very long one is cut.
+                is_cut = piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX
+                if (left <= 0 or room <= 0) and is_cut:
+                    is_said = False
+                    break
+            said = b"".join(some)
+            if said:
+                self.link.write(said)
+            if not is_said:
+                yield
+        return b""
 
 
-Act = Callable[[GearmanConversation, bytes, Millis], None]
+Command = Callable[[GearmanConversation, bytes, Millis], None]
+
+_COMMANDS: Final[dict[int, Command]] = {
+    Packet.CAN_DO: worker_commands.on_can_do,
+    Packet.CANT_DO: worker_commands.on_cant_do,
+    Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
+    Packet.PRE_SLEEP: worker_commands.on_pre_sleep,
+    Packet.SUBMIT_JOB: Submission(background=False).now,
+    Packet.GRAB_JOB: worker_commands.on_grab,
+    Packet.WORK_STATUS: worker_commands.on_status,
+    Packet.WORK_COMPLETE: worker_commands.on_complete,
+    Packet.WORK_FAIL: worker_commands.on_fail,
+    Packet.GET_STATUS: client_commands.on_get_status,
+    Packet.ECHO_REQ: client_commands.on_echo,
+    Packet.SUBMIT_JOB_BG: Submission(background=True).now,
+    Packet.SUBMIT_JOB_HIGH: Submission(HIGH, background=False).now,
+    Packet.SET_CLIENT_ID: client_commands.on_client_id,
+    Packet.CAN_DO_TIMEOUT: worker_commands.on_can_do_timeout,
+    Packet.WORK_EXCEPTION: worker_commands.on_exception,
+    Packet.OPTION_REQ: client_commands.on_option,
+    Packet.WORK_DATA: worker_commands.on_data,
+    Packet.WORK_WARNING: worker_commands.on_warning,
+    Packet.GRAB_JOB_UNIQ: worker_commands.on_grab_uniq,
+    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, background=True).now,
+    Packet.SUBMIT_JOB_LOW: Submission(LOW, background=False).now,
+    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, background=True).now,
+    Packet.SUBMIT_JOB_SCHED: Submission(background=True).at_match,
+    Packet.SUBMIT_JOB_EPOCH: Submission(background=True).at_epoch,
+    Packet.SUBMIT_REDUCE_JOB: Submission(background=False).reduced,
+    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(background=True).reduced,
+    Packet.GRAB_JOB_ALL: worker_commands.on_grab_all,
+    Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
+}
+
+PACKETS: Final[tuple[Command | None, ...]] = tuple(_COMMANDS.get(number) for number in range(TYPES))
+"""By number; None for those that the original answers with "Command not expected"."""

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import UTC, tzinfo
+from collections.abc import Callable, Mapping
 from itertools import islice
 from random import Random
 from typing import Final
 
-from msgspec import Struct
+import msgspec
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Event
-from franca.core.known import Known
 from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
-from franca.protocols.conversation import Link, Service, WorkerView
-from franca.protocols.gearman.admin import on_line
+from franca.protocols.conversation import Link
+from franca.protocols.declaration import Surroundings
+from franca.protocols.gearman.admin_commands import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.heavy import Heavy
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
     HIGH,
     background_policy,
     foreground_policy,
 )
-from franca.protocols.gearman.packets import PACKETS
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import error
-from franca.protocols.gearman.workers import sleep_anew
+from franca.protocols.service import Service, WorkerView
 
 HOST_CHARS_MAX: Final = 36
 """A handle with twelve digits of a run and twelve of a job's id then has at most 63 bytes."""
@@ -49,38 +48,17 @@ LATE_MS: Final = 250
 NOTHING: Final[tuple[Event | None, int, tuple[bytes, ...]]] = (None, 0, ())
 
 
-class GearmanSettings(Struct, frozen=True):
-    """What an operator may choose. `wakeup` workers are woken for each job, 0 is all of them."""
-
-    wakeup: int = 1
-    job_retries: int = -1
-    """How often a job is run again whose worker was lost; -1 is without limit."""
-    on_timeout: str = "requeue"
-    admin: str = "loopback"
-    remote_shutdown: str = "loopback"
-    exceptions: bool = False
-    """Whether WORK_EXCEPTION is sent to every client, not only to those who ask for it."""
-    zone: tzinfo = UTC
-    """Whose clocks SUBMIT_JOB_SCHED means."""
-    host: str = "localhost"
-    pid: int = 0
-    version: str = "2.0.0"
-    """The version of the original that `version` names."""
-    verbose: str = "INFO"
-
-
 class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
     became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
-    it are told. `on_line` and `sleep_anew` are here because their modules know conversations.
+    it are told. `on_line` is here because its module knows conversations.
     """
 
     name = "gearman"
     refusal = error("SERVER_ERROR", "too many connections")
     on_line = staticmethod(on_line)
-    sleep_anew = staticmethod(sleep_anew)
 
     def __init__(
         self,
@@ -94,7 +72,6 @@ class GearmanService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.request_stop = request_stop
-        self.packets = PACKETS
         self.names = Names()
         host = re.sub(r"[^A-Za-z0-9._-]", "_", settings.host)[:HOST_CHARS_MAX]
         # Ids of jobs that only memory had are used again after a crash, and those of a store that
@@ -111,10 +88,6 @@ class GearmanService(Service):
         self.abilities_bytes = 0
         self.passed_on = NOTHING
         self.stopping = False
-        self.heavy = Heavy()
-        self._sharers = 0
-        self._sharers_before = 0
-        self._shared_at: Millis = NEVER
         self._opened = 0
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -137,7 +110,6 @@ class GearmanService(Service):
         self._by_holder.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
-        self.heavy.forget(conversation)
 
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
@@ -152,23 +124,6 @@ class GearmanService(Service):
         limit = limits[priority - HIGH]
         line = self.broker.queues.get(queue)
         return line is not None and 0 < limit <= line.live
-
-    # -- jobs that many wait for -------------------------------------------------------------------
-
-    def crowd_gathers(self, job: Job | Known) -> None:
-        """Many wait for this job: what its worker says takes long to be told."""
-        self.heavy.gather(job.id)
-        if isinstance(job, Job) and (worker := self._by_holder.get(job.holder)) is not None:
-            worker.is_heavy = True
-
-    # -- long answers --------------------------------------------------------------------------
-
-    def sharers(self, now: Millis) -> int:
-        """Among how many a turn's share of long answers is divided, with whoever asks this."""
-        if now != self._shared_at:
-            self._shared_at, self._sharers_before, self._sharers = now, self._sharers, 0
-        self._sharers += 1
-        return max(self._sharers, self._sharers_before)
 
     def address_of(self, job: Job) -> bytes:
         """Where the worker is that runs a job, or a dash."""
@@ -247,7 +202,7 @@ class GearmanService(Service):
             elif client.link.full:
                 continue
             if self._paced.pop(worker, None) is not None:
-                worker.go_on(now)
+                worker.resume()
 
     # -- for operators -----------------------------------------------------------------------------
 
@@ -258,13 +213,10 @@ class GearmanService(Service):
                 name=conversation.link.id,
                 protocol=self.name,
                 host=conversation.link.peer.address,
-                pid=0,
                 labels=[conversation.client_id.decode("utf-8", "replace")],
                 state="quiet" if self.stopping else "running",
                 started_at=conversation.link.opened_at,
                 seen_at=conversation.seen_at,
-                rss_kb=0,
-                connections=1,
                 queues=sorted(map(self.names.text, conversation.functions)),
             )
             for conversation in self.conversations
@@ -278,3 +230,15 @@ class GearmanService(Service):
     def consumers(self) -> int:
         """How many connections still run a job."""
         return sum(1 for conversation in self.conversations if conversation.held)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> GearmanService:
+    """The service with what was chosen for it."""
+    settings = replace(
+        msgspec.convert(chosen, GearmanSettings),
+        remote_shutdown=around.remote_shutdown,
+        host=around.host,
+        pid=around.pid,
+        zone=around.zone,
+    )
+    return GearmanService(around.broker, settings, around.rng, around.server.request_stop)

@@ -12,6 +12,9 @@ import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from franca.core.errors import WireError
+from franca.protocols.gathering import Gathering
+
 HEADER: Final = struct.Struct(">III")
 HEADER_SIZE: Final = 12
 REQ: Final = int.from_bytes(b"\0REQ", "big")
@@ -34,6 +37,7 @@ SEARCHED_AT_ONCE: Final = 64
 """Functions, or clients, that are looked at in about the time that most packets take."""
 
 _pack = HEADER.pack
+_unpack = HEADER.unpack_from
 _HANDLE_LOOK: Final = HANDLE_BYTES_MAX + SPARE_BYTES
 
 
@@ -121,6 +125,161 @@ def part_handle(body: bytes) -> tuple[bytes, bytes]:
         return body[:_HANDLE_LOOK], b""
     handle, _, rest = body.partition(b"\0")
     return handle, rest
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+LARGE_BYTES: Final = 1024 * 1024
+"""A packet so large that it is gathered by itself, to be copied as little as can be."""
+LINE: Final = 0
+"""The type of a message that is a line of text, with its end."""
+NOT_A_REQUEST: Final = -1
+"""The type of a packet that only a server sends."""
+TOO_LARGE: Final = "too-large"
+_MAGICS: Final = (b"\0REQ", b"\0RES")
+_HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
+                b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
+
+
+class PacketReader:
+    """Cuts packets and lines, each handed out as its type and its body.
+
+    `is_first` of a message that came when nothing else was unread: its sender had read what it was
+    answered before. `_needed` is how many bytes the message in front has, if not all are there;
+    the body of a large one is gathered in `_large`, with its header in front of what follows it.
+    """
+
+    __slots__ = ("_at", "_body_max", "_data", "_large", "_needed", "_part", "has_input", "is_first")
+
+    def __init__(self, body_max: int) -> None:
+        self.has_input = False
+        self.is_first = False
+        self._body_max = body_max
+        self._data = b""
+        self._at = 0
+        self._part = bytearray()
+        self._needed = 0
+        self._large: Gathering | None = None
+
+    def __len__(self) -> int:
+        large = self._large
+        kept = len(self._data) - self._at + len(self._part)
+        return kept if large is None else kept + large.have
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._large is not None:
+            data = data[self._large.feed(data) :]
+            self._part += data
+            self.has_input = self._large.is_whole
+        elif self._part:
+            self._part += data
+            self.has_input = len(self._part) >= self._needed
+        elif self._data:
+            self._wait(self._data, self._at, 0)
+            self._part += data
+            self.has_input = True
+        else:
+            self._data = data
+            self.has_input = self.is_first = True
+
+    def next_message(self, data: bytes = b"") -> tuple[int, bytes] | None:
+        """The next message; None until more bytes come."""
+        if data:
+            self.feed(data)
+            if not self.has_input:
+                return None
+        if self._part:
+            if self._large is not None:
+                return self._take_large(self._large)
+            self._data = bytes(self._part)
+            self._part.clear()
+        data, at = self._data, self._at
+        if data[at]:
+            end = self._line_end(data, at)
+            if end < 0:
+                return None
+            message = LINE, data[at:end]
+        else:
+            start = at + HEADER_SIZE
+            if start > len(data):
+                self._await_header(data, at)
+                return None
+            magic, number, length = _unpack(data, at)
+            end = start + length
+            if magic != REQ or not 0 < number < TYPES or end > len(data) or length > self._body_max:
+                self._check(magic, number, length)
+                if end > len(data):
+                    self._wait(data, at, end - at)
+                    return None
+                number = NOT_A_REQUEST
+            message = number, data[start:end]
+        if end == len(data):
+            self._data = b""
+            self._at = 0
+            self.has_input = False
+        else:
+            self._at = end
+        return message
+
+    def _wait(self, data: bytes, at: int, needed: int) -> None:
+        """Keep what is there of a message until it has as many bytes as are needed."""
+        self._part += memoryview(data)[at:]
+        self._data = b""
+        self._at = 0
+        self._needed = needed
+        self.has_input = False
+        if needed > LARGE_BYTES:
+            self._large = Gathering(needed - HEADER_SIZE)
+            self._large.feed(bytes(self._part[HEADER_SIZE:]))
+            del self._part[HEADER_SIZE:]
+
+    def _take_large(self, large: Gathering) -> tuple[int, bytes] | None:
+        if not large.is_whole:
+            self.has_input = False
+            return None
+        magic, number, _ = _unpack(self._part)
+        self._data = bytes(self._part[HEADER_SIZE:])
+        self._part.clear()
+        self._large = None
+        self.has_input = len(self._data) > 0
+        return number if magic == REQ else NOT_A_REQUEST, large.value()
+
+    def _await_header(self, data: bytes, at: int) -> None:
+        """Give up as soon as it is plain that a packet's first bytes are none of ours."""
+        head = data[at : at + 4]
+        if not any(magic.startswith(head) for magic in _MAGICS):
+            raise WireError("not-gearman", "")
+        # Four bytes tell whether it is worth waiting for the others.
+        self._wait(data, at, HEADER_SIZE if len(data) - at >= 4 else len(data) - at + 1)
+
+    def _check(self, magic: int, number: int, length: int) -> None:
+        """Give up if a packet with this header is not worth waiting for."""
+        if magic not in (REQ, RES) or not 0 < number < TYPES:
+            raise WireError("not-gearman", "")
+        if length > self._body_max:
+            text = f"a packet may have {self._body_max} bytes, not {length}"
+            raise WireError(TOO_LARGE, text)
+
+    def _line_end(self, data: bytes, at: int) -> int:
+        """Where the line that begins at `at` ends, or -1 until that is known."""
+        if data.startswith(_HTTP, at):
+            raise WireError("http", "")  # a web page must not be able to speak to us
+        end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
+        if end:
+            return end
+        if len(data) - at >= LINE_BYTES_MAX:
+            raise WireError("line-too-long", "")
+        self._wait(data, at, len(data) - at + 1)
+        return -1
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._data = b""
+        self._at = 0
+        self._part.clear()
+        self._large = None
+        self.has_input = False
 
 
 # -- the server's words --------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.limits import Limits
-from franca.protocols.conversation import Link
+from franca.protocols.conversation import WHOLE_SHARE, Link
 from franca.protocols.memodb.sp import head_over_ipc, head_over_tcp
 
 LARGE_BYTES: Final = 64 * 1024
@@ -110,13 +110,11 @@ class Unsent:
 class Outbox:
     """The replies of one connection. `count` is how many were handed to the link so far.
 
-    `enough` was said once the link is full: then others are heard before its next message. Whoever
-    reads from the link says when that begins anew.
+    Once the link is full others are heard before its next message.
     """
 
     def __init__(self, link: Link, limits: Limits, unsent: Unsent) -> None:
         self.count = 0
-        self.enough = False
         self.waiting_bytes = 0
         self._link = link
         self._limits = limits
@@ -150,7 +148,8 @@ class Outbox:
                 reply = Reply(stack, head, body, durable, REPLY_COSTS_BYTES + size)
                 self._put_off(key or (stack, head, id(body)), reply)
             # Only here is it asked for: short answers to one share of a turn are never much.
-            self.enough = self.enough or link.is_full()
+            if link.is_full():
+                link.conversation.spent = WHOLE_SHARE
         elif durable or self._laden:
             self._write(stack, head, body, durable, False)
         else:
@@ -187,7 +186,7 @@ class Outbox:
         most = self._limits.output_soft_bytes
         while waiting:
             if most <= 0 or self._link.full or (self._laden and self._link.out):
-                self._link.again()
+                self._link.call_next_turn()
                 return
             reply = waiting.pop(next(iter(waiting)))
             most -= reply.size
@@ -222,7 +221,7 @@ class Outbox:
         if self._link.closing or key in self._waiting:
             return
         if not self._waiting:
-            self._link.again()
+            self._link.call_next_turn()
         self._waiting[key] = reply
         self.waiting_bytes += reply.size
         self._unsent.add(self, reply)

@@ -15,7 +15,6 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Conversation
 
 DONE = State.DONE
 LEASED = State.LEASED
@@ -36,7 +35,7 @@ class Request(Struct, eq=False, gc=False):
     answered_at: Millis = NEVER
 
 
-class Requests(Conversation):
+class Requests:
     """Every request that runs or was answered lately. It speaks for those whose client is gone."""
 
     def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
@@ -117,9 +116,7 @@ class Requests(Conversation):
                 self.release(job, now)
                 self.forget(request)
 
-    # -- a conversation with nobody ---------------------------------------------------------------
-
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job that runs for nobody has ended."""
         if isinstance(event, Finished):
             orphan = self._orphans.pop(event.job.id, None)
@@ -128,14 +125,3 @@ class Requests(Conversation):
                     self.answered(orphan, event.result, now)
                 else:
                     self.forget(orphan)
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Nobody speaks here."""
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """Nobody leaves."""
-
-    def unread(self) -> int:
-        """Nothing comes."""
-        return 0

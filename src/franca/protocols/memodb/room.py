@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from franca.protocols.memodb.outbox import LARGE_BYTES
 
 if TYPE_CHECKING:
-    from franca.protocols.memodb.clients import Clients
+    from franca.protocols.memodb.client_commands import Clients
 
 
 class Room:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+import msgspec
+
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
+from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.kinds import Kinds
+from franca.protocols.memodb.jobs import JobTemplates
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.room import Room
 from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.workers import Workers
+from franca.protocols.service import Service, WorkerView
 
 SWEEP_MS: Final = 1_000
 
@@ -29,7 +34,7 @@ class MemoDBService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.registry = Workers(broker, rng)
-        self.kinds = Kinds(f"m{rng.getrandbits(32):08x}")
+        self.job_templates = JobTemplates(f"m{rng.getrandbits(32):08x}")
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(
@@ -68,7 +73,7 @@ class MemoDBService(Service):
             return False
         if worker is None or what not in ("quiet", "stop"):
             return False
-        worker.crew.hush(worker, leaving=what == "stop")
+        worker.connection_workers.stop_giving_jobs(worker, leaving=what == "stop")
         return True
 
     def stop(self, now: Millis) -> None:
@@ -78,3 +83,8 @@ class MemoDBService(Service):
     def consumers(self) -> int:
         """How many workers still hold a job."""
         return self.registry.working()
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> MemoDBService:
+    """The service with what was chosen for it."""
+    return MemoDBService(around.broker, msgspec.convert(chosen, MemoDBSettings), around.rng)

@@ -121,17 +121,38 @@ class Parts:
         return (bytes(self._head) + self._body.value())[at:]
 
 
-class Inbox:
-    """What a peer has sent and nobody has looked at yet, cut into messages.
+class Hello:
+    """The peer has said that it sends requests."""
 
-    `parts` is the one of which only a part has come, if there is one.
+    __slots__ = ()
+
+
+class Inbox:
+    """Cuts what a peer sends into messages, behind its hello.
+
+    `parts` is the message of which only a part has come, if there is one. Nearly always a message
+    comes whole and alone, and is cut out of the bytes as they came. Others are kept in a buffer.
     """
 
-    __slots__ = ("_buffer", "_head", "_size_max", "_unix", "parts")
+    __slots__ = (
+        "_buffer",
+        "_head",
+        "_is_empty",
+        "_is_greeted",
+        "_next",
+        "_size_max",
+        "_unix",
+        "has_input",
+        "parts",
+    )
 
     def __init__(self, size_max: int, *, unix: bool) -> None:
-        self._buffer = ByteBuffer()
+        self.has_input = False
         self.parts: Parts | None = None
+        self._is_empty = False
+        self._is_greeted = False
+        self._next: bytes | Parts | None = None
+        self._buffer = ByteBuffer()
         self._size_max = size_max
         self._unix = unix
         self._head = _OVER_IPC.size if unix else LENGTH.size
@@ -142,30 +163,65 @@ class Inbox:
         return len(self._buffer) + (0 if parts is None else self._head + parts.kept)
 
     def feed(self, data: bytes) -> None:
-        """Add bytes at the end."""
+        """Bytes came."""
+        self._is_empty = False
+        self.has_input = True
         parts = self.parts
         if parts is not None and not parts.is_whole:
             taken = parts.feed(data)
             if taken == len(data):
+                self.has_input = parts.is_whole
                 return
             data = data[taken:]
         self._buffer.feed(data)
 
-    def take_hello(self) -> bytes | None:
-        """What a peer says first, before any message: as much as there is of it, or None.
+    def put_back(self, message: bytes | Parts) -> None:
+        """Hand this message out once more, before all others."""
+        if message is not self.parts:
+            self._next = message
+        self._is_empty = False
+        self.has_input = True
 
-        The whole of it, or its beginning if that is already wrong.
-        """
-        there = self._buffer.peek(min(len(self._buffer), len(HELLO_OF_CLIENT))) or b""
-        if HELLO_OF_CLIENT.startswith(there) and there != HELLO_OF_CLIENT:
-            return None
-        return self._buffer.take(len(there))
-
-    def next(self) -> bytes | Parts | None:
-        """The next whole message, without its length, or None until more bytes are fed.
+    def next_message(self, data: bytes = b"") -> bytes | Parts | Hello | None:
+        """The next whole message, without its length, or None until more bytes come.
 
         A `WireError` as soon as it is plain that it is none at all.
         """
+        if data:
+            head = self._head
+            size = len(data) - head
+            if (
+                self._is_empty
+                and 0 <= size <= self._size_max
+                and length_at(data, head - LENGTH_BYTES)[0] == size
+                and not (self._unix and data[0] != _MESSAGE)
+            ):
+                return data[head:]
+            self.feed(data)
+            if not self.has_input:
+                return None
+        message: bytes | Parts | Hello | None = self._next
+        self._next = None
+        if message is None:
+            message = self._cut() if self._is_greeted else self._take_hello()
+        rest = len(self._buffer) if self.parts is None else self.parts.is_whole
+        self.has_input = message is not None and bool(rest)
+        self._is_empty = self._is_greeted and not len(self)
+        return message
+
+    def _take_hello(self) -> Hello | None:
+        """What a peer says first, before any message; a WireError as soon as it is wrong."""
+        buffer = self._buffer
+        said = buffer.peek(min(len(buffer), len(HELLO_OF_CLIENT))) or b""
+        if not HELLO_OF_CLIENT.startswith(said):
+            raise WireError("no-hello", "these bytes are not a request socket's")
+        if said != HELLO_OF_CLIENT:
+            return None
+        buffer.take(len(said))
+        self._is_greeted = True
+        return Hello()
+
+    def _cut(self) -> bytes | Parts | None:
         parts = self.parts
         if parts is not None:
             if not parts.is_whole:
@@ -188,5 +244,5 @@ class Inbox:
             there = self._buffer.take(min(len(self._buffer), size)) or b""
             parts.feed(there)
             if parts.is_whole:
-                return self.next()
+                return self._cut()
         return message

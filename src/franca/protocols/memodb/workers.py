@@ -22,12 +22,12 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
-from franca.protocols.conversation import WorkerView
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
-    from franca.protocols.memodb.crew import Crew
+    from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
 ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
@@ -71,7 +71,7 @@ class Worker(Struct, eq=False):
     id: bytes
     services: tuple[str, ...]
     session: Session
-    crew: Crew
+    connection_workers: ConnectionWorkers
     stack: bytes
     ready: bytes
     started_at: Millis
@@ -115,18 +115,18 @@ class Workers:
     def welcome(
         self,
         services: tuple[str, ...],
-        crew: Crew,
+        connection_workers: ConnectionWorkers,
         stack: bytes,
         said: bytes,
         now: Millis,
     ) -> Worker | None:
         """A new worker that offers these services; None if there is no room for them."""
         cost = size_of(services, said)
-        if not self._has_room(cost, crew, now):
-            crew.link.note("a READY of more services than workers may offer together")
+        if not self._has_room(cost, connection_workers, now):
+            connection_workers.link.note("a READY of more services than workers may offer together")
             return None
         worker_id = self._new_id()
-        session = self._open_session(worker_id, services, crew, now)
+        session = self._open_session(worker_id, services, connection_workers, now)
         if session is None:
             return None
         head = cbor.of_bytes(worker_id)
@@ -134,7 +134,7 @@ class Workers:
             worker_id,
             services,
             session,
-            crew,
+            connection_workers,
             stack,
             said,
             now,
@@ -146,7 +146,7 @@ class Workers:
         )
         self.by_id[worker_id] = worker
         self.bytes += cost
-        crew.bytes += cost
+        connection_workers.bytes += cost
         return worker
 
     def _new_id(self) -> bytes:
@@ -157,31 +157,37 @@ class Workers:
             if worker_id not in self.by_id:
                 return worker_id
 
-    def _has_room(self, size: int, crew: Crew, now: Millis) -> bool:
+    def _has_room(self, size: int, connection_workers: ConnectionWorkers, now: Millis) -> bool:
         """Whether a worker may come in that takes so much, and leave some to other connections.
 
         Those whose connection broke make room for it.
         """
         most = self._broker.limits.offered_bytes
-        if crew.bytes and crew.bytes + size > most // SHARES:
+        if connection_workers.bytes and connection_workers.bytes + size > most // SHARES:
             return False
         while self.bytes + size > most and self._lost:
             self.dismiss(next(iter(self._lost)), now)
         return self.bytes + size <= most
 
     def _open_session(
-        self, worker_id: bytes, services: tuple[str, ...], crew: Crew, now: Millis
+        self,
+        worker_id: bytes,
+        services: tuple[str, ...],
+        connection_workers: ConnectionWorkers,
+        now: Millis,
     ) -> Session | None:
         """A session that serves all of these; None if there are too many queues for that."""
         holder = f"memodb-{worker_id.hex()}"
-        session = self._broker.open_session(holder, OnHangUp.RETURN, crew.conversation)
+        session = self._broker.open_session(
+            holder, OnHangUp.RETURN, connection_workers.conversation
+        )
         try:
             for service in services:
                 self._broker.serve(session, service)
         except Refused as refusal:
             # Nobody else knows of it: left open, it would serve the first of them for ever.
             self._broker.close_session(session, now)
-            crew.link.note(f"a worker of {len(services)} services: {refusal.text}")
+            connection_workers.link.note(f"a worker of {len(services)} services: {refusal.text}")
             return None
         return session
 
@@ -190,7 +196,7 @@ class Workers:
         if self.by_id.pop(worker.id, None) is not None:
             self.bytes -= worker.cost
         self._lost.pop(worker, None)
-        worker.crew.let_go(worker)
+        worker.connection_workers.let_go(worker)
         self._broker.close_session(worker.session, now)
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
@@ -205,23 +211,25 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(self, worker: Worker, crew: Crew, now: Millis) -> bool:
+    def find_again(
+        self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis
+    ) -> bool:
         """A worker speaks on another connection than before.
 
         False, and all is as it was, if it was lost and there is no room for its queues now.
         """
         session: Session | None = worker.session
         if worker.doing is LOST:
-            session = self._open_session(worker.id, worker.services, crew, now)
+            session = self._open_session(worker.id, worker.services, connection_workers, now)
         if session is None:
             return False
         self._lost.pop(worker, None)
-        worker.crew.let_go(worker)
-        worker.crew = crew
+        worker.connection_workers.let_go(worker)
+        worker.connection_workers = connection_workers
         worker.answer = 0  # nothing was said to it there
-        crew.bytes += worker.cost
+        connection_workers.bytes += worker.cost
         worker.session = session
-        session.owner = crew.conversation
+        session.owner = connection_workers.conversation
         return True
 
     def sweep(self, now: Millis) -> None:
@@ -231,7 +239,7 @@ class Workers:
             if worker.doing >= BEATING and worker.until <= now:
                 silent.append(worker)
             elif worker.doing is PARKED and worker.demand is None:
-                worker.crew.look_after(worker)
+                worker.connection_workers.look_after(worker)
         for worker in silent:
             self.dismiss(worker, now)
 
@@ -245,14 +253,10 @@ class Workers:
             WorkerView(
                 name=worker.id.hex(),
                 protocol=protocol,
-                host=worker.crew.link.peer.address,
-                pid=0,
-                labels=[],
+                host=worker.connection_workers.link.peer.address,
                 state="running" if worker.wanted else "quiet",
                 started_at=worker.started_at,
                 seen_at=worker.seen_at,
-                rss_kb=0,
-                connections=1,
                 queues=worker.services,
             )
             for worker in self.by_id.values()

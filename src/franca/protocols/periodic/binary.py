@@ -9,8 +9,9 @@ from typing import Final
 from zlib import crc32
 
 from franca.core.names import text_of
+from franca.protocols.periodic.commands import ACQUIRED, CONFIG
+from franca.protocols.periodic.dialect import Assignment, Dialect, FuncStatus, Task, Unreadable
 from franca.protocols.periodic.shared import Shared, factor_of, joined
-from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import (
     BinaryFrames,
@@ -21,7 +22,6 @@ from franca.protocols.periodic.wire import (
     plain_frame,
     plain_head,
 )
-from franca.protocols.periodic.words import ACQUIRED, CONFIG
 
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
@@ -65,7 +65,7 @@ def _handle_at(args: bytes, start: int) -> bytes:
     return args[start:]
 
 
-class CrcSpeech(Speech):
+class CrcDialect(Dialect):
     """Today's dialect."""
 
     name = "crc"
@@ -266,7 +266,7 @@ def _numbers(a: Assignment) -> bytes:
     return _TWO_MORE.pack(a.sched_at, COUNTED | TIMED, a.count, a.timeout)
 
 
-class BinarySpeech(CrcSpeech):
+class BinaryDialect(CrcDialect):
     """The dialect of 2018: the same without CRCs, and a handle in front of an assigned job.
 
     Jobs ended with a plain counter until August of that year, with a version byte after it; those

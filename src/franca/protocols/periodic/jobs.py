@@ -16,7 +16,7 @@ from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, P
 from franca.core.names import raw_of
 from franca.protocols.bodies import BYTES, as_bytes
 from franca.protocols.periodic.config import Config
-from franca.protocols.periodic.speech import Assignment, Speech, Task, Unreadable
+from franca.protocols.periodic.dialect import Assignment, Dialect, Task, Unreadable
 
 ORIGIN: Final = "periodic"
 KEY: Final = "periodic/"
@@ -117,15 +117,15 @@ def workload_of(job: Job) -> bytes:
     return job.body if job.media == BYTES else as_bytes(job.media, job.body)
 
 
-def assignment(job: Job, workload: bytes, speech: Speech, broker: Broker) -> Assignment:
+def assignment(job: Job, workload: bytes, dialect: Dialect, broker: Broker) -> Assignment:
     """A job as it goes to a worker; jobs of other protocols too."""
     func = raw_of(job.queue)
     name = raw_of(job.name)
-    if not 0 < len(name) <= _NAME_BYTES_MAX or not speech.carries(name):
+    if not 0 < len(name) <= _NAME_BYTES_MAX or not dialect.carries(name):
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)
     return Assignment(
-        speech.handle(func, name, job.id),
+        dialect.handle(func, name, job.id),
         func,
         name,
         workload,
@@ -136,15 +136,15 @@ def assignment(job: Job, workload: bytes, speech: Speech, broker: Broker) -> Ass
     )
 
 
-def name_apart(shown: Assignment, speech: Speech) -> None:
+def name_apart(shown: Assignment, dialect: Dialect) -> None:
     """Give a job a name of its own, where the worker already holds one of the same name."""
     shown.name = b"#%d" % shown.job_id
-    shown.handle = speech.handle(shown.func, shown.name, shown.job_id)
+    shown.handle = dialect.handle(shown.func, shown.name, shown.job_id)
 
 
-def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
+def as_dumped(job: Job, dialect: Dialect, broker: Broker) -> Assignment:
     """A job as a dump shows it: with its own name, and its own timeout or none."""
-    shown = assignment(job, workload_of(job), speech, broker)
+    shown = assignment(job, workload_of(job), dialect, broker)
     shown.name = raw_of(job.name)
     shown.timeout = max(_extra_of(job)[1], 0)
     if not job.run_at:

@@ -7,27 +7,29 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.core.timers import Buckets
-from franca.protocols.conversation import Link, Peer, Service, WorkerView
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.declaration import Surroundings
 from franca.protocols.overview import KEPT_MS
-from franca.protocols.periodic.asking import Asking
 from franca.protocols.periodic.auth import Rules, read_rules
-from franca.protocols.periodic.chores import Listing, ListingKey, Load
+from franca.protocols.periodic.client_commands import TOLD_AT_ONCE, Client
 from franca.protocols.periodic.config import Config
+from franca.protocols.periodic.connection import PeriodicConnection
 from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Listening, Spoken
 from franca.protocols.periodic.jobs import Intake, workload_of
+from franca.protocols.periodic.long_commands import ListingKey
 from franca.protocols.periodic.room import Budget
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.shared import Shared
 from franca.protocols.periodic.status import Survey, WaitingJobs
-from franca.protocols.periodic.talk import Talk
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
+from franca.protocols.periodic.text import DocDialect, TextDialect
 from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
-from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
+from franca.protocols.periodic.worker_commands import FUNCS_BYTES_MAX, Worker
+from franca.protocols.service import Service, WorkerView
 
 ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
@@ -47,19 +49,6 @@ PACE_MS: Final = 10_000
 """How long workers wait for a client that does not take what they send, once."""
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
-
-
-class PeriodicSettings(Struct, frozen=True):
-    """What an operator may choose. `listeners` are those that differ from the rest, by address.
-
-    With an `auth_file` nobody may do anything until it has been read to the service.
-    """
-
-    listening: Listening = Listening()
-    listeners: Mapping[str, Listening] = {}
-    submit_while_running: str = "keep"
-    remote_shutdown: str = "loopback"
-    auth_file: str = ""
 
 
 class PeriodicService(Service):
@@ -84,43 +73,43 @@ class PeriodicService(Service):
         self.rng = rng
         self.config = Config()
         self.intake = Intake(broker, self.config)
-        self.doc = DocSpeech(self.limits.name_bytes_max)
-        self.text = TextSpeech(self.limits.name_bytes_max)
+        self.doc = DocDialect(self.limits.name_bytes_max)
+        self.text = TextDialect(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
-        self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
+        self.alarms: Buckets[PeriodicConnection] = Buckets(ALARM_TICK_MS)
         self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
         self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
         self.told = self.written = 0
         """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
-        self.slow: dict[Name, tuple[Asking, Millis]] = {}
+        self.teller: PeriodicConversation | None = None
+        self.slow: dict[Name, tuple[Client, Millis]] = {}
         """Jobs of which a client does not take what it is sent, and since when."""
-        self.put_off: dict[Talk, Name] = {}
+        self.put_off: dict[PeriodicConversation, Name] = {}
         """Connections with a message that is to be acted on later, and the job it is about."""
-        self._ringing: deque[Spoken] = deque()
-        self.streams: dict[Name, dict[Asking, None]] = {}
-        self.casts: dict[str, dict[Working, None]] = {}
+        self._ringing: deque[PeriodicConnection] = deque()
+        self.streams: dict[Name, dict[Client, None]] = {}
+        self.casts: dict[str, dict[Worker, None]] = {}
         self.funcs: dict[str, None] = {}
         self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
         """Listings of all functions, and whether they are long. They are good for a moment."""
-        self.making: dict[ListingKey, Listing] = {}
+        self.making: dict[ListingKey, list[int]] = {}
         self.listed = self.dump_bytes = 0
         """Functions listed since the last tick, and bytes gathered for dumps that are under way."""
         self._waiting_jobs: WaitingJobs | None = None
-        self.loads: dict[Load, None] = {}
+        self.loads = 0
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = self.refused = self.unreadable = 0
-        self._talks: dict[Talk, Millis] = {}
-        self._by_name: dict[str, Talk] = {}
+        self._connections: dict[PeriodicConversation, Millis] = {}
+        self._by_name: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop
-        self._sweep_at: Millis = NEVER
-        self._now: Millis = NEVER
+        self._sweep_at = self._now = NEVER
 
     def open(self, link: Link, now: Millis) -> PeriodicConversation:
         """Begin the dialogue on a new link; the peer speaks first."""
@@ -133,23 +122,23 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
-        for talk in list(self._talks):
-            if talk in self._talks:
-                talk.follow_rules(self._now)
+        for connection in list(self._connections):
+            if connection in self._connections:
+                connection.follow_rules(self._now)
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
 
-    def join(self, talk: Talk) -> None:
+    def join(self, connection: PeriodicConversation) -> None:
         """A connection has registered."""
-        self._talks[talk] = talk.heard_at
-        self._by_name[talk.link.id] = talk
+        self._connections[connection] = connection.heard_at
+        self._by_name[connection.link.id] = connection
 
-    def leave(self, talk: Talk) -> None:
+    def leave(self, connection: PeriodicConversation) -> None:
         """A connection is gone."""
-        self._talks.pop(talk, None)
-        if self._by_name.get(talk.link.id) is talk:
-            del self._by_name[talk.link.id]
+        self._connections.pop(connection, None)
+        if self._by_name.get(connection.link.id) is connection:
+            del self._by_name[connection.link.id]
 
     def tick(self, now: Millis) -> None:
         """Ring whoever is armed, and hang up on those who fell silent."""
@@ -164,6 +153,7 @@ class PeriodicService(Service):
                 key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
             }
         self.told = self.written = 0
+        self.teller = None
         if self.slow or self.put_off:
             self._let_go_on(now)
         self._ringing += self.alarms.due(now)
@@ -176,10 +166,10 @@ class PeriodicService(Service):
     def _sweep(self, now: Millis) -> None:
         """Hang up on those who fell silent, some of them at a time."""
         longest = self.config.keepalive_ms
-        silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
-        for talk in silent[:SWEPT_A_TICK]:
-            if talk in self._talks:
-                talk.drop(now)
+        silent = [t for t in self._connections if t.is_checked and now - t.heard_at > longest]
+        for connection in silent[:SWEPT_A_TICK]:
+            if connection in self._connections:
+                connection.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
 
@@ -204,12 +194,10 @@ class PeriodicService(Service):
             elif client.link.full and not client.link.closed:
                 continue
             self.slow.pop(name, None)
-        for talk, name in list(self.put_off.items()):
-            # What one says may make another be hung up on, which is not asked again then.
-            if talk in self.put_off and self.may_tell(name):
-                self.put_off.pop(talk, None)
-                talk.retry(now)
-                talk.link.deliver(now)
+        for connection, name in list(self.put_off.items()):
+            if self.may_tell(name):
+                del self.put_off[connection]
+                connection.link.call_next_turn()
 
     def shut_down(self, peer: Peer) -> bool:
         """Stop the whole server, if this peer may ask for that."""
@@ -221,7 +209,7 @@ class PeriodicService(Service):
 
     # -- functions --------------------------------------------------------------------------------
 
-    def note_func(self, func: str, worker: Working, for_all: bool) -> None:
+    def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
         """A worker runs this function, for all if it says so; or not any more."""
         casts = self.casts.setdefault(func, {})
         if for_all:
@@ -236,9 +224,11 @@ class PeriodicService(Service):
                 # One that has a worker is listed all the same, and noted again when that leaves.
                 del self.funcs[next(iter(self.funcs))]
 
-    def cast(self, job: Job, holder: Working) -> None:
+    def cast(self, job: Job, holder: Worker) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
-        for worker in list(self.casts.get(job.queue, ())):
+        workers = list(self.casts.get(job.queue, ()))
+        holder.connection.spent += len(workers) // TOLD_AT_ONCE
+        for worker in workers:
             if worker is not holder:
                 worker.overhear(job)
 
@@ -269,15 +259,15 @@ class PeriodicService(Service):
 
     def follow(self, job: Job) -> None:
         """A job was submitted: those who wait for its stream hear of it."""
-        for talk in list(self.streams.get((job.queue, job.key), ())):
-            talk.follow(job)
+        for client in list(self.streams.get((job.queue, job.key), ())):
+            client.follow(job)
 
-    def unfollow(self, name: Name, talk: Asking) -> None:
+    def unfollow(self, name: Name, client: Client) -> None:
         """A connection waits for that stream no more."""
-        talks = self.streams.get(name)
-        if talks is not None:
-            talks.pop(talk, None)
-            if not talks:
+        clients = self.streams.get(name)
+        if clients is not None:
+            clients.pop(client, None)
+            if not clients:
                 del self.streams[name]
 
     # -- operators --------------------------------------------------------------------------------
@@ -286,30 +276,26 @@ class PeriodicService(Service):
         """The connections that run functions."""
         return [
             WorkerView(
-                name=talk.link.id,
+                name=connection.link.id,
                 protocol=self.name,
-                host=talk.link.peer.address,
-                pid=0,
-                labels=(),
-                state="quiet" if talk.quiet else "running",
+                host=connection.link.peer.address,
+                state="quiet" if connection.worker.quiet else "running",
                 started_at=joined_at,
-                seen_at=talk.heard_at,
-                rss_kb=0,
-                connections=1,
-                queues=sorted(talk.funcs),
+                seen_at=connection.heard_at,
+                queues=sorted(connection.worker.funcs),
             )
-            for talk, joined_at in self._talks.items()
-            if isinstance(talk, Working) and talk.funcs
+            for connection, joined_at in self._connections.items()
+            if connection.worker.funcs
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        talk = self._by_name.get(name)
-        if not isinstance(talk, Working) or not talk.funcs:
+        connection = self._by_name.get(name)
+        if connection is None or not connection.worker.funcs:
             return False
-        talk.hush()
-        if what == "stop" and not talk.is_busy():
-            talk.drop(self._now)
+        connection.worker.stop_giving_jobs()
+        if what == "stop" and not connection.worker.is_busy():
+            connection.drop(self._now)
         return True
 
     def stop(self, now: Millis) -> None:
@@ -318,4 +304,21 @@ class PeriodicService(Service):
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(isinstance(talk, Working) and talk.is_busy() for talk in self._talks)
+        return sum(connection.worker.is_busy() for connection in self._connections)
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
+    """The service with what was chosen for it; an address may say how its listener is served."""
+    usual = Listening(str(chosen["dialect"]), str(chosen["confirm"]))
+    settings = PeriodicSettings(
+        listening=usual,
+        listeners={
+            str(address): replace(usual, **dict(address.options))
+            for address in around.addresses
+            if address.options
+        },
+        submit_while_running=str(chosen["submit_while_running"]),
+        remote_shutdown=around.remote_shutdown,
+        auth_file=str(chosen["auth_file"]),
+    )
+    return PeriodicService(around.broker, settings, around.rng, around.server.request_stop)

@@ -6,14 +6,15 @@ run that is over changes nothing and is confirmed all the same.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, JobId, Millis
 from franca.protocols.bodies import BYTES
-from franca.protocols.periodic.asking import DATA_KIND, LEASED, Asking
+from franca.protocols.conversation import WHOLE_SHARE
+from franca.protocols.periodic.client_commands import DATA_KIND, LEASED
 from franca.protocols.periodic.jobs import (
     AT_MAX_S,
     assignment,
@@ -22,9 +23,12 @@ from franca.protocols.periodic.jobs import (
     name_apart,
     workload_of,
 )
+from franca.protocols.periodic.part import NotNow, Part
 from franca.protocols.periodic.room import Share
 from franca.protocols.periodic.shared import BULK_BYTES, SHARED_BYTES
-from franca.protocols.periodic.talk import NotNow
+
+if TYPE_CHECKING:
+    from franca.protocols.periodic.conversation import PeriodicConversation
 
 RUNS_MAX: Final = 4_096
 """Jobs that one connection may run at once; for more it waits until one has ended."""
@@ -60,11 +64,11 @@ class Run(Struct, gc=False, eq=False):
     is_overheard: bool = False
 
 
-class Settling(Asking):
-    """The verbs of workers that have jobs."""
+class Settling(Part):
+    """What workers say that have jobs."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
+    def __init__(self, connection: PeriodicConversation) -> None:
+        super().__init__(connection)
         self._held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
         self._overheard = Share(self.service.overheard, OVERHEARD_FREE)
@@ -77,24 +81,24 @@ class Settling(Asking):
 
     def _hand(self, job: Job, msgid: bytes, *, for_all: bool, is_overheard: bool = False) -> bool:
         """Give the worker a job, unless it is too large for its dialect."""
-        if self.is_undecided:
-            self.decide_by_job(is_in_json(job))
+        if self.connection.is_undecided:
+            self.connection.decide_by_job(is_in_json(job))
         workload = job.body
         if job.media != BYTES:
             workload = self.service.workload_for_all(job) if for_all else workload_of(job)
-        shown = assignment(job, workload, self.speech, self.broker)
+        shown = assignment(job, workload, self.connection.dialect, self.broker)
         size = len(shown.workload)
-        if size > self.speech.workload_max:
+        if size > self.connection.dialect.workload_max:
             return False
         other = self._held.get(shown.handle)
         if other is not None and other.job_id != job.id and self._is_running(other.job_id):
-            name_apart(shown, self.speech)
+            name_apart(shown, self.connection.dialect)
         self._hold(shown.handle, Run(job.id, job.attempts, job.holder, msgid, is_overheard))
         if size < SHARED_BYTES or (size < BULK_BYTES and not for_all):
-            self.link.write_after_commit(self.speech.assign(msgid, shown))
+            self.link.write_after_commit(self.connection.dialect.assign(msgid, shown))
         else:
             shared = self.service.share(shown.workload)
-            front, *rest = self.speech.assign_in_pieces(msgid, shown, shared)
+            front, *rest = self.connection.dialect.assign_in_pieces(msgid, shown, shared)
             self.link.write_after_commit(front)
             self.link.write_bulk(*rest)
         if size >= FEEDING_BYTES:
@@ -104,19 +108,19 @@ class Settling(Asking):
     def _feed(self) -> None:
         """A job was written that is not short."""
         link = self.link
-        if self.speech.writes_anew:
+        if self.connection.dialect.writes_anew:
             self.service.written += len(link.out[-1])
         if link.is_full():
             self._is_fed = True
-            self.spent += self._share
+            self.connection.spent += WHOLE_SHARE
 
     def _must_not_write(self) -> bool:
         """Whether a job would have to be written anew, and that was done enough for now."""
-        return self.speech.writes_anew and not self.service.may_write()
+        return self.connection.dialect.writes_anew and not self.service.may_write()
 
     def _check_writing(self) -> None:
         """`NotNow` if nothing should be written for this worker before the next tick."""
-        if self._must_not_write() and not self._is_gone:
+        if self._must_not_write() and not self.connection.is_gone:
             raise NotNow(NOBODYS)
 
     def _hold(self, handle: bytes, run: Run) -> None:
@@ -162,40 +166,43 @@ class Settling(Asking):
 
     def _own_job_of(self, run: Run | None) -> Job | None:
         """The same, if the run is this worker's and not one that it only overheard."""
-        if run is None or run.holder != self.session.holder:
+        if run is None or run.holder != self.connection.session.holder:
             return None
         return self._job_of(run)
 
-    def _has_room(self, now: Millis) -> None:
+    def has_room(self, now: Millis) -> None:
         """One of its runs is over."""
 
     def _given_by(self, msgid: bytes) -> Run | None:
         """Take out the run that the GRAB_JOB of this id has brought."""
         if self._by_id is None:
             self._by_id = {run.msgid: handle for handle, run in self._held.items()}
-            self.spent += len(self._held) // RUNS_AT_ONCE
+            self.connection.spent += len(self._held) // RUNS_AT_ONCE
         handle = self._by_id.pop(msgid, b"")
         run = self._held.get(handle)
         if run is None or run.msgid != msgid:
             return None
         return self._let_go(handle)
 
-    def _part(self, now: Millis) -> None:
+    def leave(self) -> None:
+        """The connection is gone."""
         self._held.clear()
         self._by_id = None
         self._overheard.clear()
-        super()._part(now)
+
+    def on_job_assigned(self, msgid: bytes, args: bytes, now: Millis) -> None:
+        """JOB_ASSIGNED: it arrived. Many workers never say so, so nobody waits for it."""
 
     # -- settling ---------------------------------------------------------------------------------
 
     def on_work_done(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_DONE: done, with a result for those who wait."""
-        handle, result = self.speech.read_handle(args)
+        handle, result = self.connection.dialect.read_handle(args)
         run = self._let_go(handle)
         if run is not None:
             self._finish(run, result, now)
-            self._has_room(now)
-        self.confirm(msgid)
+            self.has_room(now)
+        self.connection.confirm(msgid)
 
     def _finish(self, run: Run, result: bytes, now: Millis) -> None:
         job = self.broker.jobs.get(run.job_id)
@@ -219,53 +226,54 @@ class Settling(Asking):
 
     def on_work_fail(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_FAIL: run again in a second; what comes of it is for who waits to hear."""
-        job = self._own_job_of(self._let_go(self.speech.read_handle(args)[0]))
+        job = self._own_job_of(self._let_go(self.connection.dialect.read_handle(args)[0]))
         if job is not None:
-            self.broker.fail(job, self.session.holder, FAILED_RUN, now)
-            self._has_room(now)
-        self.confirm(msgid)
+            self.broker.fail(job, self.connection.session.holder, FAILED_RUN, now)
+            self.has_room(now)
+        self.connection.confirm(msgid)
 
     def on_sched_later(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """SCHED_LATER: run again after a while, its counter moved."""
-        handle, delay_s, step = self.speech.read_later(args)
+        handle, delay_s, step = self.connection.dialect.read_later(args)
         job = self._own_job_of(self._let_go(handle))
         if job is not None:
             delay_s = max(0, min(delay_s, AT_MAX_S))
             at = min(self.broker.wall(now) + 1000 * delay_s, 1000 * AT_MAX_S)
-            self.broker.release(job, self.session.holder, at, now, later(job, step))
-            self._has_room(now)
-        self.confirm(msgid)
+            self.broker.release(job, self.connection.session.holder, at, now, later(job, step))
+            self.has_room(now)
+        self.connection.confirm(msgid)
 
     def on_work_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """WORK_DATA: a piece for those who follow the job."""
-        handle, data = self.speech.read_handle(args)
+        handle, data = self.connection.dialect.read_handle(args)
         run = self._held.get(handle)
         job = None if run is None else self._job_of(run)
         if run is not None and job is not None:
             name = (job.queue, job.key)
             if self.service.may_tell(name):
+                self.service.teller = self.connection
                 self.broker.report(job, run.holder, DATA_KIND, data, keep=False)
-            elif not self._is_gone:
+            elif not self.connection.is_gone:
                 raise NotNow(name)
-        self.confirm(msgid)
+        self.connection.confirm(msgid)
 
     # -- locks ------------------------------------------------------------------------------------
 
     def on_acquire(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """ACQUIRE: whether the run may hold a lock; if not, it is over and comes again."""
-        lock, most, handle = self.binary.read_lock(args)
+        lock, most, handle = self.connection.binary.read_lock(args)
         self.service.intake.check_name(lock)
         # A worker that only overheard the job has no run that could hold a lock, or end for it.
         job = self._own_job_of(self._held.get(handle))
         is_held = job is not None and self._lock(job, lock, most, now)
         if not is_held:
             self._let_go(handle)
-            self._has_room(now)
-        self.say_after_commit(self.binary.acquired(msgid, is_held))
+            self.has_room(now)
+        self.connection.say_after_commit(self.connection.binary.acquired(msgid, is_held))
 
     def _lock(self, job: Job, lock: str, most: int, now: Millis) -> bool:
         """Whether a run may hold a lock. If not, it is over."""
-        holder = self.session.holder
+        holder = self.connection.session.holder
         locks = self.broker.locks.of_job.get(job.id, {})
         try:
             if len(locks) >= LOCKS_MAX and lock not in locks:
@@ -281,8 +289,8 @@ class Settling(Asking):
 
     def on_release(self, msgid: bytes, args: bytes, now: Millis) -> None:
         """RELEASE: the lock is for the next."""
-        lock, handle = self.binary.read_unlock(args)
+        lock, handle = self.connection.binary.read_unlock(args)
         job = self._own_job_of(self._held.get(handle))
         if job is not None:
-            self.broker.unlock(job, self.session.holder, lock, now)
-        self.confirm(msgid)
+            self.broker.unlock(job, self.connection.session.holder, lock, now)
+        self.connection.confirm(msgid)

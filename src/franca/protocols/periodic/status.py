@@ -9,7 +9,7 @@ from franca.core.broker import Broker
 from franca.core.model import Millis, State
 from franca.core.names import raw_of
 from franca.protocols.overview import LONG
-from franca.protocols.periodic.speech import FuncStatus
+from franca.protocols.periodic.dialect import FuncStatus
 
 # What would end a line or a column inside a name is written so that it cannot: one function with
 # an odd name must not break the listing of all others.

@@ -18,11 +18,11 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.names import text_of
 from franca.protocols.bodies import is_utf8
+from franca.protocols.periodic.commands import EOF, JOB_ASSIGN
+from franca.protocols.periodic.dialect import Assignment, Dialect, FuncStatus, Task, Unreadable
 from franca.protocols.periodic.shared import Shared
-from franca.protocols.periodic.speech import Assignment, FuncStatus, Speech, Task, Unreadable
 from franca.protocols.periodic.status import columns
 from franca.protocols.periodic.wire import SEPARATOR, Frames, TextFrames, plain_frame, plain_head
-from franca.protocols.periodic.words import EOF, JOB_ASSIGN
 
 NAME_BYTES_MAX: Final = Limits().name_bytes_max
 JSON_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -77,7 +77,7 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class TextSpeech(Speech):
+class TextDialect(Dialect):
     """The dialect between the document's and today's: jobs are fields, handles are names.
 
     Nothing in it says how long a field is, so it is known here how long a name may be: only so much
@@ -252,7 +252,7 @@ class TextSpeech(Speech):
         return b"", self.data(msgid, EOF)
 
 
-class DocSpeech(TextSpeech):
+class DocDialect(TextDialect):
     """The document's dialect: jobs are JSON objects, handles are numbers."""
 
     name = "doc"

@@ -1,4 +1,4 @@
-"""Bytes to messages: the first frame tells the dialect, the frames behind it are cut by it.
+"""Bytes to messages: the opening tells the dialect, and the frames behind it are cut by it.
 
 Every frame is a magic word, a size and a payload; today's dialect puts a CRC between them. A
 message is (id, command, arguments). A frame that is no frame is a WireError, and its size is
@@ -13,95 +13,29 @@ from struct import Struct as Layout
 from typing import Final
 from zlib import crc32
 
-from msgspec import Struct
-
 from franca.core.errors import WireError
-from franca.protocols.periodic.words import (
-    TYPE_CLIENT,
-    TYPE_NAMED_CLIENT,
-    TYPE_NAMED_WORKER,
-    TYPE_WORKER,
-)
+from franca.protocols.buffer import LARGE_PIECE
+from franca.protocols.periodic.opening import REQUEST, Opening, read_opening
 
-REQUEST: Final = b"\0REQ"
 RESPONSE: Final = b"\0RES"
 SEPARATOR: Final = b"\0\1"
 NO_COMMAND: Final = -1
 """What a message says whose second part is no command."""
 
+LARGE_BYTES: Final = 1024 * 1024
+"""A message so large that it is copied as little as can be."""
 ID_BYTES_MAX: Final = 64
 """Ids of the old dialects have no fixed size; the longest ever seen is a UUID in text."""
 _FRONT_BYTES: Final = 2 * ID_BYTES_MAX
 """An id, a command and what parts them take less."""
-SOLE_BYTES_MIN: Final = 17
-SOLE_BYTES_MAX: Final = 1 << 16
 _RAW_IDS: Final = (4, 16, 36)
 """Sizes of the ids that are no letters and digits: four bytes, a UUID, a UUID with dashes."""
-_NAME_BYTES_MAX: Final = 1024
 _CRC_HEAD: Final = Layout(">4sII")
 _PLAIN_HEAD: Final = Layout(">4sI")
-_LENGTH: Final = Layout(">q")
 _SIZE_MASK: Final = 0x7FFF_FFFF
-_NAMED_MIN: Final = 17
-_NAMED_MAX: Final = _NAMED_MIN + 2 * _NAME_BYTES_MAX
 
 Message = tuple[bytes, int, bytes, int]
 """An id, a command, its arguments, and where the next message begins."""
-
-
-class Opening(Struct, frozen=True):
-    """The first frame: what it registers as, whether it carried a CRC, and where it ends."""
-
-    kind: int
-    checked: bool
-    end: int
-    name: bytes = b""
-    token: bytes = b""
-
-
-def read_opening(data: bytes) -> Opening | None:
-    """What a connection begins with; None until enough of it is there.
-
-    The ninth byte decides: 1 or 2 is the kind itself, in an old dialect; all else must be the
-    first byte of a CRC that fits. A WireError as soon as it can be neither.
-    """
-    have = len(data)
-    if not REQUEST.startswith(data[:4]):
-        raise WireError("not-periodic", "a connection must begin with a frame")
-    if have < 8:
-        return None
-    size = int.from_bytes(data[4:8])
-    if size != 1 and not _NAMED_MIN <= size <= _NAMED_MAX:
-        raise WireError("not-periodic", "the first frame registers nobody")
-    if have < 9:
-        return None
-    if size == 1 and data[8] in (TYPE_CLIENT, TYPE_WORKER):
-        return Opening(data[8], False, 9)
-    if have > 12 and data[12] not in _KINDS[size > 1]:
-        raise WireError("not-periodic", "the first frame registers nobody")
-    if have < 12 + size:
-        return None
-    payload = data[12 : 12 + size]
-    if crc32(payload) != int.from_bytes(data[8:12]):
-        raise WireError("wrong-crc", "the first frame's CRC does not fit")
-    if size == 1:
-        return Opening(payload[0], True, 13)
-    name, token = _read_identity(payload)
-    return Opening(payload[0], True, 12 + size, name, token)
-
-
-_KINDS: Final = ((TYPE_CLIENT, TYPE_WORKER), (TYPE_NAMED_CLIENT, TYPE_NAMED_WORKER))
-
-
-def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
-    size = _LENGTH.unpack_from(payload, 1)[0]
-    if not 0 <= size <= len(payload) - _NAMED_MIN:
-        raise WireError("not-periodic", "the name does not fit into its frame")
-    start = 9 + size
-    rest = _LENGTH.unpack_from(payload, start)[0]
-    if rest != len(payload) - start - 8:
-        raise WireError("not-periodic", "the token does not fit into its frame")
-    return payload[9:start], payload[start + 8 :]
 
 
 class Frames(ABC):
@@ -152,8 +86,10 @@ class CrcFrames(Frames):
             self.need = 12 + size
             return None
         end = start + 12 + size
-        # A large payload is copied once, without what stands in front of it.
-        if crc32(memoryview(data)[start + 12 : end]) != crc:
+        # A large payload is copied once, without what stands in front of it; a small one is copied
+        # in less time than a view of it is made.
+        view = data[start + 12 : end] if size < LARGE_PIECE else memoryview(data)[start + 12 : end]
+        if crc32(view) != crc:
             raise WireError("wrong-crc", "a frame's CRC does not fit")
         if size < 5:
             raise WireError("no-frame", "a frame without a command")
@@ -169,18 +105,6 @@ class CrcFrames(Frames):
             if crc32(view[12:end]) != crc:
                 raise WireError("wrong-crc", "a frame's CRC does not fit")
             return bytes(view[12:16]), data[16], bytes(view[17:end]), end
-
-
-def sole_payload(data: bytes) -> bytes | None:
-    """The payload of a frame that came whole and alone, if this is one; else who knows."""
-    size = len(data)
-    if not SOLE_BYTES_MIN <= size <= SOLE_BYTES_MAX:
-        return None
-    magic, length, crc = _CRC_HEAD.unpack_from(data)
-    payload = data[12:]
-    if magic != REQUEST or length != size - 12 or crc32(payload) != crc:
-        return None
-    return payload
 
 
 class PlainFrames(Frames):
@@ -291,6 +215,106 @@ class UndecidedFrames(TextFrames):
                 return message
         self.is_binary = True
         return split_binary(payload)
+
+
+class FrameReader:
+    """WallClock out the opening, and then the messages behind it as `frames` cuts them.
+
+    What is not whole, or not yet asked for, is kept in `_part` until there is as much as `_need`.
+    """
+
+    __slots__ = ("_at", "_data", "_need", "_part", "frames", "has_input")
+
+    def __init__(self) -> None:
+        self.frames: Frames | None = None
+        self.has_input = False
+        self._data = b""
+        self._at = 0
+        self._part = bytearray()
+        self._need = 1
+
+    def __len__(self) -> int:
+        return len(self._data) - self._at + len(self._part)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._part:
+            self._part += data
+            self.has_input = len(self._part) >= self._need
+        elif self._data:
+            self._wait(1)
+            self._part += data
+            self.has_input = True
+        else:
+            self._data = data
+            self.has_input = True
+
+    def next_message(self, data: bytes = b"") -> Message | Opening | None:
+        """The next message; None until more bytes come."""
+        frames = self.frames
+        if data:
+            if frames is not None and not (self.has_input or self._part):
+                message = frames.cut(data, 0)
+                if message is not None and message[3] == len(data):
+                    return message  # it came alone, as nearly always
+            self.feed(data)
+            if not self.has_input:
+                return None
+        if self._part:
+            if frames is not None and self._need >= LARGE_BYTES:
+                return self._take_large(frames)
+            self._data = bytes(self._part)
+            self._part.clear()
+        if frames is None:
+            return self._take_opening()
+        message = frames.cut(self._data, self._at)
+        if message is None:
+            self._wait(frames.need)
+        else:
+            self._advance(message[3])
+        return message
+
+    def _take_opening(self) -> Opening | None:
+        opening = read_opening(self._data)
+        if opening is None:
+            self._wait(1)
+        else:
+            self._advance(opening.end)
+        return opening
+
+    def _take_large(self, frames: Frames) -> Message | None:
+        """The large message in front, without a copy of everything behind it."""
+        message = frames.cut_first(self._part)
+        if message is None:
+            self._need = frames.need
+            self.has_input = False
+            return None
+        del self._part[: message[3]]
+        self._need = 1
+        self.has_input = len(self._part) > 0
+        return message
+
+    def _advance(self, end: int) -> None:
+        if end == len(self._data):
+            self._data = b""
+            self._at = 0
+            self.has_input = False
+        else:
+            self._at = end
+
+    def _wait(self, need: int) -> None:
+        self._part += memoryview(self._data)[self._at :]
+        self._data = b""
+        self._at = 0
+        self._need = need
+        self.has_input = False
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._data = b""
+        self._at = 0
+        self._part.clear()
+        self.has_input = False
 
 
 _UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
