@@ -61,8 +61,9 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
 
     `announce` is called once everything listens, with (protocol, address) of each listener.
     """
-    # Until it is known what to do about it; left alone, it would end a server that only starts.
+    # Until it is known what to do about them; left alone, they would end a server that only starts.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.umask(0o077)
     keep_large_buffers()
     logs = log.start(settings.log_format, settings.log_level, secrets=secrets_of(settings))
@@ -202,12 +203,17 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal)
         loop.add_signal_handler(signal.SIGHUP, self.listeners.reload)
+        loop.add_signal_handler(signal.SIGUSR1, self._drain)
         faulthandler.register(signal.SIGTTIN, file=sys.stderr, all_threads=True)
 
     def _on_stop_signal(self) -> None:
         if self._stop_asked.is_set():
             self._stop_now.set()
         self._stop_asked.set()
+
+    def _drain(self) -> None:
+        for service in self.engine.services.values():
+            service.drain()
 
     def request_stop(self) -> None:
         """Begin to stop, as on SIGTERM."""
@@ -309,6 +315,11 @@ class Server:
     def memory_mb(self) -> int:
         """Resident memory."""
         return memory_mb()
+
+    def cpu_s(self) -> tuple[float, float]:
+        """Processor time that the server took so far, its own and the system's for it."""
+        times = os.times()
+        return times.user, times.system
 
     def status(self) -> dict[str, object]:
         """What a running server says of itself."""

@@ -20,6 +20,7 @@ def build_services(
     services: dict[str, Service] = {}
     for name, declared in PROTOCOLS.items():
         if any(settings.listeners.get(listener) for listener in declared.listeners):
+            system = os.uname()
             around = Surroundings(
                 broker,
                 rng,
@@ -28,8 +29,10 @@ def build_services(
                 settings.remote_shutdown,
                 settings.timezone,
                 zone_of(settings.timezone),
-                os.uname().nodename,
+                system.nodename,
                 os.getpid(),
+                system.version,
+                system.machine,
             )
             chosen = {
                 key: value.reveal() if isinstance(value, Secret) else value

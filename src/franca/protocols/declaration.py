@@ -58,6 +58,9 @@ class ServerFacts(Protocol):
     def memory_mb(self) -> int:
         """Resident memory."""
 
+    def cpu_s(self) -> tuple[float, float]:
+        """Processor time that the server took so far, its own and the system's for it."""
+
     def request_stop(self) -> None:
         """Begin to stop, as on SIGTERM."""
 
@@ -74,6 +77,9 @@ class Surroundings(Struct, frozen=True):
     zone: tzinfo
     host: str
     pid: int
+    os: str
+    """The system's version, as `uname -v` has it."""
+    machine: str
 
 
 Environment = Mapping[str, str]

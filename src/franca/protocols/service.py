@@ -59,6 +59,9 @@ class Service(ABC):
         """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""
         return False
 
+    def drain(self) -> None:
+        """SIGUSR1: take no new jobs any more, where the protocol has a word for it."""
+
     def stop(self, now: Millis) -> None:
         """The server is about to stop. Conversations are told one by one after this."""
 
