@@ -13,13 +13,15 @@ from tests.prove.fuzzing import PROTOCOLS, of
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_conversation_goes_with_its_link(protocol: str) -> None:
+    gone, kept = [], []
     for exchange in of(protocol).EXCHANGES:
         steps = tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
         stage = Stage(steps)
         stage.play()
-        gone = [weakref.ref(link.conversation) for link in stage._links.values()]
-        assert gone
+        assert stage._links
+        gone += [weakref.ref(link.conversation) for link in stage._links.values()]
         stage._links.clear()
         stage.engine.notices.clear()
-        gc.collect()
-        assert [conversation() for conversation in gone] == [None] * len(gone)
+        kept.append(stage)
+    gc.collect()
+    assert [conversation() for conversation in gone] == [None] * len(gone)
