@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("tests.store.contract", "tests.store.kit")
+pytest.register_assert_rewrite("tests.store.kit")
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ LARGE = 5_000
 UNSTORED = frozenset({"ended_at", "result", "progress", "timed", "weight"})
 """What no row of a live job need keep: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
+ALL = 1_000_000
 LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 
 Fields = dict[str, Any]
@@ -119,7 +120,7 @@ class Desk:
 
     def __init__(self, store: Store, opened_anew: Callable[[Store], Store]) -> None:
         self.store = store
-        self._opened_anew = opened_anew
+        self.opened_anew = opened_anew
         self.totals = Totals()
         self.snapshot: Snapshot = store.open()
         self.is_open = True
@@ -141,7 +142,7 @@ class Desk:
         """Close the store, open it again, and remember what it says."""
         if self.is_open:
             self.is_open = False
-            self.store = self._opened_anew(self.store)
+            self.store = self.opened_anew(self.store)
         self.snapshot = self.store.open()
         self.is_open = True
         return self.snapshot
@@ -163,17 +164,17 @@ class Desk:
         """The held jobs as a new server would find them."""
         return light_fields(self.reopen().held)
 
-    def ready(self, queue: str = "q", at_once: int = 1_000) -> list[Job]:
-        """The whole tail of a queue, as a server that drains it would be supplied."""
-        return list(self._walk(lambda mark: SupplyReady(queue, mark, at_once), _place, at_once))
+    def ready(self, queue: str = "q") -> list[Job]:
+        """The whole tail of a queue."""
+        return self.write(SupplyReady(queue, BEGIN, ALL))[0]
 
-    def waiting(self, at_once: int = 1_000) -> list[Job]:
+    def waiting(self) -> list[Job]:
         """All waiting jobs of the tail, in the order of their time."""
-        return list(self._walk(lambda mark: SupplyWaiting(mark, at_once), _time, at_once))
+        return self.write(SupplyWaiting(BEGIN, ALL))[0]
 
     def live(self) -> dict[int, Fields]:
         """Every job on either shelf, wherever it is in its life."""
-        return all_fields(self.recall(states=LIVE, limit=1_000_000))
+        return all_fields(self.recall(states=LIVE, limit=ALL))
 
     def recall(self, **query: Any) -> list[Job]:
         """What a recall finds."""
@@ -183,38 +184,15 @@ class Desk:
         """The ids that a search finds, in its order."""
         return [job.id for job in self.store.find(JobQuery(**query))]
 
-    def _walk(
-        self,
-        want: Callable[[tuple[int, int]], Want],
-        key: Callable[[Job], tuple[int, int]],
-        at_once: int,
-    ) -> Iterator[Job]:
-        mark = BEGIN
-        while jobs := self.write(want(mark))[0]:
-            yield from jobs
-            if len(jobs) < at_once:
-                return
-            mark = key(jobs[-1])
 
+def sqlite_desk(path: str | Path, **options: Any) -> Desk:
+    """A desk whose store is stopped in an orderly way and opened again, with the same options."""
 
-def _place(job: Job) -> tuple[int, int]:
-    return (job.priority, job.place)
+    def opened_anew(store: Store) -> Store:
+        store.close()
+        return SqliteStore(str(path), **options)
 
-
-def _time(job: Job) -> tuple[int, int]:
-    return (job.run_at, job.id)
-
-
-def same_object(store: Store) -> Store:
-    """Opening a store in memory again is asking the same one."""
-    return store
-
-
-def closed_and_opened(store: Store) -> Store:
-    """The next server's view after an orderly stop."""
-    assert isinstance(store, SqliteStore)
-    store.close()
-    return SqliteStore(store.path)
+    return Desk(SqliteStore(str(path), **options), opened_anew)
 
 
 def killed_and_copied(store: SqliteStore, into: Path, **options: Any) -> SqliteStore:

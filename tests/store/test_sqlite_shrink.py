@@ -11,8 +11,7 @@ import pytest
 from franca.core.model import Job
 from franca.store import files, shrink
 from franca.store.port import StoreError
-from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, all_fields, closed_and_opened, tailed
+from tests.store.kit import Desk, a_job, all_fields, sqlite_desk, tailed
 
 MIB = 1 << 20
 
@@ -86,13 +85,13 @@ def without_auto_vacuum(path: str) -> None:
 def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
     path: str, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     desk.write(added=many(500))
     desk.close()
     without_auto_vacuum(path)
     if not small:
         monkeypatch.setattr(files, "WRITTEN_ANEW_BYTES", 1_000)
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     assert desk.live() == all_fields(many(500))
     desk.write(flushed=True)
     desk.sweep()
@@ -101,7 +100,7 @@ def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
 
 
 def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None:
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     jobs = many()
     desk.write(added=jobs)
     desk.write(gone_tail=jobs[10:])
@@ -110,7 +109,7 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
     assert not files.gives_room_back(path)
     files.compact(path, 1 << 40)
     assert files.gives_room_back(path)
-    anew = Desk(SqliteStore(path), closed_and_opened)
+    anew = sqlite_desk(path)
     assert anew.live() == all_fields(jobs[:10])
     anew.close()
 
@@ -127,6 +126,6 @@ def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> No
         files.compact(path, 1 << 40)
     reader.close()
     assert os.stat(path).st_ino == inode
-    anew = Desk(SqliteStore(path), closed_and_opened)
+    anew = sqlite_desk(path)
     assert anew.live() == all_fields(many(10))
     anew.close()
