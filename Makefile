@@ -8,6 +8,9 @@
 .PHONY: help run test check fmt bench sim prove
 
 VENV := .venv
+# Every process would compile what it imports where the shell forbids to keep it: servers that tests start, too.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
