@@ -11,9 +11,8 @@ from franca.core.events import Finished
 from franca.core.heirs import Heirs
 from franca.core.life import Life
 from franca.core.lines import Lines
-from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Session, State
+from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Outcome, Session, State
 from franca.core.ready import Queue
-from franca.core.reasons import EXPIRED
 from franca.core.sessions import Sessions
 from franca.core.stubs import Stub
 from franca.core.tail import Snapshot, Tail
@@ -100,7 +99,7 @@ def leases_are_counted_by_the_wall_clock(tick: Any) -> Any:
     def expire(self: Broker, now: Millis) -> None:
         for job in list(self.jobs.values()):
             if job.state is State.LEASED and 0 < job.until <= self.wall(now):
-                self._lose(job, EXPIRED, now, as_failure=False)
+                self._lose(job, Outcome.EXPIRED, now, as_failure=False)
         tick(self, now)
 
     return expire

@@ -10,7 +10,18 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from franca.core.changes import Changes, Totals
-from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State, weigh
+from franca.core.model import (
+    Attempt,
+    Backoff,
+    Job,
+    JobQuery,
+    Millis,
+    Outcome,
+    Policy,
+    Shelf,
+    State,
+    weigh,
+)
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
 from franca.store.rows import BODY_APART_BYTES
@@ -59,8 +70,8 @@ def odd_jobs() -> list[Job]:
     """Jobs that a careless store would change."""
     policy = Policy(-1, 3, True, False, Backoff.POWER, BIG, 60_000, True, True, True)
     story = [
-        Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]),
-        Attempt("", 0, 0, ""),
+        Attempt("w\0ü", 1, BIG, Outcome.FAILED, "E", "ütext\0", ["line 1", "ß\n"]),
+        Attempt("", 0, 0, Outcome.LOST),
     ]
     return [
         a_job(1, body=b"", extra=b""),

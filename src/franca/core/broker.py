@@ -30,9 +30,10 @@ from franca.core.model import (
     Millis,
     NewJob,
     OnConflict,
+    Outcome,
     Session,
 )
-from franca.core.reasons import EXPIRED, REPLACED
+from franca.core.reasons import REPLACED
 from franca.core.sessions import ENDED_AT_ONCE, Sessions
 from franca.core.stubs import Stub
 from franca.core.tail import Snapshot
@@ -284,7 +285,7 @@ class Broker(Sessions):
                 session = self._holders.get(job.holder)
                 if session is not None:
                     self.events.append((session, LeaseLost(job)))
-                self._lose(job, EXPIRED, now, as_failure=False)
+                self._lose(job, Outcome.EXPIRED, now, as_failure=False)
         for job_id in self._start_ends.due(now, ENDED_AT_ONCE):
             late = self.jobs.get(job_id)
             if late is not None and late.state is READY:

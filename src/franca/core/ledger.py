@@ -24,6 +24,7 @@ from franca.core.model import (
     JobId,
     Millis,
     NewJob,
+    Outcome,
     QueueCount,
     Schedule,
     Session,
@@ -293,7 +294,7 @@ class Ledger:
         if job.policy.durable:
             self._dirty[job.id] = job
 
-    def _note_attempt(self, job: Job, how: str, failure: Failure, now: Millis) -> None:
+    def _note_attempt(self, job: Job, how: Outcome, failure: Failure, now: Millis) -> None:
         """A run is over: the last few are remembered with the job, the newest with its trace."""
         story = job.story
         if story is None:

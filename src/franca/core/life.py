@@ -21,11 +21,12 @@ from franca.core.model import (
     Failure,
     Job,
     Millis,
+    Outcome,
     Session,
     State,
     bare_weight,
 )
-from franca.core.reasons import EXPIRED, FAILURES, NO_FAILURE, RELEASED, REPLACED
+from franca.core.reasons import FAILURES, NO_FAILURE, RELEASED, REPLACED
 from franca.core.retry import delay_ms
 
 DONE = State.DONE
@@ -109,7 +110,7 @@ class Life(Heirs):
         self._unlease(job, now)
         self.totals.processed += 1
         self.totals.failures += 1
-        self._failed(job, failure, "failed", now)
+        self._failed(job, failure, Outcome.FAILED, now)
 
     def release(
         self, job: Job, holder: str, run_at: Millis, now: Millis, extra: bytes | None = None
@@ -123,7 +124,7 @@ class Life(Heirs):
         self._unlease(job, now)
         if extra is not None:
             job.extra = extra
-        self._note_attempt(job, "released", NO_FAILURE, now)
+        self._note_attempt(job, Outcome.RELEASED, NO_FAILURE, now)
         if job.policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", RELEASED, now)
         else:
@@ -162,7 +163,7 @@ class Life(Heirs):
         if self.locks.acquire(name, most, job.id):
             return True
         self._unlease(job, now)
-        self._note_attempt(job, "locked out", NO_FAILURE, now)
+        self._note_attempt(job, Outcome.LOCKED_OUT, NO_FAILURE, now)
         self._put_back(job, self.wall(now) + LOCK_AGAIN_MS, now)
         # One that had to leave memory, or for which the line is too long, tries again in time.
         waits = job.state is WAITING and job.id in self.jobs
@@ -204,7 +205,7 @@ class Life(Heirs):
             if session.open:
                 self.events += [(session, event)] * times
 
-    def _lose(self, job: Job, how: str, now: Millis, *, as_failure: bool) -> None:
+    def _lose(self, job: Job, how: Outcome, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
         self._unlease(job, now)
         job.losses += 1
@@ -213,7 +214,7 @@ class Life(Heirs):
         limit = policy.losses if policy.losses >= 0 else self.limits.losses_max - 1
         spent = job.losses > limit and not policy.never_given_up
         failure = FAILURES[how]
-        if policy.loss_is_failure or (policy.expiry_is_failure and how == EXPIRED):
+        if policy.loss_is_failure or (policy.expiry_is_failure and how is Outcome.EXPIRED):
             as_failure = True
         if self._ends_unwatched(job, failure, now):
             return
@@ -235,7 +236,7 @@ class Life(Heirs):
             job.progress = b""
             self._offer(job, self.queues[job.queue], now)
 
-    def _failed(self, job: Job, failure: Failure, how: str, now: Millis) -> None:
+    def _failed(self, job: Job, failure: Failure, how: Outcome, now: Millis) -> None:
         self._count_failure(job, now)
         self._note_attempt(job, how, failure, now)
         policy = job.policy

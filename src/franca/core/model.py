@@ -7,7 +7,7 @@ like it. Every moment is whole milliseconds since 1970, every span is named `_ms
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -76,6 +76,17 @@ class Backoff(IntEnum):
     DOUBLING = 2
 
 
+class Outcome(StrEnum):
+    """How a run ended that did not end its job. The values are stored, and shown to operators."""
+
+    FAILED = "failed"
+    RELEASED = "released"
+    LOCKED_OUT = "locked out"
+    TAKEN_AWAY = "taken away"
+    EXPIRED = "expired"
+    LOST = "lost"
+
+
 class Policy(Struct, frozen=True, gc=False, array_like=True):
     """What the submitter chose for a job, shared by all jobs that chose the same.
 
@@ -135,7 +146,7 @@ class Attempt(Struct, gc=False, array_like=True):
     holder: str
     started_at: Millis
     ended_at: Millis
-    how: str
+    how: Outcome
     error_kind: str = ""
     error_text: str = ""
     trace: list[str] = []

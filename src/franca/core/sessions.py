@@ -11,8 +11,16 @@ from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED
 from franca.core.limits import Limits
 from franca.core.lines import KEEP
-from franca.core.model import EventSink, Failure, JobId, Millis, OnHangUp, Session, SessionId
-from franca.core.reasons import LOST
+from franca.core.model import (
+    EventSink,
+    Failure,
+    JobId,
+    Millis,
+    OnHangUp,
+    Outcome,
+    Session,
+    SessionId,
+)
 from franca.core.steering import Steering
 from franca.core.stubs import stub_of
 
@@ -71,7 +79,7 @@ class Sessions(Steering):
         for job in list(islice(session.leases.values(), ENDED_AT_ONCE)):
             del session.leases[job.id]
             if job.state is LEASED and job.holder == session.holder:
-                self._lose(job, LOST, now, as_failure=as_failure)
+                self._lose(job, Outcome.LOST, now, as_failure=as_failure)
         if session.watches or session.leases:
             self._leaving.append(session)
 

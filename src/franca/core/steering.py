@@ -15,7 +15,7 @@ from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
 from franca.core.locks import Locks
-from franca.core.model import Failure, Job, JobId, Millis, Policy, Schedule, Shelf
+from franca.core.model import Failure, Job, JobId, Millis, Outcome, Policy, Schedule, Shelf
 from franca.core.reasons import NO_FAILURE
 from franca.core.schedules import Schedules
 from franca.core.stubs import Stub, unseen
@@ -114,7 +114,7 @@ class Steering(Life):
         was_leased = job.state is LEASED
         self._take_out(job, now)
         if was_leased:
-            self._note_attempt(job, "taken away", NO_FAILURE, now)
+            self._note_attempt(job, Outcome.TAKEN_AWAY, NO_FAILURE, now)
 
     def _check_there(self, job: Job) -> None:
         kept_dead = job.state is DEAD and job.policy.bury and job.policy.durable

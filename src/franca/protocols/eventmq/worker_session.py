@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, Session, State
+from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, Outcome, Session, State
 from franca.protocols.eventmq.jobs import ORIGIN, Unfit, is_suspect, known_as, shown_msgid
 from franca.protocols.eventmq.queues import USUAL_WEIGHT, Weighted, read_queues
 from franca.protocols.eventmq.results import HOLDERS, TIMED_OUT, as_stranger_knows_it, failure_in
@@ -395,4 +395,4 @@ def settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> Non
 def _has_failed(job: Job) -> bool:
     """Whether its last run ended with a word, and not without one."""
     last = job.story[-1] if job.story else None
-    return last is not None and last.how == "failed" and last.started_at == job.started_at
+    return last is not None and last.how is Outcome.FAILED and last.started_at == job.started_at

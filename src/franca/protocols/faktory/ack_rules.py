@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from franca.core.broker import Broker
-from franca.core.model import Job, State
+from franca.core.model import Job, Outcome, State
 
 ANONYMOUS: Final = "link "
 """What the holder's name of a connection without a `wid` begins with."""
@@ -36,7 +36,7 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
 def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
     """The job of that name whose lease ran out on `holder`, if nobody was given it since."""
     for job in broker.returned_as(jid):
-        if job.story and job.story[-1].how == "expired" and _counts(job, holder):
+        if job.story and job.story[-1].how is Outcome.EXPIRED and _counts(job, holder):
             return job
     return None
 

@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Raw
 
 from franca.core.broker import Broker
-from franca.core.model import Attempt, Job, Millis
+from franca.core.model import Attempt, Job, Millis, Outcome
 from franca.protocols.bodies import JSON_JOB, json_args
 from franca.protocols.faktory.go_json import Unreadable
 from franca.protocols.faktory.jobs import ORIGIN, failures_told, read_told
 from franca.protocols.faktory.messages import Failure, ToldFailure, WireJob
 from franca.protocols.faktory.times import Stamps
 
-_UNCLEAN: Final = ("expired", "lost")
-_FAILED: Final = ("failed", *_UNCLEAN)
+_UNCLEAN: Final = (Outcome.EXPIRED, Outcome.LOST)
+_FAILED: Final = (Outcome.FAILED, *_UNCLEAN)
 _HEAD_BYTES: Final = len('{"enqueued_at":"2026-11-15T19:23:23.341Z",')
 _PLACE: Final = b"\0"
 """Where arguments will stand; nothing else that is written as JSON has such a byte."""

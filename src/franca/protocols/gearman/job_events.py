@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from franca.core.events import Event, Finished, Progressed
-from franca.core.model import Millis, State
+from franca.core.model import Millis, Outcome, State
 from franca.protocols.gearman.wire import HEADER, LONG_BYTES, RES, Packet, response
 from franca.protocols.gearman.worker_commands import EXCEPTION, STATUS, WARNING
 
@@ -35,7 +35,7 @@ def on_finished(conversation: GearmanConversation, event: Finished) -> None:
         _pass_on(conversation, event, _COMPLETE, handle, event.result, durable=durable)
         return
     story = job.story
-    if conversation.wants_exceptions and story and story[-1].how == "failed":
+    if conversation.wants_exceptions and story and story[-1].how is Outcome.FAILED:
         failure = event.failure
         said = failure.data or failure.text.encode("utf-8", "replace")
         if said or failure.kind == EXCEPTION:
