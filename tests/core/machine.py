@@ -38,6 +38,7 @@ POLICIES = (
     Policy(durable=False, losses=1),
     Policy(durable=False, dies_unwatched=True),
     Policy(failures=-1, fails_watched=True, lease_ms=3_000),
+    Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
 )
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
 
@@ -115,6 +116,8 @@ class BrokerMachine(SteeredMachine):
         if entry is not taken and not entry.behind:
             if new.run_at > self.now:
                 entry.state = WAITING
+                if new.policy.keeps_place:
+                    model.take_place(entry)
             else:
                 model.enqueue(entry, self.now, self.broker)
 
@@ -256,8 +259,9 @@ class BrokerMachine(SteeredMachine):
         ),
         who=st.integers(0, 3),
         pick=PICK,
+        priority=st.sampled_from((None, None, 0, 2)),
     )
-    def speak(self, verb: str, who: int, pick: int) -> None:
+    def speak(self, verb: str, who: int, pick: int, priority: int | None) -> None:
         """A word about some job, by its holder or by somebody else."""
         alive = [j for j in self.broker.jobs.values() if j.state is LEASED] or [
             *self.broker.jobs.values()
@@ -269,7 +273,7 @@ class BrokerMachine(SteeredMachine):
         holder = self.sessions[who].holder
         may = entry.state is LEASED and entry.holder == holder
         try:
-            self._say(verb, job, holder)
+            self._say(verb, job, holder, priority)
         except NotHeld:
             assert not may, "the holder is not believed"
             return
@@ -278,6 +282,8 @@ class BrokerMachine(SteeredMachine):
         model.hear(self.broker, self.now)
         if verb != "extend":
             entry.bound = False
+        if verb in ("fail", "release", "later") and priority is not None:
+            entry.priority = priority
         match verb:
             case "finish":
                 model.end(entry, self.now, self.broker)
@@ -297,13 +303,13 @@ class BrokerMachine(SteeredMachine):
                 else:
                     model.ready(entry, self.now, self.broker)
 
-    def _say(self, verb: str, job: Job, holder: str) -> None:
+    def _say(self, verb: str, job: Job, holder: str, priority: int | None) -> None:
         broker, now = self.broker, self.now
         arguments: dict[str, tuple[Any, ...]] = {
             "finish": (broker.finish, b"", now),
-            "fail": (broker.fail, Failure("E", "x"), now),
-            "release": (broker.release, NEVER, now),
-            "later": (broker.release, now + 500, now),
+            "fail": (broker.fail, Failure("E", "x"), now, priority),
+            "release": (broker.release, NEVER, now, None, priority),
+            "later": (broker.release, now + 500, now, None, priority),
             "give_back": (broker.give_back, now),
             "extend": (broker.extend, now + 4_000),
         }

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from franca.core.broker import Broker
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
-from franca.core.lines import LEASE_TICK_MS
-from franca.core.model import NEVER, Demand, Job, OnHangUp, Policy, Shelf, State
+from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
+from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
 from tests.sim.disk import Disk
 
 WAITING, READY, LEASED, DEAD = State.WAITING, State.READY, State.LEASED, State.DEAD
@@ -61,23 +61,33 @@ class Model:
 
     jobs: dict[int, Entry] = field(default_factory=dict)
     demands: dict[int, Demand] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
+    paused: dict[str, int] = field(default_factory=dict)
+    """Queues that are paused, and until when (NEVER: until they are resumed)."""
     ends: Counter[str] = field(default_factory=Counter)
     places: int = 0
     grants: deque[Granted] = field(default_factory=deque)
-    saved: tuple[dict[int, Entry], set[str]] = field(default_factory=lambda: ({}, set()))
+    saved: tuple[dict[int, Entry], dict[str, int]] = field(default_factory=lambda: ({}, {}))
 
     # -- what happens to a job ----------------------------------------------------------------
 
     def enqueue(self, job: Entry, now: int, broker: Broker) -> None:
-        """Behind all others."""
+        """Behind all others, unless it keeps the place that it has."""
+        if not (job.place and job.policy.keeps_place):
+            self.take_place(job)
+        self.ready(job, now, broker)
+
+    def take_place(self, job: Entry) -> None:
+        """The last one there is."""
         self.places += 1
         job.place = self.places
-        self.ready(job, now, broker)
 
     def ready(self, job: Entry, now: int, broker: Broker) -> None:
         """At its place; and whatever the broker has given out by then."""
         job.state = READY
+        self.give(now, broker)
+
+    def give(self, now: int, broker: Broker) -> None:
+        """Whatever the broker has given out of what is ready by now."""
         while self.grants and self.jobs[self.grants[0].job.id].state is READY:
             grant = self.grants.popleft()
             assert self.demands.pop(id(grant.demand), None), "a grant that nobody asked for"
@@ -96,10 +106,14 @@ class Model:
                 may_wait = other.id not in broker.jobs and (passes or other.was_given)
                 early = other.key_in_line < job.key_in_line
                 assert may_wait or not early, f"job {job_id} overtakes {other.id}"
+        self.hold(job, demand.session, now, broker)
+
+    def hold(self, job: Entry, session: Session, now: int, broker: Broker) -> None:
+        """Run by a session from now on."""
         job.state = LEASED
         job.was_given = True
-        job.holder = demand.session.holder
-        job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
+        job.holder = session.holder
+        job.bound = session.on_hang_up is not OnHangUp.KEEP
         job.attempts += 1
         lease_ms = job.policy.lease_ms or (0 if job.bound else broker.limits.lease_ms)
         job.until = now + lease_ms if lease_ms else NEVER
@@ -119,11 +133,11 @@ class Model:
         heir = self.heir(job)
         if heir is not None:
             heir.behind = 0
+            # Which of several runs that are over at once comes first is the broker's choice.
+            held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
+            self.places = broker.totals.last_place
+            heir.place = held.place
             if heir.run_at <= now:
-                # Which of several runs that are over at once comes first is the broker's choice.
-                held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
-                self.places = broker.totals.last_place
-                heir.place = held.place
                 self.ready(heir, now, broker)
 
     def gives_way(self, job: Entry, now: int, broker: Broker) -> bool:
@@ -162,6 +176,7 @@ class Model:
         self.ends.update(job.watchers)
         job.watchers.clear()
         job.state, job.run_at, job.until, job.bound = DEAD, now, NEVER, False
+        job.run_at += KEPT_MS * job.policy.keep_dead
         job.behind = 0
         self.succeed(job, now, broker)
 
@@ -193,7 +208,11 @@ class Model:
             self.ready(job, now, broker)
 
     def tick(self, now: int, broker: Broker, truth: dict[int, Job]) -> None:
-        """Leases first, then what has become due and was in memory."""
+        """Leases first, then what has become due and was in memory. Pauses may end before both."""
+        for queue, until in list(self.paused.items()):
+            if until and until // DEMAND_TICK_MS < now // DEMAND_TICK_MS:
+                del self.paused[queue]
+        self.give(now, broker)
         over = [j for j in self.jobs.values() if j.state is LEASED and j.until != NEVER]
         for job in sorted(over, key=lambda j: j.until // LEASE_TICK_MS):
             if job.until // LEASE_TICK_MS < now // LEASE_TICK_MS:
@@ -257,6 +276,8 @@ class Model:
         for job_id, job in self.jobs.items():
             wrong = [f for f in FACTS if getattr(truth[job_id], f) != getattr(job, f)]
             assert not wrong, f"job {job_id}: {wrong}: {truth[job_id]} is not {job}"
+            if job.policy.keeps_place and job.place:
+                assert truth[job_id].place == job.place, f"the place of {job_id}"
             if job.state is LEASED:
                 held = (truth[job_id].holder, truth[job_id].until, truth[job_id].bound)
                 assert held == (job.holder, job.until, job.bound), f"the lease of {job_id}"

@@ -14,16 +14,19 @@ from franca.core.life import Life
 from franca.core.lines import Lines
 from franca.core.model import Demand, Job, Millis, NewJob, OnConflict, Session, State
 from franca.core.ready import Queue
+from franca.core.steering import Steering
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
+from franca.core.window import Window
 from tests.core.machine import BrokerMachine
+from tests.sim import disk
 from tests.sim.planting import Mutants
 
 MUTANTS = Mutants()
 mutant = MUTANTS.of
 
 
-@mutant(Queue, "cut")
+@mutant(Window, "cut")
 def lose_a_job_at_the_cut(cut: Any) -> Any:
     return lambda self, *bounds: cut(self, *bounds)[1:]
 
@@ -67,14 +70,14 @@ def a_retried_job_keeps_its_place(enqueue: Any) -> Any:
     return keep
 
 
-@mutant(Queue, "belongs_to_tail")
+@mutant(Window, "belongs_to_tail")
 def a_stored_job_overtakes_those_in_the_tail(belongs_to_tail: Any) -> Any:
     return lambda self, job: not job.policy.durable and belongs_to_tail(self, job)
 
 
-@mutant(Queue, "best_priority")
+@mutant(Window, "best_priority")
 def what_only_memory_has_overtakes_more_urgent_ones(best_priority: Any) -> Any:
-    def any_will_do(self: Queue) -> int | None:
+    def any_will_do(self: Window) -> int | None:
         first = self.first()
         return None if first is None else first.priority
 
@@ -194,6 +197,47 @@ def a_wake_up_is_lost(wake_enough: Any) -> Any:
             queue.woken -= 1
 
     return lose
+
+
+@mutant(Lines, "_enqueue")
+def no_job_keeps_its_place(enqueue: Any) -> Any:
+    def renew(self: Lines, job: Job, queue: Queue, now: Millis) -> None:
+        job.place = 0
+        enqueue(self, job, queue, now)
+
+    return renew
+
+
+@mutant(Steering, "lease")
+def a_job_that_runs_is_leased_once_more(lease: Any) -> Any:
+    def lease_anyway(self: Steering, job: Job, session: Session, now: Millis) -> None:
+        if job.state is State.LEASED:
+            self._take_out(job, now)
+            job.state = State.READY
+            self._offer(job, self.queue(job.queue), now)
+        lease(self, job, session, now)
+
+    return lease_anyway
+
+
+@mutant(Steering, "_end_pauses")
+def a_pause_has_no_end(end_pauses: Any) -> Any:
+    return lambda self, now: None
+
+
+@mutant(Life, "_bury")
+def the_dead_that_are_kept_are_not_counted(bury: Any) -> Any:
+    def miscount(self: Life, *arguments: Any) -> None:
+        kept = self.kept_dead
+        bury(self, *arguments)
+        self.kept_dead = kept
+
+    return miscount
+
+
+@mutant(disk, "life_values")
+def a_changed_priority_is_not_written(life_values: Any) -> Any:
+    return lambda job: life_values(job)[1:]
 
 
 def is_caught(name: str, examples: int) -> bool:

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
-from franca.core.errors import NotFound, NotUnique
+from franca.core.errors import NotFound, NotHeld, NotUnique
 from franca.core.limits import Limits
-from franca.core.model import Job, JobQuery, OnHangUp, Session, State
-from tests.core.model import DEAD, READY, Model, truth
+from franca.core.model import KEPT_MS, NEVER, Job, JobQuery, OnHangUp, Session, State
+from tests.core.model import DEAD, LEASED, READY, Model, truth
 from tests.sim.disk import Disk, write_out
 
 LIMITS = Limits(
@@ -48,25 +48,26 @@ class SteeredMachine(RuleBasedStateMachine):
         queue=queues,
         what=st.sampled_from(("pause", "resume", "resume", "purge", "purge", "remove", "flush")),
         sure=st.integers(0, 1),
+        ms=st.sampled_from((0, 40, 1_000)),
     )
-    def operate(self, queue: str, what: str, sure: int) -> None:
+    def operate(self, queue: str, what: str, sure: int, ms: int) -> None:
         """What ends many jobs at once must not happen so often that there never are many."""
         if what in ("pause", "resume"):
-            self._pause(queue, what == "pause")
+            self._pause(queue, what == "pause", self.now + ms if ms else NEVER)
         elif sure == 0 and what == "flush":
             self._flush()
         elif sure == 0:
             self._purge(queue, what == "remove")
 
-    def _pause(self, queue: str, paused: bool) -> None:
+    def _pause(self, queue: str, paused: bool, until: int) -> None:
         listed = queue in {count.queue for count in self.broker.counts()}
         if paused:
-            self.broker.pause(queue)
+            self.broker.pause(queue, until)
             if listed:
-                self.model.paused.add(queue)
+                self.model.paused[queue] = until
         else:
             self.broker.resume(queue, self.now)
-            self.model.paused.discard(queue)
+            self.model.paused.pop(queue, None)
             self._grants()
 
     def _grants(self) -> None:
@@ -80,7 +81,7 @@ class SteeredMachine(RuleBasedStateMachine):
         ready = [j for j in self.model.jobs.values() if j.queue == queue and j.state is READY]
         if forget:
             self.broker.remove_queue(queue, self.now)
-            self.model.paused.discard(queue)
+            self.model.paused.pop(queue, None)
         else:
             assert self.broker.purge(queue, self.now) == len(ready)
         for entry in ready:
@@ -96,7 +97,11 @@ class SteeredMachine(RuleBasedStateMachine):
         self.model.paused.clear()
         self.model.hear(self.broker, self.now)
 
-    @rule(verb=st.sampled_from(("cancel", "kill", "retry")), pick=PICK, dead=st.booleans())
+    @rule(
+        verb=st.sampled_from(("cancel", "kill", "retry", "promote", "lease", "lease")),
+        pick=PICK,
+        dead=st.booleans(),
+    )
     def steer(self, verb: str, pick: int, dead: bool) -> None:
         """One job, wherever it lies, brought by the store if need be."""
         ids = [j.id for j in self.model.jobs.values() if not dead or j.state is DEAD]
@@ -118,13 +123,26 @@ class SteeredMachine(RuleBasedStateMachine):
             if j.state is not DEAD and j is not entry and j.behind != entry.id
         ]  # fmt: skip
         taken = entry.key and (entry.queue, entry.key) in [(j.queue, j.key) for j in alive]
+        runs = entry.state is LEASED or bool(entry.behind)
+        session = self.sessions[job.id % len(self.sessions)]
+        verbs: dict[str, tuple[Any, ...]] = {
+            "promote": (self.broker.retry, job, now, 0),
+            "lease": (self.broker.lease, job, session, now),
+        }
+        verb_of_broker, *arguments = verbs.get(verb) or (getattr(self.broker, verb), job, now)
         try:
-            getattr(self.broker, verb)(job, now)
+            verb_of_broker(*arguments)
         except NotUnique:
-            assert verb == "retry"
+            assert verb in ("retry", "promote", "lease")
             assert taken, "refused, though the key is free"
             return
+        except NotHeld:
+            assert verb == "lease"
+            assert runs, "refused, though nobody runs it"
+            return
         entry.bound = False
+        if entry.state is DEAD:
+            entry.run_at -= KEPT_MS * entry.policy.keep_dead
         model.hear(self.broker, now)
         if verb == "cancel":
             if entry.state is DEAD:
@@ -133,8 +151,14 @@ class SteeredMachine(RuleBasedStateMachine):
         elif verb == "kill":
             entry.policy = replace(entry.policy, bury=True)
             model.bury(entry, now, self.broker)
+        elif verb == "lease":
+            assert not taken, "two jobs to a key"
+            assert not runs, "two runs of one job"
+            model.hold(entry, session, now, self.broker)
         else:
             assert not taken, "two jobs to a key"
+            if verb == "promote":
+                entry.priority = 0
             if not model.gives_way(entry, now, self.broker):
                 model.enqueue(entry, now, self.broker)
 

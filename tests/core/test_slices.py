@@ -10,8 +10,7 @@ from franca.core import lines, steering
 from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
 from franca.core.events import Finished, Unmet
 from franca.core.model import Demand, NewJob, OnConflict, OnHangUp, Policy, Schedule, State
-from franca.core.sessions import ENDED_AT_ONCE
-from franca.core.steering import TOLD_AT_ONCE
+from franca.core.steering import ENDED_AT_ONCE, TOLD_AT_ONCE
 from franca.core.stubs import unseen
 from tests.core.kit import MINUTE, Bench, T
 

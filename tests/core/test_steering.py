@@ -33,6 +33,42 @@ def test_a_paused_queue_gives_nothing_and_those_who_wait_are_served_when_it_resu
     assert event.job is first
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_pause_may_end_by_itself(crashes: bool) -> None:
+    bench = Bench()
+    job = bench.submit()
+    bench.broker.pause("q", until=T + 1_000)
+    bench.write()
+    if crashes:
+        bench.crash()
+    worker = bench.worker()
+    assert bench.ask(worker) is None
+    bench.broker.tick(T + 999)
+    assert bench.broker.queues["q"].paused
+    assert not bench.events()
+    bench.broker.tick(T + 1_100)
+    ((_, event),) = bench.events()
+    assert isinstance(event, Granted)
+    assert event.job.id == job.id
+    bench.write(T + 1_100)
+
+
+def test_the_last_pause_counts() -> None:
+    bench = Bench()
+    bench.submit()
+    for until in (T + 500, T + 2_000, 0, T + 3_000):
+        bench.broker.pause("q", until)
+    for at, paused in ((T + 2_900, True), (T + 3_100, False)):
+        bench.broker.tick(at)
+        assert bench.broker.queues["q"].paused is paused
+    bench.broker.pause("q", T + 4_000)
+    bench.broker.resume("q", T + 3_500)
+    bench.broker.pause("q")
+    bench.broker.tick(T + 9_000)
+    assert bench.broker.queues["q"].paused
+    bench.write()
+
+
 def test_a_paused_queue_stays_paused_over_a_restart() -> None:
     bench = Bench()
     bench.submit()
@@ -310,6 +346,24 @@ def test_old_dead_jobs_go() -> None:
     bench.write(T + int(2.5 * DAY))
     assert sorted(bench.disk.rows) == [3]
     assert bench.count().dead == 1
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_dead_jobs_that_are_kept_stay_however_many_and_old_they_are(crashes: bool) -> None:
+    bench = Bench(dead_jobs=2, dead_ms=DAY)
+    for job in bench.submit_many(600, keep_dead=True) + bench.submit_many(3):
+        bench.broker.kill(job, T)
+    bench.write()
+    if crashes:
+        bench.crash()
+    for at in (T + 10, T + 2 * DAY):
+        bench.broker.tick(at)
+        bench.write(at)
+        assert bench.count().dead == (602 if at == T + 10 else 600)
+    job = bench.recall(ids=(5,))[0]
+    bench.broker.retry(job, T)
+    assert (job.run_at, bench.broker.kept_dead) == (T, 599)
+    bench.write()
 
 
 def test_a_flood_of_dead_jobs_is_pruned_within_a_few_ticks() -> None:

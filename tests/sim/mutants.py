@@ -17,6 +17,7 @@ from franca.core.sessions import Sessions
 from franca.core.stubs import Stub
 from franca.core.tail import Snapshot, Tail
 from franca.core.waiting import Waiting
+from franca.core.window import Window
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.requests import Requests
@@ -115,7 +116,7 @@ def failures_are_not_counted(count_failure: Any) -> Any:
     return lambda self, job, now: None
 
 
-@MUTANTS.of(Queue, "pop")
+@MUTANTS.of(Window, "pop")
 def the_last_comes_first(pop: Any) -> Any:
     def last(self: Queue) -> Job:
         levels = [self._levels[priority] for priority in reversed(self._order)]
@@ -140,9 +141,9 @@ def a_paused_queue_gives_jobs(choose: Any) -> Any:
     return choose_anyway
 
 
-@MUTANTS.of(Queue, "cut")
+@MUTANTS.of(Window, "cut")
 def a_job_is_lost_at_the_cut(cut: Any) -> Any:
-    return lambda self, keep, keep_bytes: cut(self, keep, keep_bytes)[1:]
+    return lambda self, *bounds: cut(self, *bounds)[1:]
 
 
 # -- of the core, where somebody waits, watches or is cut off ---------------------------------------

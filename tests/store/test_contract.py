@@ -6,6 +6,9 @@ import pytest
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.model import (
+    FIXED_FIELDS,
+    KEPT_MS,
+    Job,
     JobQuery,
     NewJob,
     OnConflict,
@@ -156,6 +159,19 @@ def test_waiting_jobs_come_by_time_and_then_by_id(desk: Desk) -> None:
     assert supplied((30, 4), 9) == [5]
 
 
+@pytest.mark.parametrize("shelf", [Shelf.HELD, Shelf.TAIL])
+def test_everything_but_what_is_fixed_may_change(desk: Desk, shelf: Shelf) -> None:
+    [odd] = [job for job in odd_jobs() if job.id == 5]
+    same = (*FIXED_FIELDS, "body", "story", "state", "shelf", "away", "weight", "timed")
+    changed = {name: getattr(odd, name) for name in Job.__struct_fields__ if name not in same}
+    before = a_job(4, shelf=shelf, state=State.WAITING)
+    desk.write(added=[before])
+    job = copy(before, **changed)
+    desk.write(updated=[job])
+    desk.reopen()
+    assert desk.live() == all_fields([job])
+
+
 def test_an_update_in_the_tail_moves_a_job_to_its_new_place(desk: Desk) -> None:
     waiting = tailed(1, state=State.WAITING, run_at=5, body=b"b" * LARGE)
     desk.write(added=[waiting, tailed(2, place=2)])
@@ -288,9 +304,9 @@ def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: Desk) -> None:
 def test_queue_settings_are_found_again(desk: Desk) -> None:
     names = ["a", "ü\0", "z"]
     desk.write(queues_saved=[QueueSetting(name, name == "z") for name in names])
-    desk.write(queues_saved=[QueueSetting("a", True)], queues_gone=["z", "unknown"])
+    desk.write(queues_saved=[QueueSetting("a", True, BIG)], queues_gone=["z", "unknown"])
     found = sorted(desk.reopen().queues, key=lambda setting: setting.queue)
-    assert found == [QueueSetting("a", True), QueueSetting("ü\0", False)]
+    assert found == [QueueSetting("a", True, BIG), QueueSetting("ü\0", False)]
 
 
 def test_schedules_are_found_again_with_the_job_they_make(desk: Desk) -> None:
@@ -347,6 +363,7 @@ def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: Desk) -> None
             tailed(6, state=State.WAITING, run_at=60, failures=1),
             tailed(7, state=State.DEAD, run_at=5),
             tailed(8, queue="ü", state=State.DEAD, run_at=5),
+            tailed(9, queue="ü", state=State.DEAD, run_at=KEPT_MS, policy=Policy(keep_dead=True)),
         ]
     )
     snapshot = desk.reopen()
@@ -354,7 +371,7 @@ def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: Desk) -> None
         "q": TailCount(
             "q", scheduled=1, retrying=1, ready=3, dead=1, first=(2, 8), levels={2: 2, 3: 1}
         ),
-        "ü": TailCount("ü", dead=1),
+        "ü": TailCount("ü", dead=2, kept_dead=1),
     }
     assert snapshot.first_waiting == (60, 6)
 

@@ -34,7 +34,8 @@ from franca.core.model import (
     Session,
 )
 from franca.core.reasons import REPLACED
-from franca.core.sessions import ENDED_AT_ONCE, Sessions
+from franca.core.sessions import Sessions
+from franca.core.steering import ENDED_AT_ONCE
 from franca.core.stubs import Stub
 from franca.core.tail import Snapshot
 
@@ -112,6 +113,9 @@ class Broker(Sessions):
                 job.bound = False
                 self._runs_no_more(job)
                 self._offer(job, queue, now)
+        for setting in snapshot.queues:
+            if setting.until:
+                self._pause_ends.add(setting.queue, setting.until)
         for schedule in snapshot.schedules:
             if self.schedules.restore(schedule, self.wall(now)):
                 self._schedules_changed[schedule.id] = schedule
@@ -255,8 +259,11 @@ class Broker(Sessions):
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
         """Let the oldest dead jobs go: too many, or too old."""
-        surplus = sum(q.dead for q in self.queues.values()) - self.limits.dead_jobs
+        dead = sum(queue.dead for queue in self.queues.values()) - self.kept_dead
+        surplus = dead - self.limits.dead_jobs
         for job in jobs:
+            if job.policy.keep_dead:
+                break  # so are all behind it: `KEPT_MS`
             if surplus <= 0 and job.run_at > now - self.limits.dead_ms:
                 break
             self._take_out(job, now)
@@ -292,6 +299,7 @@ class Broker(Sessions):
                 self._take_out(late, now)
                 failure = Failure("NotStarted", "no worker took it in time")
                 self._end(late, CANCELLED, b"", failure, now)
+        self._end_pauses(now)
         self._make_due(now)
         if self._crowded:
             self._match_crowded(now)
@@ -301,7 +309,7 @@ class Broker(Sessions):
             self._unlist(queue)
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_EVERY_MS
-            if any(queue.dead for queue in self.queues.values()):
+            if sum(queue.dead for queue in self.queues.values()) > self.kept_dead:
                 self.recall(JobQuery(states=(DEAD,), limit=PRUNE_JOBS, by_time=True), self)
         if not self.refusing_new and len(self._dirty) < self.limits.pending_jobs:
             self._fire(now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from franca.core.model import Job, JobId, Schedule
+from franca.core.model import NEVER, Job, JobId, Millis, Schedule
 
 
 class Totals(Struct, gc=False, array_like=True):
@@ -22,10 +22,11 @@ class Totals(Struct, gc=False, array_like=True):
 
 
 class QueueSetting(Struct, gc=False):
-    """What is remembered of a queue besides its jobs."""
+    """What is remembered of a queue besides its jobs: a pause ends at `until`, if ever."""
 
     queue: str
     paused: bool
+    until: Millis = NEVER
 
 
 class Changes(Struct, gc=False):

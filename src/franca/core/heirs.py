@@ -42,6 +42,9 @@ class Heirs(Supplies):
     def _settle_in(self, job: Job, queue: Queue, now: Millis) -> None:
         """Let a job wait for its time, or for whoever runs it."""
         if job.run_at and job.run_at > now + self.wall_ahead_ms:
+            if job.policy.keeps_place:
+                totals = self.totals
+                totals.last_place = job.place = totals.last_place + 1
             self._park(job, queue)
         else:
             self._enqueue(job, queue, now)

@@ -1,8 +1,7 @@
 """The ledger: which jobs are in memory, what each is called, and what the store must be told.
 
 It keeps one promise: what `drain` hands over, applied to a store in order, makes the store say
-what memory says. It decides nothing about jobs; the broker, built on it, does. (A base class
-and not a part of the broker, because every verb touches it several times.)
+what memory says. It decides nothing about jobs; the broker, built on it, does.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ from franca.core.model import (
     story_bytes,
 )
 from franca.core.namesakes import LOOKED_AT, Namesakes
-from franca.core.ready import Queue, Windows, queue_bytes
+from franca.core.ready import Queue, queue_bytes
 from franca.core.stubs import Stub
 from franca.core.waiting import Waiting
+from franca.core.window import Windows
 
 WAITING = State.WAITING
 READY = State.READY
@@ -120,12 +120,12 @@ class Ledger:
         queue = self.queues.get(name) or self._new_queue(name)
         if not queue.listed:
             queue.listed = True
-            self._settings[name] = QueueSetting(name, queue.paused)
+            self._settings[name] = QueueSetting(name, queue.paused, queue.paused_until)
             self.idle.add(queue)
         return queue
 
     def list_queue(self, *names: str) -> None:
-        """Have queues of these names listed: all, or none and `TooMuch` if there are too many."""
+        """Have these queues listed: all, or none and `TooMuch` if there are too many."""
         self._check_no_new(names)
         for name in names:
             self.queue(name)

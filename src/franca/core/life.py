@@ -17,6 +17,7 @@ from franca.core.limits import Limits
 from franca.core.lines import LEASE_TICK_MS
 from franca.core.model import (
     HISTORY_RESULT_BYTES,
+    KEPT_MS,
     NEVER,
     Failure,
     Job,
@@ -104,16 +105,34 @@ class Life(Heirs):
         self._take_out(job, now)
         self._end(job, DONE, result, NO_FAILURE, now)
 
-    def fail(self, job: Job, holder: str, failure: Failure, now: Millis) -> None:
-        """A run failed: another try later, or the end, as the job's policy says."""
+    def fail(
+        self,
+        job: Job,
+        holder: str,
+        failure: Failure,
+        now: Millis,
+        priority: int | None = None,
+    ) -> None:
+        """A run failed: another try later, or the end, as the job's policy says.
+
+        Given a `priority`, the job has it from now on, here and in other verbs.
+        """
         self._check_held(job, holder)
         self._unlease(job, now)
+        if priority is not None:
+            job.priority = priority
         self.totals.processed += 1
         self.totals.failures += 1
         self._failed(job, failure, Outcome.FAILED, now)
 
     def release(
-        self, job: Job, holder: str, run_at: Millis, now: Millis, extra: bytes | None = None
+        self,
+        job: Job,
+        holder: str,
+        run_at: Millis,
+        now: Millis,
+        extra: bytes | None = None,
+        priority: int | None = None,
     ) -> None:
         """Hand a leased job back, to be run at `run_at` or at once. Not a failure.
 
@@ -124,6 +143,8 @@ class Life(Heirs):
         self._unlease(job, now)
         if extra is not None:
             job.extra = extra
+        if priority is not None:
+            job.priority = priority
         self._note_attempt(job, Outcome.RELEASED, NO_FAILURE, now)
         if job.policy.fails_watched and job.id in self._watchers:
             self._end(job, CANCELLED, b"", RELEASED, now)
@@ -283,6 +304,9 @@ class Life(Heirs):
         if job.policy.bury and job.policy.durable:
             job.run_at = now
             self.queues[job.queue].dead += 1
+            if job.policy.keep_dead:
+                job.run_at += KEPT_MS
+                self.kept_dead += 1
         self._end(job, DEAD, b"", failure, now)
 
     def _end(self, job: Job, state: State, result: bytes, failure: Failure, now: Millis) -> None:
@@ -369,5 +393,8 @@ class Life(Heirs):
                 self._shrink_waiting()
         elif job.state is DEAD:
             queue.dead -= 1
+            if job.policy.keep_dead:
+                job.run_at -= KEPT_MS
+                self.kept_dead -= 1
         if not held:
             self._unknow(job)

@@ -63,9 +63,10 @@ class Lines(Tail):
     # -- where jobs wait ------------------------------------------------------------------
 
     def _enqueue(self, job: Job, queue: Queue, now: Millis) -> None:
-        """Put a job behind all others of its queue and priority."""
-        totals = self.totals
-        totals.last_place = job.place = totals.last_place + 1
+        """Put a job behind all others of its queue and priority, unless it has a place to keep."""
+        if not (job.place and job.policy.keeps_place):
+            totals = self.totals
+            totals.last_place = job.place = totals.last_place + 1
         job.ready_at = now
         self._offer(job, queue, now)
 

@@ -95,7 +95,9 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     nothing of them, and the server's own limit holds, unless the job is `never_given_up`.
     `bury` keeps a job that is given up in the dead set. With `expiry_is_failure` only a vanished
     worker is a loss: a lease that ran out is a failure. The end of a job that `tells_end` is told
-    to whoever listens for its origin.
+    to whoever listens for its origin. A job that `keeps_place` has the place among others of its
+    priority that it was submitted with, whenever it becomes ready again. With `keep_dead` it stays
+    in the dead set until somebody takes it out.
     """
 
     failures: int = 0
@@ -111,6 +113,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     expiry_is_failure: bool = False
     never_given_up: bool = False
     tells_end: bool = False
+    keeps_place: bool = False
+    keep_dead: bool = False
 
 
 class NewJob(Struct, gc=False):
@@ -159,17 +163,25 @@ HISTORY_RESULT_BYTES = 65_536
 """What the history of ended jobs keeps of a body and of a result."""
 
 
+KEPT_MS: Final[Millis] = 1 << 52
+"""What is added to the time of death of a job that is kept for good: those that may go come first
+in the order of time, and are counted apart from these."""
+FIXED_FIELDS: Final = ("id", "queue", "kind", "name", "key", "media", "origin", "created_at")
+"""Fields of a job that are as they were submitted; of all others the store writes every change."""
+
+
 class Job(Struct, gc=False, eq=False, array_like=True):
     """A piece of work and everything the server knows of it.
 
     `id` is the server's own and never used twice; `name` is what its protocol calls it and may
     repeat. `place` orders jobs of one queue and priority; it is kept when a job is returned and
     renewed when it is queued again. `run_at` is when a WAITING job becomes ready and when a
-    DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
-    `timed` leases are on the clock. `shelf` says where the store has its row. The body of a job
-    that is `away` is in the store only; it is read again before the job is given to anybody.
+    DEAD one died, `KEPT_MS` later if it is kept for good; `until` is when a lease ends, and a
+    `bound` lease ends with its session too. `timed` leases are on the clock.
+    `shelf` says where the store has its row. The body of a job that is `away` is in the store
+    only; it is read again before the job is given to anybody.
     `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
-    the body, `extra` or the story has changed.
+    the body, `extra` or the story has changed. `FIXED_FIELDS` never change after the submit.
     """
 
     id: JobId
@@ -318,11 +330,12 @@ class QueueCount(Struct, gc=False):
 class TailCount(QueueCount, gc=False):
     """The same of the jobs in the tail, and the (priority, place) of its first ready one.
 
-    `levels` are the ready ones by their priority.
+    `levels` are the ready ones by their priority, `kept_dead` the dead ones that are kept for good.
     """
 
     first: tuple[int, int] | None = None
     levels: dict[int, int] = {}
+    kept_dead: int = 0
 
 
 class JobQuery(Struct, frozen=True):

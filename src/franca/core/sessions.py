@@ -21,11 +21,8 @@ from franca.core.model import (
     Session,
     SessionId,
 )
-from franca.core.steering import Steering
+from franca.core.steering import ENDED_AT_ONCE, Steering
 from franca.core.stubs import stub_of
-
-ENDED_AT_ONCE = 1_000
-"""Leases, watches and demands that end in one tick; the next one goes on."""
 
 
 class Sessions(Steering):

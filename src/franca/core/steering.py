@@ -10,19 +10,35 @@ from random import Random
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.errors import NotFound, NotUnique
+from franca.core.errors import NotFound, NotHeld, NotUnique, TooMuch
 from franca.core.ledger import LEASED, READY
 from franca.core.life import CANCELLED, DEAD, DONE, Life
 from franca.core.limits import Limits
+from franca.core.lines import DEMAND_TICK_MS
 from franca.core.locks import Locks
-from franca.core.model import Failure, Job, JobId, Millis, Outcome, Policy, Schedule, Shelf
+from franca.core.model import (
+    NEVER,
+    Demand,
+    Failure,
+    Job,
+    JobId,
+    Millis,
+    Outcome,
+    Policy,
+    Schedule,
+    Session,
+    Shelf,
+)
 from franca.core.reasons import NO_FAILURE
 from franca.core.schedules import Schedules
 from franca.core.stubs import Stub, unseen
+from franca.core.timers import Buckets
 
 TOLD_AT_ONCE = 1_000
 """Ends of jobs that are told in one turn when many end together, and remembered of those."""
 FREED_AT_ONCE = 5_000
+ENDED_AT_ONCE = 1_000
+"""Leases, watches, demands and pauses that end in one tick; the next one goes on."""
 
 
 class Steering(Life):
@@ -32,7 +48,7 @@ class Steering(Life):
     turn by turn, and turn by turn their memory (`_debris`) is given up.
     """
 
-    __slots__ = ("_debris", "_untold", "_untold_unseen", "schedules")
+    __slots__ = ("_debris", "_pause_ends", "_untold", "_untold_unseen", "schedules")
 
     def __init__(self, limits: Limits, rng: Random, totals: Totals) -> None:
         super().__init__(limits, rng, totals)
@@ -40,6 +56,7 @@ class Steering(Life):
         self._untold: deque[tuple[Job, Failure]] = deque()
         self._untold_unseen: deque[tuple[Iterator[Stub], Failure]] = deque()
         self._debris: list[Job | Stub] = []
+        self._pause_ends: Buckets[str] = Buckets(DEMAND_TICK_MS)
 
     # -- schedules ------------------------------------------------------------------------
 
@@ -94,20 +111,46 @@ class Steering(Life):
             job.policy = _burying(job.policy)
         self._bury(job, Failure("Killed", "killed by an operator"), now)
 
-    def retry(self, job: Job, now: Millis) -> None:
+    def retry(self, job: Job, now: Millis, priority: int | None = None) -> None:
         """Make a waiting or dead job ready now, behind all others of its queue.
 
         Refused with `NotUnique` where another job has taken a dead one's key.
         """
         self._check_there(job)
+        self._check_has_key(job)
+        self._take_away(job, now)
+        if priority is not None:
+            job.priority = priority
+        if not self._comes_back(job, NO_FAILURE, now):
+            return
+        job.ended_at = NEVER
+        self._enqueue(job, self.queue(job.queue), now)
+
+    def lease(self, job: Job, session: Session, now: Millis, lease_ms: int = 0) -> None:
+        """Let a session hold this very job, which is ready, waits for its time, or is dead.
+
+        A pause does not keep it from that. The body must be here: a job that is `away`, or only in
+        the store, is recalled first. `NotHeld` if it runs or waits behind a run, `NotUnique` where
+        another job has taken a dead one's key, `TooMuch` if too many jobs run.
+        """
+        assert not job.away, f"the body of job {job.id} is in the store"
+        self._check_there(job)
+        if job.state is LEASED or job.id in self._ahead:
+            raise NotHeld(f"job {job.id} runs, or waits behind a run")
+        self._check_has_key(job)
+        if self._is_crowded():
+            raise TooMuch("too many jobs run")
+        self._take_out(job, now)
+        job.ended_at = NEVER
+        times = {job.queue: lease_ms} if lease_ms else None
+        demand = Demand(session, (job.queue,), lease_ms=times)
+        self._lease(job, demand, self.queue(job.queue), now)
+
+    def _check_has_key(self, job: Job) -> None:
+        """A job that lives again needs its key, which another may have taken meanwhile."""
         taken = self.keys.get(job.queue, job.key) if job.key else None
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
-        self._take_away(job, now)
-        if not self._comes_back(job, NO_FAILURE, now):
-            return
-        job.ended_at = 0
-        self._enqueue(job, self.queue(job.queue), now)
 
     def _take_away(self, job: Job, now: Millis) -> None:
         """Take a job out of where it is, to live on; who held it is remembered with it."""
@@ -123,22 +166,33 @@ class Steering(Life):
 
     # -- queues ---------------------------------------------------------------------------
 
-    def pause(self, queue_name: str) -> None:
-        """Give out no more jobs of this queue until it is resumed."""
-        self._set_paused(queue_name, True)
+    def pause(self, queue_name: str, until: Millis = NEVER) -> None:
+        """Give out no more jobs of this queue until it is resumed, or until that moment."""
+        self._set_paused(queue_name, True, until)
+        if until:
+            self._pause_ends.add(queue_name, until)
 
     def resume(self, queue_name: str, now: Millis) -> None:
         """Give out jobs of this queue again."""
-        self._set_paused(queue_name, False)
+        self._set_paused(queue_name, False, NEVER)
         queue = self.queues.get(queue_name)
         if queue is not None:
             self._match(queue, now)
 
-    def _set_paused(self, queue_name: str, paused: bool) -> None:
+    def _set_paused(self, queue_name: str, paused: bool, until: Millis) -> None:
         queue = self.queues.get(queue_name)
-        if queue is not None and queue.listed and queue.paused is not paused:
-            queue.paused = paused
-            self._settings[queue_name] = QueueSetting(queue_name, paused)
+        if queue is None or not queue.listed:
+            return
+        if (queue.paused, queue.paused_until) != (paused, until):
+            queue.paused, queue.paused_until = paused, until
+            self._settings[queue_name] = QueueSetting(queue_name, paused, until)
+
+    def _end_pauses(self, now: Millis) -> None:
+        """Resume queues whose pause is over; one that was paused anew may have a later end."""
+        for name in self._pause_ends.due(now, ENDED_AT_ONCE):
+            queue = self.queues.get(name)
+            if queue is not None and NEVER < queue.paused_until <= now:
+                self.resume(name, now)
 
     def purge(self, queue_name: str, now: Millis) -> int:
         """Cancel every ready job of a queue, the tail unseen; returns how many there were."""
@@ -235,7 +289,7 @@ class Steering(Life):
             queue = self.queues.get(name)
             if queue is None:
                 continue
-            queue.paused = False
+            queue.paused, queue.paused_until = False, NEVER
             if queue.leased or queue.scheduled or queue.retrying or queue.dead:
                 self._settings[name] = QueueSetting(name, False)
             else:
@@ -260,7 +314,7 @@ class Steering(Life):
         self._crowded.clear()
         self._supplied.clear()
         self._large.clear()
-        self._large_bytes = self.leased = self.leased_bytes = 0
+        self._large_bytes = self.leased = self.leased_bytes = self.kept_dead = 0
         self._flushed = True
         totals = self.totals
         totals.pushed = totals.processed = totals.failures = 0
@@ -268,6 +322,7 @@ class Steering(Life):
             queue.forget_all()
             queue.scheduled = queue.retrying = queue.dead = queue.leased = 0
             queue.listed = queue.paused = False
+            queue.paused_until = NEVER
             self._drop_if_unused(queue)
         self._tell_some()
 

@@ -96,16 +96,18 @@ class Tail(LargeBodies):
     """The ledger of a backlog larger than memory.
 
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
+    Of the dead jobs, `kept_dead` are kept for good.
     `_supplied` has the queues whose windows the store has filled, the last one filled last.
     `_waited_for` has jobs of the tail that somebody watches: who empties it unseen must tell them.
     """
 
-    __slots__ = ("_supplied", "_waited_for", "hold_supplies", "wants")
+    __slots__ = ("_supplied", "_waited_for", "hold_supplies", "kept_dead", "wants")
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         super().__init__(limits, totals)
         self.wants: list[Want] = []
         self.hold_supplies = False
+        self.kept_dead = 0
         self._supplied: dict[Queue, None] = {}
         self._waited_for = WaitedFor()
 
@@ -115,7 +117,8 @@ class Tail(LargeBodies):
         """Take over what the store remembers. Only for a ledger that has seen nothing yet."""
         self.totals = snapshot.totals
         for setting in snapshot.queues:
-            self.queue(setting.queue).paused = setting.paused
+            queue = self.queue(setting.queue)
+            queue.paused, queue.paused_until = setting.paused, setting.until
         self._settings.clear()  # the store knows them: it just told us
         for count in snapshot.tail:
             queue = self.queue(count.queue)
@@ -125,6 +128,7 @@ class Tail(LargeBodies):
             queue.scheduled += count.scheduled
             queue.retrying += count.retrying
             queue.dead += count.dead
+            self.kept_dead += count.kept_dead
             self.waiting.tail += count.scheduled + count.retrying
         if snapshot.first_waiting is not None:
             self.waiting.mark = (snapshot.first_waiting[0], snapshot.first_waiting[1] - 1)

@@ -295,7 +295,8 @@ class GroupWriter:
 
     def _settings(self, changes: Changes, group: list[Batch]) -> None:
         if changes.queues_saved:
-            rows = [(setting.queue, int(setting.paused)) for setting in changes.queues_saved]
+            # `paused` is 0, 1, or the moment at which the pause ends.
+            rows = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
             self._put("queues", rows, group)
         if changes.queues_gone:
             gone = [(name,) for name in changes.queues_gone]

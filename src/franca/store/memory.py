@@ -178,6 +178,7 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
             count.leased += 1
         elif job.state is State.DEAD:
             count.dead += 1
+            count.kept_dead += job.policy.keep_dead
     return list(counts.values())
 
 

@@ -91,7 +91,7 @@ class Reading:
         page = search.read_page(db, query, sources, gone)
         jobs: list[Job] = []
         for shelf, row in page.rows:
-            if row[6] & APART and query.with_bodies:
+            if row[5] & APART and query.with_bodies:
                 body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
                 row += body or (None, None)
             jobs.append(job_of(row, self._policies, shelf))

@@ -15,7 +15,17 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.model import (
+    KEPT_MS,
+    NEVER,
+    Job,
+    JobId,
+    Policy,
+    Schedule,
+    Shelf,
+    State,
+    TailCount,
+)
 from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.tail import Snapshot
 from franca.store import search
@@ -63,7 +73,10 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
         first_waiting=db.execute(
             "SELECT run_at, id FROM tail WHERE state = 0 AND state <> 1 ORDER BY run_at, id LIMIT 1"
         ).fetchone(),
-        queues=[QueueSetting(queue, bool(paused)) for queue, paused in settings],
+        queues=[
+            QueueSetting(queue, bool(paused), paused if paused > 1 else NEVER)
+            for queue, paused in settings
+        ],
         schedules=[msgspec.msgpack.decode(piece, type=Schedule) for _, piece in schedules],
         known=_known(db),
     )
@@ -133,11 +146,11 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
     books.eras_over += [q for q in books.eras if q not in counts and q not in books.emptied]
     # Found by the index and read from the table, because the two may not say the same.
     low = high = 0
-    for queue, state, failed, number, low_sum, high_sum, amiss in db.execute(
-        f"SELECT j.queue, j.state, j.failures > 0, count(*), {_ID_SUMS.format('i.id')}, "
-        "sum((i.state, i.run_at) <> (j.state, j.run_at)) "
+    for queue, state, failed, kept, number, low_sum, high_sum, amiss in db.execute(
+        f"SELECT j.queue, j.state, j.failures > 0, j.run_at >= {KEPT_MS}, count(*), "
+        f"{_ID_SUMS.format('i.id')}, sum((i.state, i.run_at) <> (j.state, j.run_at)) "
         f"FROM tail i INDEXED BY {_index(books, 'tail_timed')} JOIN tail j ON j.id = i.id "
-        "WHERE i.state <> 1 GROUP BY 1, 2, 3"
+        "WHERE i.state <> 1 GROUP BY 1, 2, 3, 4"
     ):
         rows += number
         low, high = low + low_sum, high + high_sum
@@ -145,7 +158,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
         if state == State.DEAD:
-            count.dead += number
+            count.dead, count.kept_dead = count.dead + number, count.kept_dead + number * kept
         elif state == State.LEASED:
             count.leased += number
         elif failed:
