@@ -10,7 +10,7 @@ from franca.protocols.buffer import ByteBuffer
 from franca.protocols.conversation import Link
 from franca.protocols.gearman import worker_commands as gearman_workers
 from franca.protocols.gearman.wire import PacketReader
-from franca.protocols.periodic.worker_commands import Worker
+from franca.protocols.periodic.workers import Worker
 from tests.sim.planting import Mutants
 
 PLANTED = Mutants()
@@ -39,13 +39,13 @@ def gearman_forgets_half_a_header(wait: Any) -> Any:
     return forget
 
 
-@PLANTED.of(Worker, "say_granted")
-def periodic_gives_back_what_it_has_no_more(say_granted: Any) -> Any:
+@PLANTED.of(Worker, "on_granted")
+def periodic_gives_back_what_it_has_no_more(on_granted: Any) -> Any:
     def give_back(self: Worker, event: Granted, now: int) -> None:
         if self.link.closing:
             self.broker.give_back(event.job, self.connection.session.holder, now)
         else:
-            say_granted(self, event, now)
+            on_granted(self, event, now)
 
     return give_back
 

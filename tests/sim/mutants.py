@@ -23,7 +23,8 @@ from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
-from franca.protocols.periodic.client_commands import Client
+from franca.protocols.periodic import client_commands as periodic_clients
+from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.run import hunt
@@ -250,12 +251,12 @@ def who_asks_for_what_nobody_offers_waits_for_ever(_: Any) -> Any:
     return lambda self, now: None
 
 
-@MUTANTS.of(Client, "take_in")
-def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
-    def drop(self: Client, task: Any, now: Millis) -> None:
-        taken = self.broker.keyed(task.func, KEY + task.name)
+@MUTANTS.of(periodic_clients, "submit")
+def a_submit_while_the_job_runs_is_dropped(submit: Any) -> Any:
+    def drop(connection: PeriodicConversation, job: Any, now: Millis) -> None:
+        taken = connection.broker.keyed(job.func, KEY + job.name)
         if taken is None or taken.state is not State.LEASED:
-            take_in(self, task, now)
+            submit(connection, job, now)
 
     return drop
 

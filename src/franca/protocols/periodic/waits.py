@@ -1,92 +1,90 @@
 """The answers that one connection waits for: results of jobs, and their streams.
 
-Each waits for a function and a name, whatever job has them. Nothing here speaks to anybody.
+Whoever waits for a job waits for its function and its name, whatever job has them: a submit under
+the same name is what it waits for from then on. A connection watches each such job once and
+answers all who wait for it on that connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from franca.core.errors import TooMuch
-from franca.core.model import NEVER, Millis
-from franca.protocols.periodic.room import Share
+from franca.core.events import Finished, Progressed
+from franca.core.model import Job, Millis, State
+from franca.core.stubs import Stub
+from franca.protocols.budget import Share
+from franca.protocols.periodic.alarms import Alarm
+from franca.protocols.periodic.auth import CLIENT
+from franca.protocols.periodic.crc import BULK_BYTES
+from franca.protocols.periodic.messages import EOF, EXPIRED, FAILED, NO_WORKER, REMOVED
+
+if TYPE_CHECKING:
+    from franca.protocols.periodic.conversation import PeriodicConversation
 
 WAITS_MAX: Final = 10_000
 """Answers that one connection may wait for."""
 NAMESAKES_MAX: Final = 64
-"""And those for one and the same job: all of them are told in one turn."""
+"""And those for one and the same job: all of them are sent in one turn."""
 WAIT_BYTES: Final = 1_000
 """What one takes beside its name, here and in the broker, roughly."""
 WAITS_BYTES_MAX: Final = 16 * 1024 * 1024
 """What the waits of all connections take together."""
 WAITS_BYTES_FREE: Final = 4 * 1024
 """But for the first few of each connection."""
-_SPARE_ENTRIES: Final = 1_000
+SENT_AT_ONCE: Final = 16
+"""How many answers are sent in about the time that any other message takes."""
+DATA_KIND: Final = "data"
+"""What a piece of a stream is called among the reports of workers."""
 
 Name = tuple[str, str]
 """A function, and the key of a job in it."""
 
 
-class Wait(Struct, gc=False, eq=False):
-    """An answer that is owed: the result of a job, or its stream (then it has no end).
+class Wait(Struct, eq=False):
+    """An answer that is owed: the result of a job, until an alarm rings; or its stream.
 
-    A peer may use one id many times, so that each is only itself, however alike they are.
+    A peer may use one id many times, so each is only equal to itself.
     """
 
     msgid: bytes
-    until: Millis
-    is_over: bool = False
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether pieces are wanted, and not the result."""
-        return not self.until
+    is_stream: bool
+    alarm: Alarm | None = None
 
 
 class Waits:
-    """Waits by name, and a heap of their ends; entries of those that are over are skipped."""
+    """All that one connection waits for, by name."""
 
-    __slots__ = ("_added", "_by_name", "_count", "_heap", "_share")
-
-    def __init__(self, share: Share) -> None:
-        self._share = share
+    def __init__(self, connection: PeriodicConversation) -> None:
+        self.was_waited_for = False
+        """Whether workers were held back for this client once, and it did not read all the same."""
+        self._connection = connection
+        self.link = connection.link
+        self._service = connection.service
+        self._share = Share(connection.service.waits, WAITS_BYTES_FREE)
         self._by_name: dict[Name, list[Wait]] = {}
-        self._heap: list[tuple[Millis, int, Name, Wait]] = []
-        self._added = self._count = 0
+        self._count = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._by_name)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def names(self) -> list[Name]:
-        """Everything that is waited for."""
-        return list(self._by_name)
-
-    def of(self, name: Name) -> Sequence[Wait]:
-        """Those who wait for this."""
-        return self._by_name.get(name, ())
-
-    def add(self, name: Name, wait: Wait) -> None:
+    def add(self, name: Name, msgid: bytes, *, is_stream: bool) -> Wait:
         """Wait for this too; `TooMuch` if that would be one too many."""
-        waits = self._by_name.get(name)
-        if self._count >= WAITS_MAX or (waits is not None and len(waits) >= NAMESAKES_MAX):
+        waits = self._by_name.get(name, [])
+        if self._count >= WAITS_MAX or len(waits) >= NAMESAKES_MAX:
             most = WAITS_MAX if self._count >= WAITS_MAX else NAMESAKES_MAX
             raise TooMuch(f"no more than {most} answers can be waited for")
         self._share.take(_size_of(name))
         self._count += 1
-        if waits is None:
-            self._by_name[name] = [wait]
-        else:
-            waits.append(wait)
-        if wait.until:
-            self._added += 1
-            heappush(self._heap, (wait.until, self._added, name, wait))
+        wait = Wait(msgid, is_stream)
+        self._by_name[name] = waits
+        waits.append(wait)
+        return wait
+
+    def expire_at(self, name: Name, wait: Wait, at: Millis) -> None:
+        """Answer at this moment that the time is over."""
+        ring = partial(self._on_expired, name, wait)
+        wait.alarm = self._service.alarms.set(self.link, at, ring)
 
     def remove(self, name: Name, wait: Wait) -> bool:
         """One waits no more; True if it was the last that waited for this."""
@@ -94,45 +92,94 @@ class Waits:
         waits.remove(wait)
         if not waits:
             del self._by_name[name]
-        self._leave(name, [wait])
+        self._drop(name, [wait])
         return not waits
 
-    def take(self, name: Name) -> list[Wait]:
+    def _take(self, name: Name) -> list[Wait]:
         """All who wait for this are about to be answered."""
-        waits = self._by_name.pop(name, None)
-        if waits is None:
-            return []
-        self._leave(name, waits)
+        waits = self._by_name.pop(name, [])
+        self._drop(name, waits)
         return waits
 
-    def expired(self, now: Millis) -> tuple[Name, Wait] | None:
-        """Somebody whose time is over, if anybody's is."""
-        at = self.next_at()
-        return self._heap[0][2:] if at and at <= now else None
-
-    def next_at(self) -> Millis:
-        """When the next wait ends."""
-        heap = self._heap
-        while heap and heap[0][3].is_over:
-            heappop(heap)
-        return heap[0][0] if heap else NEVER
-
-    def clear(self) -> None:
-        """Nobody waits any more."""
-        self._by_name.clear()
-        self._heap.clear()
-        self._count = 0
-        self._share.clear()
-
-    def _leave(self, name: Name, waits: Sequence[Wait]) -> None:
+    def _drop(self, name: Name, waits: list[Wait]) -> None:
         for wait in waits:
-            wait.is_over = True
+            self._service.alarms.cancel(wait.alarm)
         self._share.give_back(len(waits) * _size_of(name))
         self._count -= len(waits)
-        # Whoever is always answered long before the end leaves nothing but entries behind.
-        if len(self._heap) > 2 * self._count + _SPARE_ENTRIES:
-            self._heap = [entry for entry in self._heap if not entry[3].is_over]
-            heapify(self._heap)
+
+    def watch(self, job: Job | Stub) -> None:
+        """Hear what becomes of a job, once."""
+        session = self._connection.session
+        if job.id not in session.watches:
+            self._connection.broker.watch(job.id, session)
+
+    def _unwatch(self, name: Name, now: Millis) -> None:
+        """Nobody here waits for that name any more."""
+        broker = self._connection.broker
+        taken = broker.keyed(*name)
+        if taken is not None:
+            broker.unwatch(taken.id, self._connection.session, now)
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def on_progressed(self, event: Progressed, now: Millis) -> None:
+        """A worker sent a piece of a stream."""
+        name = (event.job.queue, event.job.key)
+        waits = self._by_name.get(name)
+        if event.kind != DATA_KIND or not waits:
+            return
+        self._answer([(wait, event.data) for wait in waits if wait.is_stream], now)
+        if self.link.full and not self.was_waited_for:
+            self._service.slow.setdefault(name, (self, now))
+
+    def on_finished(self, event: Finished, now: Millis) -> None:
+        """A job that is waited for has ended: everybody is answered."""
+        name = (event.job.queue, event.job.key)
+        waits = self._take(name)
+        if waits:
+            result = event.result
+            if event.state is not State.DONE:
+                result = REMOVED if event.failure.kind == "Cancelled" else FAILED
+            answers = [(wait, EOF if wait.is_stream else result) for wait in waits]
+            self._answer(answers, now, after_commit=True)
+        if self._service.streams:
+            self._service.unfollow(name, self)
+
+    def _answer(
+        self, answers: list[tuple[Wait, bytes]], now: Millis, *, after_commit: bool = False
+    ) -> None:
+        """Answer all. More than may ever wait unsent is not written, but for one answer."""
+        self._service.charge_sent(len(answers))
+        most = room = self._service.limits.output_hard_bytes
+        if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
+            room -= sum(map(len, self.link.out))
+        written = 0
+        for wait, data in answers:
+            if written and written + len(data) > room:
+                self._connection.drop(now, f"more than {most} bytes to be said to it at once")
+                return
+            written += len(data)
+            self._connection.answer_data(wait.msgid, data, after_commit=after_commit)
+
+    def _on_expired(self, name: Name, wait: Wait, now: Millis) -> None:
+        if self.remove(name, wait):
+            self._unwatch(name, now)
+        self.link.write(self._connection.dialect.data(wait.msgid, EXPIRED))
+
+    def on_rules(self, now: Millis) -> None:
+        """Rights have changed: wait no more for functions that the peer may not use any more."""
+        for name in list(self._by_name):
+            if not self._connection.may(CLIENT, name[0]):
+                for wait in self._take(name):
+                    self._connection.answer(wait.msgid, NO_WORKER)
+                self._service.unfollow(name, self)
+                self._unwatch(name, now)
+
+    def leave(self) -> None:
+        """The connection is gone: nothing is waited for any more."""
+        for name in list(self._by_name):
+            self._service.unfollow(name, self)
+            self._take(name)
 
 
 def _size_of(name: Name) -> int:

@@ -1,4 +1,4 @@
-"""What all connections of this protocol share a bounded amount of."""
+"""What all connections of a protocol share a bounded amount of."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ class Budget:
         self.most = most
         self.taken = 0
 
-    def take(self, size: int) -> None:
-        """Take a part of it, or `TooMuch`."""
+    def may_take(self, size: int) -> bool:
+        """Take some of it, if there is enough."""
         if self.taken + size > self.most:
-            raise TooMuch(f"there is no room for more {self._what}")
+            return False
         self.taken += size
+        return True
+
+    def take(self, size: int) -> None:
+        """Take some of it, or `TooMuch`."""
+        if not self.may_take(size):
+            raise TooMuch(f"there is no room for more {self._what}")
 
     def give_back(self, size: int) -> None:
-        """A part that was taken is free again."""
+        """Some that was taken is free again."""
         self.taken -= size
 
 
@@ -37,6 +43,14 @@ class Share:
         self._budget = budget
         self._free = free
         self.taken = 0
+
+    def may_take(self, size: int) -> bool:
+        """Take more of it, if there is enough."""
+        over = self.taken + size - self._free
+        if over > 0 and not self._budget.may_take(min(over, size)):
+            return False
+        self.taken += size
+        return True
 
     def take(self, size: int) -> None:
         """Take more of it, or `TooMuch`."""
