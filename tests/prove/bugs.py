@@ -67,7 +67,7 @@ def no_fence_gearman() -> None:
 
 def no_fence_periodic() -> None:
     """Whoever knows a function and a name speaks for the job."""
-    _sharing("franca.protocols.periodic.runs:Runs", "_held")
+    _sharing("franca.protocols.periodic.runs:Runs", "held")
 
 
 def no_fence_eventmq() -> None:

@@ -264,7 +264,7 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
             looks += 1
             return super().items()
 
-    worker.conversation.worker.runs._held = Watched(worker.conversation.worker.runs._held)
+    worker.conversation.worker.runs.held = Watched(worker.conversation.worker.runs.held)
     worker.send(worker.message(p.JOB_UNASSIGNED, b"", b"none") * 30)
     for number in range(7):
         worker.say(p.JOB_UNASSIGNED, msgid=b"%04d" % number)
@@ -306,7 +306,7 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
     held = [
         (worker, handle, run)
         for worker in (holder, other)
-        for handle, run in worker.conversation.worker.runs._held.items()
+        for handle, run in worker.conversation.worker.runs.held.items()
         if run.is_copy
     ]
     taken = sum(worker.conversation.worker.runs.copies.taken for worker in (holder, other))

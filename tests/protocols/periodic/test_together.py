@@ -135,7 +135,7 @@ def test_runs_that_are_over_are_not_remembered_without_bound() -> None:
             worker.say(p.GRAB_JOB, msgid=b"slot")
             worker.heard()
     client.heard()
-    assert len(two.conversation.worker.runs._held) <= 4_097
+    assert len(two.conversation.worker.runs.held) <= 4_097
 
 
 # -- locks --------------------------------------------------------------------------------------------

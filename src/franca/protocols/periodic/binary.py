@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Final
+from zlib import crc32
 
 from franca.core.names import text_of
 from franca.protocols.periodic.crc import Shared
@@ -30,7 +31,10 @@ from franca.protocols.periodic.wire import (
 
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
+_ONE_MORE: Final = Layout(">qBi")
+_TWO_MORE: Final = Layout(">qBii")
 _OLD_NUMBERS: Final = Layout(">qi")
+_BARE_HEAD: Final = b"\0RES\0\0\0\5"
 _COUNT: Final = Layout(">q")
 COUNTED: Final = 1
 TIMED: Final = 2
@@ -97,15 +101,9 @@ class CrcDialect(Dialect):
             if not func or not name:
                 raise Unreadable("a job without a name")
             job = WireJob(text_of(func), text_of(name), args[body:end], sched_at)
-            end += _TIMES.size
-            if version > COUNTED | TIMED:
-                raise Unreadable(f"version {version} of a job is not known")
-            if version & COUNTED:
-                job.count = _NUMBER.unpack_from(args, end)[0]
-                end += _NUMBER.size
-            if version & TIMED:
-                job.timeout = _NUMBER.unpack_from(args, end)[0]
-                end += _NUMBER.size
+            end += 9
+            if version:
+                end = _read_numbers(job, version, args, end)
         except (IndexError, LayoutError):
             raise Unreadable("a job is cut short") from None
         return job, end
@@ -178,6 +176,11 @@ class CrcDialect(Dialect):
         """
         return self.frame(DATA.to_bytes() + connection[1:])
 
+    def bare(self, msgid: bytes, command: int) -> bytes:
+        """A command without arguments, as nearly all answers are: without the calls of `frame`."""
+        payload = msgid + command.to_bytes()
+        return _BARE_HEAD + crc32(payload).to_bytes(4) + payload
+
     def number(self, msgid: bytes, value: int) -> bytes:
         """A setting's value."""
         return self.frame(msgid + CONFIG.to_bytes() + value.to_bytes(4))
@@ -208,6 +211,19 @@ class CrcDialect(Dialect):
         return self.front(msgid + self.before_data + _COUNT.pack(count), pages), b""
 
 
+def _read_numbers(job: WireJob, version: int, args: bytes, at: int) -> int:
+    """The counter and the timeout, where the version says that they are there."""
+    if version > COUNTED | TIMED:
+        raise Unreadable(f"version {version} of a job is not known")
+    if version & COUNTED:
+        job.count = _NUMBER.unpack_from(args, at)[0]
+        at += _NUMBER.size
+    if version & TIMED:
+        job.timeout = _NUMBER.unpack_from(args, at)[0]
+        at += _NUMBER.size
+    return at
+
+
 def _front(job: Assignment) -> bytes:
     """What precedes a job's workload."""
     return str8(job.func) + str8(job.name) + len(job.workload).to_bytes(4)
@@ -215,11 +231,13 @@ def _front(job: Assignment) -> bytes:
 
 def _numbers(job: Assignment) -> bytes:
     """What follows a job's workload."""
-    count, timeout = job.count, job.timeout
-    numbers = _TIMES.pack(job.sched_at, (COUNTED if count else 0) | (TIMED if timeout else 0))
-    if count:
-        numbers += _NUMBER.pack(count)
-    return numbers + _NUMBER.pack(timeout) if timeout else numbers
+    if not job.count:
+        if not job.timeout:
+            return _TIMES.pack(job.sched_at, 0)
+        return _ONE_MORE.pack(job.sched_at, TIMED, job.timeout)
+    if not job.timeout:
+        return _ONE_MORE.pack(job.sched_at, COUNTED, job.count)
+    return _TWO_MORE.pack(job.sched_at, COUNTED | TIMED, job.count, job.timeout)
 
 
 class BinaryDialect(CrcDialect):
@@ -253,6 +271,10 @@ class BinaryDialect(CrcDialect):
         """A handle, and what follows it."""
         _, at = read_name(args)
         return args[:at], args[at:]
+
+    def bare(self, msgid: bytes, command: int) -> bytes:
+        """A command without arguments."""
+        return self.frame(msgid + command.to_bytes())
 
     def welcome(self, connection: bytes) -> bytes:
         """The answer to a registration: the connection's id alone."""

@@ -29,7 +29,7 @@ def on_submit_job(connection: PeriodicConversation, message: Message, now: Milli
     if connection.service.rules is not None:
         connection.check_may(CLIENT, wire_job.func)
     submit(connection, wire_job, now)
-    connection.succeed(message.id)
+    connection.link.write_after_commit(connection.dialect.bare(message.id, SUCCESS))
 
 
 def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> None:

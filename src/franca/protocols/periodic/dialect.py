@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.messages import JOB_ASSIGN, Assignment, WireJob
 from franca.protocols.periodic.wire import Frames, plain_frame, plain_front
+
+_ASSIGN: Final = JOB_ASSIGN.to_bytes()
 
 
 class Dialect(ABC):
@@ -95,10 +98,10 @@ class Dialect(ABC):
     ) -> Sequence[bytes]:
         """A job for a worker; its workload is a piece of its own and not copied if it is shared."""
         front, back = self.around(assignment)
-        front = b"".join((msgid, self.before_command, JOB_ASSIGN.to_bytes(), front))
+        front = msgid + self.before_command + _ASSIGN + front
         workload = assignment.workload
         if shared is None:
-            return (self.frame(b"".join((front, workload, back))),)
+            return (self.frame(front + workload + back),)
         pieces = (self.front(front, shared, back), workload)
         return (*pieces, back) if back else pieces
 

@@ -15,6 +15,7 @@ from franca.protocols.periodic.messages import (
     PING,
     REMOVE_JOB,
     SUBMIT_JOB,
+    SUCCESS,
     TYPE_NAMED_WORKER,
     TYPE_WORKER,
     Message,
@@ -134,7 +135,7 @@ class Handshake:
         if self._unconfirmed is not None:
             self._unconfirmed.append(msgid)
         elif self.confirms:
-            self._connection.succeed(msgid)
+            self.link.write_after_commit(self._connection.dialect.bare(msgid, SUCCESS))
 
     def _await_silence(self, now: Millis) -> None:
         alarms = self._connection.service.alarms

@@ -45,14 +45,14 @@ class Runs:
         self.copies = Share(connection.service.copies, COPIES_FREE)
         self._connection = connection
         self._broker = connection.broker
-        self._held: dict[bytes, Run] = {}
+        self.held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
         self._by_id: dict[bytes, bytes] | None = None
         """Handles by the id of the GRAB_JOB, from when one is first asked for."""
 
     def add(self, handle: bytes, run: Run) -> None:
         """The worker was given a job."""
-        held = self._held
+        held = self.held
         if len(held) >= self._held_max:
             self._forget_ended()
         if handle in held:
@@ -63,42 +63,36 @@ class Runs:
             if len(self._by_id) > 2 * len(held) + _SPARE_IDS:
                 self._by_id = None
 
-    def get(self, handle: bytes) -> Run | None:
-        """The run of that handle, if there is one."""
-        return self._held.get(handle)
-
     def take(self, handle: bytes) -> Run | None:
         """The worker has nothing more to say about a run."""
-        run = self._held.pop(handle, None)
+        run = self.held.pop(handle, None)
         if run is not None and run.is_copy:
             self.copies.give_back(1)
         return run
 
     def _forget_ended(self) -> None:
         """A run that is over may still be reported in time; but not any number of them."""
-        for handle in [handle for handle, run in self._held.items() if self.job_of(run) is None]:
+        for handle in [handle for handle, run in self.held.items() if self.job_of(run) is None]:
             self.take(handle)
-        self._held_max = max(RUNS_MAX, 2 * len(self._held))
+        self._held_max = max(RUNS_MAX, 2 * len(self.held))
 
     def take_by_grab(self, msgid: bytes) -> Run | None:
         """The run of the job that the GRAB_JOB of this id has brought, of which that is all."""
         if self._by_id is None:
-            self._by_id = {run.msgid: handle for handle, run in self._held.items()}
-            self._connection.spent += len(self._held) // RUNS_AT_ONCE
+            self._by_id = {run.msgid: handle for handle, run in self.held.items()}
+            self._connection.spent += len(self.held) // RUNS_AT_ONCE
         handle = self._by_id.pop(msgid, b"")
-        run = self._held.get(handle)
+        run = self.held.get(handle)
         return self.take(handle) if run is not None and run.msgid == msgid else None
 
     def is_busy(self) -> bool:
         """Whether any of these jobs runs."""
-        return any(self.job_of(run) is not None for run in self._held.values())
+        return any(self.job_of(run) is not None for run in self.held.values())
 
     def is_taken(self, handle: bytes, job_id: JobId) -> bool:
-        """Whether another job that somebody runs has this handle."""
-        other = self._held.get(handle)
-        if other is None or other.job_id == job_id:
-            return False
-        job = self._broker.jobs.get(other.job_id)
+        """Whether a handle that is here is that of another job, which somebody runs."""
+        other = self.held[handle]
+        job = None if other.job_id == job_id else self._broker.jobs.get(other.job_id)
         return job is not None and job.state is State.LEASED
 
     def job_of(self, run: Run | None) -> Job | None:
@@ -115,6 +109,6 @@ class Runs:
 
     def clear(self) -> None:
         """The connection is gone."""
-        self._held.clear()
+        self.held.clear()
         self._by_id = None
         self.copies.clear()

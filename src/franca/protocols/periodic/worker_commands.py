@@ -61,7 +61,9 @@ def on_grab_job(connection: PeriodicConversation, message: Message, now: Millis)
     """GRAB_JOB: a job when there is one; by the document, at once that there is none."""
     if connection.service.rules is not None:
         connection.rule()
-    if connection.worker.must_not_write() and not connection.is_gone:
+    if connection.dialect.writes_anew and not (
+        connection.service.may_write() or connection.is_gone
+    ):
         raise NotNow(NO_NAME)
     if connection.follows_document:
         connection.worker.grab_now(message.id, now)
@@ -158,7 +160,7 @@ def on_work_data(connection: PeriodicConversation, message: Message, now: Millis
     """WORK_DATA: a piece for those who follow the job."""
     handle, data = connection.dialect.read_handle(message.args)
     runs, service = connection.worker.runs, connection.service
-    run = runs.get(handle)
+    run = runs.held.get(handle)
     job = runs.job_of(run)
     if run is not None and job is not None:
         name = (job.queue, job.key)
@@ -179,7 +181,7 @@ def on_acquire(connection: PeriodicConversation, message: Message, now: Millis) 
     connection.service.intake.check_name(lock)
     # A worker with a copy of the job has no run that could hold a lock, or end for it.
     runs = connection.worker.runs
-    job = runs.own_job_of(runs.get(handle))
+    job = runs.own_job_of(runs.held.get(handle))
     is_held = job is not None and _lock(connection, job, lock, most, now)
     if not is_held:
         runs.take(handle)
@@ -206,7 +208,7 @@ def _lock(connection: PeriodicConversation, job: Job, lock: str, most: int, now:
 def on_release(connection: PeriodicConversation, message: Message, now: Millis) -> None:
     """RELEASE: the lock is for the next."""
     lock, handle = connection.binary.read_unlock(message.args)
-    job = connection.worker.runs.own_job_of(connection.worker.runs.get(handle))
+    job = connection.worker.runs.own_job_of(connection.worker.runs.held.get(handle))
     if job is not None:
         connection.broker.unlock(job, connection.session.holder, lock, now)
     connection.handshake.confirm(message.id)

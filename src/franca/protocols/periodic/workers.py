@@ -145,7 +145,7 @@ class Worker:
             return
         grabs[msgid] = None
         if answers:
-            self.connection.answer(msgid, SUCCESS)
+            self.link.write(self.connection.dialect.bare(msgid, SUCCESS))
         if self._demand is None and not self.connection.unsettled:
             self._ask(now)
 
@@ -206,7 +206,7 @@ class Worker:
             if len(self.connection.session.leases) >= RUNS_MAX:
                 self._is_at_limit = True
                 return
-            if self.must_not_write():
+            if self.connection.dialect.writes_anew and not self.service.may_write():
                 self.pause(now, WRITE_AGAIN_MS)
                 return
             demand = self._new_demand(NEVER)
@@ -289,7 +289,7 @@ class Worker:
 
     def on_granted(self, event: Granted, now: Millis) -> None:
         """A job has come. One for a demand that is no longer made goes back."""
-        if self.must_not_write():
+        if self.connection.dialect.writes_anew and not self.service.may_write():
             self.withdraw()
             self.pause(now, WRITE_AGAIN_MS)
         if event.demand is not self._demand or self.link.closing or not self._grabs:
@@ -351,7 +351,7 @@ class Worker:
         size = len(workload)
         if size > dialect.workload_max:
             return False
-        if self.runs.is_taken(shown.handle, job.id):
+        if shown.handle in self.runs.held and self.runs.is_taken(shown.handle, job.id):
             rename(shown, dialect)
         self.runs.add(shown.handle, Run(job.id, job.attempts, job.holder, msgid, is_copy))
         is_shared = size >= BULK_BYTES or (for_all and size >= SHARED_BYTES)
@@ -367,10 +367,6 @@ class Worker:
                 self._is_full = True
                 connection.spent += WHOLE_SHARE
         return True
-
-    def must_not_write(self) -> bool:
-        """Whether a job would have to be written anew, and that was done enough for now."""
-        return self.connection.dialect.writes_anew and not self.service.may_write()
 
     def leave(self) -> None:
         """The connection is gone: nothing is wanted any more."""
