@@ -9,8 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import alarms, service, waits
-from franca.protocols.periodic.waits import NAMESAKES_MAX
+from franca.protocols.periodic import alarms, client_commands, service
+from franca.protocols.periodic.client_commands import NAMESAKES_MAX
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
@@ -283,14 +283,14 @@ def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
 
 @pytest.fixture
 def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.periodic.waits.WAITS_BYTES_FREE", 0)
+    monkeypatch.setattr("franca.protocols.periodic.client_commands.WAITS_BYTES_FREE", 0)
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")
 def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
     world = World()
     world.worker("f")
-    world.service.waits.most = 20 * waits.WAIT_BYTES
+    world.service.waits.most = 20 * client_commands.WAIT_BYTES
     clients = [world.client() for _ in range(3)]
     for number, client in enumerate(clients):
         names = [packed("f", f"{number} {n}", timeout=5) for n in range(15)]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from msgspec.structs import replace
+
 from franca.core.errors import Refused, TooMuch
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.conversation import WHOLE_SHARE, Task
@@ -68,9 +70,8 @@ def on_config_get(connection: PeriodicConversation, message: Message, now: Milli
     """CONFIG_GET: a number, 0 where nothing is known."""
     connection.rule()
     name, _ = connection.binary.read_setting(message.args)
-    connection.link.write(
-        connection.binary.number(message.id, connection.service.config.get(name, 0))
-    )
+    value = connection.service.config.get(name, 0)
+    connection.link.write(connection.binary.number(message.id, value))
 
 
 def on_config_set(connection: PeriodicConversation, message: Message, now: Millis) -> None:
@@ -116,7 +117,7 @@ def _list(connection: PeriodicConversation, msgid: bytes, rule: Rule | None) -> 
 
 def _walk(
     connection: PeriodicConversation,
-    query: Callable[[int], JobQuery],
+    query: JobQuery,
     on_page: Callable[[list[Job]], None],
 ) -> Generator[JobQuery, list[Job], None]:
     """Have every job seen that there was at the start, in order of their ids.
@@ -127,7 +128,7 @@ def _walk(
     last = connection.broker.totals.last_job_id
     after, was_empty = 0, False
     while True:
-        jobs = yield query(after)
+        jobs = yield replace(query, after=after)
         on_page([job for job in jobs if job.id <= last])
         if jobs and jobs[-1].id < last:
             after, was_empty = jobs[-1].id, False
@@ -161,11 +162,8 @@ def _drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
             except Refused:
                 pass  # it has ended since
 
-    yield from _walk(
-        connection,
-        lambda after: JobQuery(states=_DROPPED, queue=func, after=after, limit=PAGE_JOBS),
-        cancel,
-    )
+    query = JobQuery(states=_DROPPED, queue=func, limit=PAGE_JOBS)
+    yield from _walk(connection, query, cancel)
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
         broker.remove_queue(func, connection.now)
@@ -181,59 +179,41 @@ def on_dump(connection: PeriodicConversation, message: Message, now: Millis) -> 
     connection.begin(_dump(connection, message.id), now)
 
 
-class _Dump:
-    """The jobs that were dumped so far, each page in one piece."""
+def _dump(connection: PeriodicConversation, msgid: bytes) -> Task:
+    """Every live job of this protocol, in one answer or in many; each page is one piece.
 
-    def __init__(self, connection: PeriodicConversation, msgid: bytes) -> None:
-        self._connection = connection
-        self._msgid = msgid
-        self._count = self._crc = self.charged = 0
-        self._pages: list[bytes] = []
+    More than a frame can hold is refused: half a dump would pass for a whole one. So is what all
+    dumps under way hold together, beyond one frame.
+    """
+    yield
+    service, dialect = connection.service, connection.dialect
+    pages: list[bytes] = []
+    count = crc = charged = 0
 
-    def add(self, jobs: list[Job]) -> None:
-        """Add a page. `TooMuch` if all dumps together hold more than a frame can."""
-        connection = self._connection
-        service, dialect = connection.service, connection.dialect
+    def add(jobs: list[Job]) -> None:
+        nonlocal count, crc, charged
         dumped: list[bytes] = []
         for job in jobs:
             if job.origin == ORIGIN:
                 dumped.append(dialect.dumped(as_dumped(job, dialect, connection.broker)))
                 size = len(dumped[-1]) + JOB_COST_BYTES
                 service.dump_bytes += size
-                self.charged += size
+                charged += size
                 if service.dump_bytes > service.limits.frame_bytes_max:
                     raise TooMuch("a dump cannot be larger than a frame")
         if dumped:
-            self._count += len(dumped)
-            self._pages.append(dialect.dump_page(self._msgid, dumped))
-            self._crc = crc32(self._pages[-1], self._crc)
+            count += len(dumped)
+            pages.append(dialect.dump_page(msgid, dumped))
+            crc = crc32(pages[-1], crc)
 
-    def pieces(self) -> list[bytes]:
-        """All of it, as it is sent."""
-        pages = Shared(b"", sum(map(len, self._pages)), self._crc)
-        front, back = self._connection.dialect.dump_around(self._msgid, self._count, pages)
-        return [piece for piece in (front, *self._pages, back) if piece]
-
-
-def _dump(connection: PeriodicConversation, msgid: bytes) -> Task:
-    """Every live job of this protocol, in one answer or in many.
-
-    More than a frame can hold is refused: half a dump would pass for a whole one. So is what all
-    dumps under way hold together, beyond one frame.
-    """
-    yield
-    dump = _Dump(connection, msgid)
     try:
-        yield from _walk(
-            connection,
-            lambda after: JobQuery(states=_LIVE, after=after, limit=PAGE_JOBS),
-            dump.add,
-        )
+        yield from _walk(connection, JobQuery(states=_LIVE, limit=PAGE_JOBS), add)
     except Refused:
-        return connection.dialect.bare(msgid, UNKNOWN)
+        return dialect.bare(msgid, UNKNOWN)
     finally:
-        connection.service.dump_bytes -= dump.charged
-    first, *rest = dump.pieces()
+        service.dump_bytes -= charged
+    front, back = dialect.dump_around(msgid, count, Shared(b"", sum(map(len, pages)), crc))
+    first, *rest = [piece for piece in (front, *pages, back) if piece]
     connection.link.write_after_commit(first)
     if rest:
         connection.link.write_bulk(*rest)

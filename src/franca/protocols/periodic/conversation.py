@@ -16,11 +16,11 @@ from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.binary import CrcDialect
+from franca.protocols.periodic.client_commands import Waits
 from franca.protocols.periodic.crc import SHARED_BYTES
 from franca.protocols.periodic.dialect import Dialect
 from franca.protocols.periodic.handshake import Handshake
 from franca.protocols.periodic.messages import NO_WORKER, SUCCESS, UNKNOWN, Message, Opening
-from franca.protocols.periodic.waits import Waits
 from franca.protocols.periodic.wire import LARGE_BYTES, FrameReader
 from franca.protocols.periodic.worker_commands import NotNow
 from franca.protocols.periodic.workers import Worker
@@ -97,7 +97,6 @@ class PeriodicConversation(Conversation):
         if isinstance(refusal, Forbidden):
             self.answer(message.id, NO_WORKER)
             return
-        self.service.refused += 1
         if isinstance(refusal, TooMuch):
             self.link.note(str(refusal))
         self.answer(message.id, UNKNOWN)

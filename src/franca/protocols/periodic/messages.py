@@ -111,14 +111,3 @@ class Assignment(Struct, gc=False):
     count: int
     timeout: int
     job_id: int
-
-
-class FuncStatus(Struct, gc=False):
-    """One function as STATUS shows it."""
-
-    func: str
-    workers: int
-    jobs: int
-    running: int
-    locked: int
-    sched_at: int

@@ -16,13 +16,13 @@ from franca.protocols.declaration import Surroundings
 from franca.protocols.periodic.admin_commands import CONFIG
 from franca.protocols.periodic.alarms import Alarms
 from franca.protocols.periodic.auth import Rules, read_rules
+from franca.protocols.periodic.client_commands import SENT_AT_ONCE, WAITS_BYTES_MAX, Name, Waits
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.jobs import Intake, workload_of
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.status import Listings
 from franca.protocols.periodic.text import DocDialect, TextDialect
-from franca.protocols.periodic.waits import SENT_AT_ONCE, WAITS_BYTES_MAX, Name, Waits
 from franca.protocols.periodic.workers import FUNCS_BYTES_MAX, Worker
 from franca.protocols.service import Service, WorkerView
 
@@ -92,7 +92,7 @@ class PeriodicService(Service):
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
-        self.commands = self.refused = self.unreadable = 0
+        self.commands = self.unreadable = 0
         self._connections: dict[PeriodicConversation, Millis] = {}
         self._by_name: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop

@@ -56,20 +56,6 @@ class _Job(Struct):
     counter: int | float | None = 0
 
 
-class _Shown(Struct):
-    """A job as the server writes it."""
-
-    job_id: int
-    name: str
-    func: str
-    workload: str
-    timeout: int
-    sched_at: int
-    run_at: int
-    counter: int
-    status: str
-
-
 _JOB: Final = msgspec.json.Decoder(_Job)
 _TEXT: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
@@ -266,17 +252,17 @@ def _as_json(job: Assignment, status: str) -> bytes:
     except UnicodeDecodeError:
         workload = "base64:" + b64encode(job.workload).decode("ascii")
     return _encode(
-        _Shown(
-            job.job_id,
-            job.name.decode("utf-8", "replace"),
-            job.func.decode("utf-8", "replace"),
-            workload,
-            job.timeout,
-            job.sched_at,
-            job.sched_at,
-            job.count,
-            status,
-        )
+        {
+            "job_id": job.job_id,
+            "name": job.name.decode("utf-8", "replace"),
+            "func": job.func.decode("utf-8", "replace"),
+            "workload": workload,
+            "timeout": job.timeout,
+            "sched_at": job.sched_at,
+            "run_at": job.sched_at,
+            "counter": job.count,
+            "status": status,
+        }
     )
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, Millis, State
+from franca.protocols.periodic.client_commands import DATA_KIND, Name
 from franca.protocols.periodic.jobs import AT_MAX_S, later
 from franca.protocols.periodic.messages import NOOP, Message
 from franca.protocols.periodic.runs import Run
-from franca.protocols.periodic.waits import DATA_KIND, Name
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -199,7 +199,6 @@ def _lock(connection: PeriodicConversation, job: Job, lock: str, most: int, now:
         return broker.lock(job, holder, lock, most, now)
     except TooMuch as refusal:
         # A worker that has no lock drops the job without a word, whatever the reason is.
-        connection.service.refused += 1
         connection.link.note(str(refusal))
         broker.release(job, holder, broker.wall(now) + LOCK_AGAIN_MS, now)
         return False

@@ -72,7 +72,6 @@ class Worker:
         self.quiet = False
         self._offered = Share(self.service.offered, FUNCS_BYTES_FREE)
         self._queues: tuple[str, ...] | None = None
-        self._choice = Choice.LISTED
         self._asleep: bytes | None = None
         """The id of a SLEEP whose demand is to be made anew."""
         self._is_at_limit = False
@@ -192,10 +191,10 @@ class Worker:
         queues = self._queues
         if queues is None:
             queues = self._queues = tuple(self.funcs)
-            # With several functions they take turns: the first must not starve the others.
-            self._choice = Choice.PRIORITY if len(queues) > 1 else Choice.LISTED
         self.connection.spent += len(queues) // FUNCS_AT_ONCE
-        return Demand(self.connection.session, queues, until, self._choice)
+        # With several functions they take turns: the first must not starve the others.
+        choice = Choice.PRIORITY if len(queues) > 1 else Choice.LISTED
+        return Demand(self.connection.session, queues, until, choice)
 
     def _ask(self, now: Millis) -> None:
         """Take what there is for the ids that wait, and wait for more with the rest."""
