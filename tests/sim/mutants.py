@@ -20,6 +20,7 @@ from franca.core.waiting import Waiting
 from franca.core.window import Window
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.client_commands import Clients
+from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
@@ -214,11 +215,11 @@ def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
 
 
-@MUTANTS.of(ConnectionWorkers, "_says_again")
-def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
-    def never(self: ConnectionWorkers, worker: Worker, data: bytes, at: int, *rest: Any) -> bool:
-        says_again(self, worker, data, at, *rest)
-        worker.stack = data[:at]
+@MUTANTS.of(ConnectionWorkers, "_is_sent_again")
+def a_result_said_again_ends_the_next_job(is_sent_again: Any) -> Any:
+    def never(self: ConnectionWorkers, worker: Worker, message: Message) -> bool:
+        is_sent_again(self, worker, message)
+        worker.stack = message.stack
         return False
 
     return never

@@ -23,13 +23,13 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.protocols.memodb import cbor
-from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
+from franca.protocols.memodb.wire import ID_BYTES, begin
 from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
-ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
 LOST_MS_MAX: Final = 600_000
@@ -112,16 +112,12 @@ class Workers:
         self._number = 0
         self._lost: dict[Worker, None] = {}
 
-    def welcome(
-        self,
-        services: tuple[str, ...],
-        connection_workers: ConnectionWorkers,
-        stack: bytes,
-        said: bytes,
-        now: Millis,
+    def add(
+        self, message: Message, connection_workers: ConnectionWorkers, ready: bytes, now: Millis
     ) -> Worker | None:
-        """A new worker that offers these services; None if there is no room for them."""
-        cost = size_of(services, said)
+        """The new worker of a READY; None if there is no room for its services."""
+        services = message.services
+        cost = size_of(services, ready)
         if not self._has_room(cost, connection_workers, now):
             connection_workers.link.note("a READY of more services than workers may offer together")
             return None
@@ -135,8 +131,8 @@ class Workers:
             services,
             session,
             connection_workers,
-            stack,
-            said,
+            message.stack,
+            ready,
             now,
             now,
             _JOB_BEGIN + head,
@@ -177,10 +173,8 @@ class Workers:
         now: Millis,
     ) -> Session | None:
         """A session that serves all of these; None if there are too many queues for that."""
-        holder = f"memodb-{worker_id.hex()}"
-        session = self._broker.open_session(
-            holder, OnHangUp.RETURN, connection_workers.conversation
-        )
+        holder, owner = f"memodb-{worker_id.hex()}", connection_workers.conversation
+        session = self._broker.open_session(holder, OnHangUp.RETURN, owner)
         try:
             for service in services:
                 self._broker.serve(session, service)
@@ -196,7 +190,7 @@ class Workers:
         if self.by_id.pop(worker.id, None) is not None:
             self.bytes -= worker.cost
         self._lost.pop(worker, None)
-        worker.connection_workers.let_go(worker)
+        worker.connection_workers.remove(worker)
         self._broker.close_session(worker.session, now)
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
@@ -211,10 +205,8 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(
-        self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis
-    ) -> bool:
-        """A worker speaks on another connection than before.
+    def move(self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis) -> bool:
+        """A worker sends on another connection than before.
 
         False, and all is as it was, if it was lost and there is no room for its queues now.
         """
@@ -224,22 +216,22 @@ class Workers:
         if session is None:
             return False
         self._lost.pop(worker, None)
-        worker.connection_workers.let_go(worker)
+        worker.connection_workers.remove(worker)
         worker.connection_workers = connection_workers
-        worker.answer = 0  # nothing was said to it there
+        worker.answer = 0  # nothing was sent to it there
         connection_workers.bytes += worker.cost
         worker.session = session
         session.owner = connection_workers.conversation
         return True
 
     def sweep(self, now: Millis) -> None:
-        """Forget those who owe a sign of life and gave none; look after those who are put off."""
+        """Forget those who owe a sign of life and gave none; resume those who were deferred."""
         silent = []
         for worker in self.by_id.values():
             if worker.doing >= BEATING and worker.until <= now:
                 silent.append(worker)
             elif worker.doing is PARKED and worker.demand is None:
-                worker.connection_workers.look_after(worker)
+                worker.connection_workers.defer(worker)
         for worker in silent:
             self.dismiss(worker, now)
 
