@@ -15,7 +15,7 @@ from franca.core.errors import Refused
 from franca.core.events import Finished
 from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import Outbox
+from franca.protocols.memodb.outbox import Outbox, Reply
 from franca.protocols.memodb.requests import Request
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.wire import LARGE_BYTES, encode_result
@@ -77,10 +77,8 @@ class Clients:
         if is_tight and not self._has_room(size):
             self._hold(message)
             return
-        header = message.job
+        header, payload, stack = message.header, message.payload, message.stack
         assert header is not None
-        payload = message.payload()
-        stack = message.stack
         word = stack[-WORD:]  # the request's id: NNG sends all of it again, to the byte
         if size <= LARGE_BYTES:
             key = hash((word, header.service, header.task, payload))
@@ -108,7 +106,7 @@ class Clients:
         """The same request again: it joins its job, or is given the reply once more."""
         job = request.job
         if job is None:
-            self._outbox.send(stack, _RESULT_HEAD, request.reply, again=True)
+            self._outbox.send(Reply(stack, _RESULT_HEAD, request.reply, again=True))
         elif job.id in self.asked:
             self.asked[job.id] = (request, stack)
         else:
@@ -140,10 +138,10 @@ class Clients:
             return
         request, stack = asked
         if event.state is DONE:
-            result = event.result
-            # Another client that asked the same may have heard it already.
-            self._outbox.send(stack, _RESULT_HEAD, result, False, b"", request.job is None)
-            self._requests.answered(request, result, now)
+            # Another client that asked the same may have been sent it already.
+            again = request.job is None
+            self._outbox.send(Reply(stack, _RESULT_HEAD, event.result, False, b"", again))
+            self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)
             if not event.failure.final:  # else it would only be asked again at once
@@ -236,11 +234,10 @@ class Clients:
             self._room.take(parts.size)
             self._room.coming[self] = None
 
-    def on_whole(self, parts: Parts) -> None:
+    def on_whole(self) -> None:
         """A large message is whole: what room was made for it is that of a job, if it is one."""
         self._slow = None
-        if parts is self._admitted:
-            self._free_admitted()
+        self._free_admitted()
 
     def _free_admitted(self) -> None:
         parts, self._admitted = self._admitted, None

@@ -67,9 +67,8 @@ class MemoDBConversation(Conversation):
         if isinstance(message, Hello):
             self.link.known = True
             return
-        parts = message.parts
-        if parts is not None:
-            self.clients.on_whole(parts)
+        if message.is_large:
+            self.clients.on_whole()
         if message.end - message.at >= LONG_HEADER:
             self.spent += WHOLE_SHARE
         handler = self._handlers.get(message.op)
@@ -77,7 +76,7 @@ class MemoDBConversation(Conversation):
             handler(message, now)
         elif message.op == NOT_ADDRESSED:
             self.link.close()  # as NNG does with a peer that sends garbage
-        if parts is not None:
+        if message.is_large:
             self._service.room.wake()  # what was reserved is taken, or came to nothing
 
     def on_partial(self, now: Millis) -> None:

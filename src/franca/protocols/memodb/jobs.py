@@ -6,7 +6,7 @@ from typing import Final
 
 from franca.core.model import NewJob, Policy
 from franca.protocols.bodies import BYTES
-from franca.protocols.memodb.messages import JobHeader
+from franca.protocols.memodb.messages import Header
 
 ORIGIN: Final = "memodb"
 POLICIES_MAX: Final = 1_024
@@ -27,7 +27,7 @@ class Intake:
         self._boot = boot
         self._jobs = 0
 
-    def new_job(self, header: JobHeader, payload: bytes) -> NewJob:
+    def new_job(self, header: Header, payload: bytes) -> NewJob:
         """A job of that service and timeout.
 
         One that runs out of time is given up: its client decides about another try. A timeout of

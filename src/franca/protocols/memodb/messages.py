@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from franca.protocols.memodb.sp import Parts
 
 NOT_ADDRESSED: Final = -1
 """A request without an id: nobody could be answered."""
@@ -20,19 +17,12 @@ HEARTBEAT: Final = 4
 DISCONNECT: Final = 5
 
 
-class JobHeader(Struct, frozen=True, gc=False):
-    """What a JOB names. `task` is how a worker is told both, or only the timeout.
-
-    That is if the name is a long one, as each job keeps its task.
-    """
-
-    service: str
-    timeout_ms: int
-    task: bytes
-
-
 class Header(Struct, gc=False):
-    """What stands before a payload, which begins at `end`."""
+    """What stands before a payload, which begins at `end`.
+
+    `task` is how a worker is told the service and the timeout of a JOB; only the timeout, if the
+    name is a long one, as each job keeps its task.
+    """
 
     op: int
     id: bytes
@@ -41,12 +31,14 @@ class Header(Struct, gc=False):
     service: str = ""
     timeout_ms: int = 0
     leaving: bool = False
+    task: bytes = b""
 
 
-class Message(Struct):
-    """A request: its header is from `at` to `end`, and `size` bytes of payload follow.
+class Message(Struct, gc=False):
+    """A request: its header is from `at` to `end`, and a payload of `size` bytes follows.
 
-    `stack` is whom to answer. Of a large message `data` is only the beginning, and `parts` is all.
+    `stack` is whom to answer. Of one that `is_large`, `data` is only the beginning; of one that is
+    too large, the payload is, too.
     """
 
     op: int
@@ -54,13 +46,9 @@ class Message(Struct):
     data: bytes
     at: int
     end: int
-    size: int
-    parts: Parts | None = None
+    payload: bytes = b""
+    size: int = 0
+    is_large: bool = False
     id: bytes = b""
-    job: JobHeader | None = None
-    services: tuple[str, ...] = ()
-    leaving: bool = False
-
-    def payload(self) -> bytes:
-        """All that follows the header."""
-        return self.data[self.end :] if self.parts is None else self.parts.rest(self.end)
+    header: Header | None = None
+    """Where more is said in it than who sends it."""

@@ -27,18 +27,20 @@ HARD: Final = 12
 """Beyond so many times what may wait no peer is passed over."""
 
 
-Key = bytes | tuple[bytes, bytes, int]
-"""Who has one answer at a time; or a stack, a head and a body, for all others."""
-
-
 class Reply(Struct, eq=False, gc=False):
-    """One reply that waits, and how much memory it takes."""
+    """The answer to the request with that stack; after the commit, if it is about a durable job.
+
+    A `worker` has one answer at a time. A body that is sent `again` was sent before, to this peer
+    or to another. `size` is how much memory it takes while it waits.
+    """
 
     stack: bytes
     head: bytes
     body: bytes
-    durable: bool
-    size: int
+    durable: bool = False
+    worker: bytes = b""
+    again: bool = False
+    size: int = 0
 
 
 class Unsent:
@@ -111,52 +113,27 @@ class Outbox:
         self._head = head_over_ipc if link.peer.unix else head_over_tcp
         self._has_large = False
         """Whether a large message is among what was handed to the link in this turn."""
-        self._waiting: dict[Key, Reply] = {}
+        self._waiting: dict[bytes | tuple[bytes, bytes, int], Reply] = {}
+        """By the worker that is answered; or by stack, head and body, for all others."""
         self._left = 0
 
-    def send(
-        self,
-        stack: bytes,
-        head: bytes,
-        body: bytes,
-        durable: bool = False,
-        key: bytes = b"",
-        again: bool = False,
-    ) -> None:
-        """Answer the request with that stack; after the commit, if it is about a durable job.
-
-        A `key` is a worker, which has one answer at a time. A body that is sent `again` was sent
-        before, to this peer or to another.
-        """
-        size = len(stack) + len(head) + len(body)
-        link = self._link
-        if size > SHARED_BYTES or link.full:
-            if self.takes(size):
-                self._write(stack, head, body, durable, again)
-            else:
-                # The same answer to the same request waits once.
-                reply = Reply(stack, head, body, durable, REPLY_COSTS_BYTES + size)
-                self._postpone(key or (stack, head, id(body)), reply)
-            # Only here is it asked for: short answers to one share of a turn are never much.
-            if link.is_full():
-                link.conversation.spent = WHOLE_SHARE
-        elif durable or self._has_large:
-            self._write(stack, head, body, durable, False)
+    def send(self, reply: Reply) -> None:
+        """Send this now, or once the peer has read what was sent before."""
+        size = len(reply.stack) + len(reply.head) + len(reply.body)
+        if self.takes(size):
+            self._write(reply, size)
         else:
-            out = link.out
-            if not out:
-                self._left = self.count
-                link.speaking.append(link)
-            self.count += 1
-            # As `Link.write`, without a call: nearly every answer is given here.
-            out.append(b"".join((self._head(size), stack, head, body)))
+            self._postpone(reply, size)
+        # Not asked for otherwise: short answers to one share of a turn are never much.
+        if (size > SHARED_BYTES or self._link.full) and self._link.is_full():
+            self._link.conversation.spent = WHOLE_SHARE
 
-    def is_on_its_way(self, key: bytes, count: int, stack: bytes, *, is_small: bool) -> bool:
-        """Whether the answer for that key, the last of `count`, has not left yet.
+    def is_on_its_way(self, worker: bytes, count: int, stack: bytes, *, is_small: bool) -> bool:
+        """Whether the answer to that worker, the last of `count`, has not left yet.
 
         If it waits here, it goes where the stack says. A small one need not be waited for.
         """
-        reply = self._waiting.get(key)
+        reply = self._waiting.get(worker)
         if reply is not None:
             reply.stack = stack
             return True
@@ -183,36 +160,36 @@ class Outbox:
             self.waiting_bytes -= reply.size
             self._unsent.remove(reply)
             self._unsent.on_read(self)
-            # Others may wait for the same body: from here on, too, it is there once.
-            self._write(reply.stack, reply.head, reply.body, reply.durable, True)
+            reply.again = True  # others may wait for the same body: it is there once
+            self._write(reply, reply.size - REPLY_COSTS_BYTES)
 
-    def _write(self, stack: bytes, head: bytes, body: bytes, durable: bool, again: bool) -> None:
+    def _write(self, reply: Reply, size: int) -> None:
         """Hand a message to the link; a long body is not copied only to stand behind its front.
 
-        Nor is one that was said before, unless it is short.
+        Nor is one that was sent before, unless it is short.
         """
         link = self._link
         if not link.out:
             self._left = self.count
             self._has_large = False
         self.count += 1
-        size = len(stack) + len(head) + len(body)
-        if size > LARGE_BYTES or (again and len(body) >= SHARED_BYTES):
+        front, body = (self._head(size), reply.stack, reply.head), reply.body
+        if size > LARGE_BYTES or (reply.again and len(body) >= SHARED_BYTES):
             self._has_large = self._has_large or size > LARGE_BYTES
-            link.write_bulk(b"".join((self._head(size), stack, head)), body)
-            link.after_commit = link.after_commit or durable
-            return
-        message = b"".join((self._head(size), stack, head, body))
-        if durable:
-            link.write_after_commit(message)
+            link.write_bulk(b"".join(front), body)
         else:
-            link.write(message)
+            link.write(b"".join((*front, body)))
+        if reply.durable:
+            link.after_commit = True
 
-    def _postpone(self, key: Key, reply: Reply) -> None:
+    def _postpone(self, reply: Reply, size: int) -> None:
+        # The same answer to the same request waits once.
+        key = reply.worker or (reply.stack, reply.head, id(reply.body))
         if self._link.closing or key in self._waiting:
             return
         if not self._waiting:
             self._link.call_next_turn()
+        reply.size = REPLY_COSTS_BYTES + size
         self._waiting[key] = reply
         self.waiting_bytes += reply.size
         self._unsent.add(self, reply)

@@ -14,7 +14,7 @@ from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.jobs import Intake
-from franca.protocols.memodb.messages import JobHeader
+from franca.protocols.memodb.messages import Header
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests, Room
 from franca.protocols.memodb.settings import MemoDBSettings
@@ -35,7 +35,7 @@ class MemoDBService(Service):
         self.settings = settings
         self.registry = Workers(broker, rng)
         self.intake = Intake(f"m{rng.getrandbits(32):08x}")
-        self.job_headers: dict[bytes, JobHeader] = {}
+        self.job_headers: dict[bytes, Header] = {}
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(

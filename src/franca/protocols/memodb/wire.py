@@ -16,7 +16,6 @@ from franca.protocols.memodb.messages import (
     READY,
     RESULT,
     Header,
-    JobHeader,
     Message,
 )
 from franca.protocols.memodb.sp import (
@@ -165,13 +164,13 @@ class MessageReader(Inbox):
     __slots__ = ("_header", "_header_bytes", "_known", "_name_max", "_put_back")
 
     def __init__(
-        self, size_max: int, name_max: int, known: dict[bytes, JobHeader], *, unix: bool
+        self, size_max: int, name_max: int, known: dict[bytes, Header], *, unix: bool
     ) -> None:
         super().__init__(size_max, unix=unix)
         self._name_max = name_max
         self._known = known
         self._header_bytes = b""
-        self._header: JobHeader | None = None
+        self._header: Header | None = None
         self._put_back: Message | None = None
 
     def put_back(self, message: Message | Parts) -> None:
@@ -205,14 +204,13 @@ class MessageReader(Inbox):
     def _message(self, data: bytes, parts: Parts | None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
         at = WORD
-        total = len(data) if parts is None else parts.size
         if len(data) < WORD or data[0] < ID_BIT:
             at = stack_end(data, 0, len(data))
             if at < 0:
-                return Message(
-                    NOT_ADDRESSED if at == NOBODY else IGNORED, b"", data, 0, 0, 0, parts
-                )
+                op = NOT_ADDRESSED if at == NOBODY else IGNORED
+                return Message(op, b"", data, 0, 0, is_large=parts is not None)
         usual = data[at : at + USUAL]
+        op, worker_id, header = IGNORED, b"", None
         if usual == USUAL_JOB:
             named = at + USUAL
             end = named + len(self._header_bytes)
@@ -220,44 +218,48 @@ class MessageReader(Inbox):
                 end = job_header_end(data, at, len(data))
                 self._header_bytes = data[named:end]
                 self._header = self._known.get(self._header_bytes)
-            if self._header is not None:
-                return Message(JOB, data[:at], data, at, end, total - end, parts, b"", self._header)
+            op, header = JOB, self._header
         elif usual == USUAL_RESULT:
             end = at + USUAL + ID_BYTES
-            if end <= len(data):
-                worker_id = data[end - ID_BYTES : end]
-                return Message(RESULT, data[:at], data, at, end, total - end, parts, worker_id)
-        return self._unusual(data, at, parts, total)
+            op, worker_id = RESULT, data[end - ID_BYTES : end]
+        if (op == JOB and header is None) or op == IGNORED or end > len(data):
+            return self._unusual(data, at, parts)
+        if parts is None:
+            payload = data[end:]
+            size = len(payload)
+            return Message(op, data[:at], data, at, end, payload, size, False, worker_id, header)
+        payload, size = parts.rest(end), parts.size - end
+        return Message(op, data[:at], data, at, end, payload, size, True, worker_id, header)
 
-    def _unusual(self, data: bytes, at: int, parts: Parts | None, total: int) -> Message:
+    def _unusual(self, data: bytes, at: int, parts: Parts | None) -> Message:
         """A message that is written in another way than most."""
         try:
             header = read_header(data, at, len(data), self._name_max)
         except Malformed:
             if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
                 # Its header may be longer than what was looked at; no payload follows a READY.
-                return self._unusual(parts.head(HEADER_BYTES_MAX), at, parts, total)
-            return Message(IGNORED, b"", data, at, len(data), 0, parts)
-        end = header.end
-        message = Message(header.op, data[:at], data, at, end, total - end, parts, header.id)
-        message.services, message.leaving = header.services, header.leaving
+                return self._unusual(parts.head(HEADER_BYTES_MAX), at, parts)
+            return Message(IGNORED, b"", data, at, len(data), is_large=parts is not None)
         if header.op == JOB:
             # Only what follows the usual beginning can be found by its bytes next time.
             named = at + USUAL
-            said = data[named:end] if data[at:named] == USUAL_JOB else b""
-            message.job = self._learn(header, said)
+            self._learn(header, data[named : header.end] if data[at:named] == USUAL_JOB else b"")
+        message = Message(header.op, data[:at], data, at, header.end, header=header)
+        message.id = header.id
+        message.is_large = parts is not None
+        message.payload = data[header.end :] if parts is None else parts.rest(header.end)
+        message.size = (len(data) if parts is None else parts.size) - header.end
         return message
 
-    def _learn(self, header: Header, said: bytes) -> JobHeader:
-        service, timeout_ms = header.service, header.timeout_ms
-        if len(service) > SHORT_BYTES:
-            return JobHeader(service, timeout_ms, cbor.head(cbor.UINT, timeout_ms))
-        job = JobHeader(service, timeout_ms, task(service, timeout_ms))
+    def _learn(self, header: Header, said: bytes) -> None:
+        if len(header.service) > SHORT_BYTES:
+            header.task = cbor.head(cbor.UINT, header.timeout_ms)
+            return
+        header.task = task(header.service, header.timeout_ms)
         if said and len(said) <= SHORT_BYTES:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            self._known[said] = job
-        return job
+            self._known[said] = header
 
     def _glance(self, parts: Parts) -> None:
         """More of a large message has come: see what it is, once. Its payload is gathered apart."""

@@ -17,7 +17,7 @@ from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import SHARED_BYTES, Outbox
+from franca.protocols.memodb.outbox import SHARED_BYTES, Outbox, Reply
 from franca.protocols.memodb.sp import WORD
 from franca.protocols.memodb.wire import LARGE_BYTES, encode_disconnect, task
 from franca.protocols.memodb.workers import BEATING, LOST, PARKED, WORKING, Worker
@@ -81,11 +81,12 @@ class ConnectionWorkers:
         worker = self._worker_of(message, now)
         if worker is None:
             return
-        if worker.doing is not WORKING and worker.doing is not LOST:
+        if worker.doing not in (WORKING, LOST):
             self._dismiss(worker, now)
             return
         self._take_result(worker, message, now)
-        worker.leaving = worker.leaving or message.leaving
+        if message.header is not None and message.header.leaving:
+            worker.leaving = True
         self._want(worker, now)
 
     def on_heartbeat(self, message: Message, now: Millis) -> None:
@@ -93,9 +94,9 @@ class ConnectionWorkers:
         worker = self._worker_of(message, now)
         if worker is None:
             return
-        if worker.doing is WORKING:
+        if worker.doing == WORKING:
             self._dismiss(worker, now)
-        elif worker.doing is not PARKED or worker.demand is None:
+        elif worker.doing != PARKED or worker.demand is None:
             self._want(worker, now)
 
     def on_disconnect(self, message: Message, now: Millis) -> None:
@@ -109,9 +110,9 @@ class ConnectionWorkers:
         worker = self._by_id.get(message.id)
         if worker is None:
             if message.id:
-                self._outbox.send(message.stack, encode_disconnect(message.id), b"")
+                self._outbox.send(Reply(message.stack, encode_disconnect(message.id), b""))
             return None
-        if worker.connection_workers is not self or worker.doing is LOST:
+        if worker.connection_workers is not self or worker.doing == LOST:
             if not self._workers.move(worker, self, now):
                 self.conversation.spent = WHOLE_SHARE
                 return None  # not answered either
@@ -140,31 +141,26 @@ class ConnectionWorkers:
 
         What comes too late changes nothing.
         """
+        job = worker.job
+        worker.job = None
         if message.size > self._body_max:
-            self._fail(worker, message.size, now)
-            return
-        job = worker.job
-        worker.job = None
-        if worker.doing is LOST:
-            job = self._broker.jobs.get(worker.lost_job)
-        if job is None:
-            return
-        finish = self._broker.finish if worker.doing is WORKING else self._broker.finish_late
-        try:
-            finish(job, worker.session.holder, message.payload(), now)
-        except NotHeld:
-            return
-        worker.durable = job.policy.durable
-
-    def _fail(self, worker: Worker, size: int, now: Millis) -> None:
-        job = worker.job
-        worker.job = None
-        text = f"a result of {size} bytes, at most {self._body_max}"
-        self.link.note(text)
-        if job is not None and job.id in worker.session.leases:
+            text = f"a result of {message.size} bytes, at most {self._body_max}"
+            self.link.note(text)
+            if job is None or job.id not in worker.session.leases:
+                return
             failure = Failure("ResultTooLarge", text, final=True)
             self._broker.fail(job, worker.session.holder, failure, now)
-            worker.durable = job.policy.durable
+        else:
+            if worker.doing == LOST:
+                job = self._broker.jobs.get(worker.lost_job)
+            if job is None:
+                return
+            finish = self._broker.finish if worker.doing == WORKING else self._broker.finish_late
+            try:
+                finish(job, worker.session.holder, message.payload, now)
+            except NotHeld:
+                return
+        worker.durable = job.policy.durable
 
     # -- what they are answered -------------------------------------------------------------------
 
@@ -229,9 +225,8 @@ class ConnectionWorkers:
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
                 self.conversation.spent = WHOLE_SHARE
-        outbox = self._outbox
-        outbox.send(worker.stack, head, body, durable, worker.id, again)
-        worker.answer = outbox.count
+        self._outbox.send(Reply(worker.stack, head, body, durable, worker.id, again))
+        worker.answer = self._outbox.count
         self._last_given = worker
         self._last_job = job.id
 
@@ -246,7 +241,7 @@ class ConnectionWorkers:
         if self._deferred and not self.link.full:
             deferred, self._deferred = self._deferred, {}
             for worker in deferred:
-                idle = worker.doing is PARKED and worker.demand is None
+                idle = worker.doing == PARKED and worker.demand is None
                 if idle and worker.connection_workers is self and worker.session.open:
                     self._want(worker, now)
 
@@ -257,31 +252,30 @@ class ConnectionWorkers:
             worker.demand = None
             worker.doing = BEATING
             worker.until = now + self._settings.heartbeat_due_ms
-            self._outbox.send(worker.stack, worker.heartbeat, b"")
+            self._outbox.send(Reply(worker.stack, worker.heartbeat, b""))
 
     def _answer_again(self, worker: Worker, stack: bytes, now: Millis) -> None:
         """The same request as last time: who waits goes on waiting, others are answered again."""
         worker.stack = stack
         worker.seen_at = now
         job = worker.job
-        if worker.doing is LOST:
+        if worker.doing == LOST:
             # Whatever it was given when its connection broke, it has not heard.
             worker.job = None
             self._want(worker, now)
-        elif worker.doing is BEATING:
-            self._outbox.send(stack, worker.heartbeat, b"")
-        elif worker.doing is PARKED:
+        elif worker.doing == BEATING:
+            self._outbox.send(Reply(stack, worker.heartbeat, b""))
+        elif worker.doing == PARKED:
             if worker.demand is None:  # nothing was asked for, because a connection was full
                 self._want(worker, now)
         elif job is None or job.id not in worker.session.leases:
             # It never heard of the job that was taken from it meanwhile.
             worker.job = None
             self._want(worker, now)
-        elif self._is_on_its_way(worker, job):
-            pass  # it is not written once more for somebody who does not read
-        elif not job.away:
-            self._send_job(worker, job, job.policy.durable, True)
-        else:
+        elif not self._is_on_its_way(worker, job):  # else it does not read, or not yet
+            if not job.away:
+                self._send_job(worker, job, job.policy.durable, True)
+                return
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
@@ -291,8 +285,9 @@ class ConnectionWorkers:
         """Whether the job that a worker asks for again has not left, and is too long to repeat."""
         # What another protocol wrote is written anew each time: nobody shares it.
         most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
-        is_small = len(job.body) <= most
-        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=is_small)
+        return self._outbox.is_on_its_way(
+            worker.id, worker.answer, worker.stack, is_small=len(job.body) <= most
+        )
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""
@@ -307,7 +302,7 @@ class ConnectionWorkers:
         self._workers.dismiss(worker, now)
         if len(worker.services) > MANY_SERVICES:
             self.conversation.spent = WHOLE_SHARE
-        self._outbox.send(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
+        self._outbox.send(Reply(worker.stack, encode_disconnect(worker.id), b"", worker.durable))
 
     # -- coming and going -------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 
 from __future__ import annotations
 
-from enum import IntEnum
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -43,19 +42,10 @@ _JOB_BEGIN: Final = begin(JOB, 5)
 _HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
 
-class Doing(IntEnum):
-    """What a worker is doing, as far as the server knows."""
-
-    PARKED = 0
-    WORKING = 1
-    BEATING = 2
-    LOST = 3
-
-
-PARKED: Final = Doing.PARKED
-WORKING: Final = Doing.WORKING
-BEATING: Final = Doing.BEATING
-LOST: Final = Doing.LOST
+PARKED: Final = 0
+WORKING: Final = 1
+BEATING: Final = 2
+LOST: Final = 3
 
 
 class Worker(Struct, eq=False):
@@ -80,7 +70,7 @@ class Worker(Struct, eq=False):
     heartbeat: bytes
     said: bytes = b""
     said_bytes: int = 0
-    doing: Doing = PARKED
+    doing: int = PARKED
     demand: Demand | None = None
     job: Job | None = None
     lost_job: JobId = 0
@@ -116,7 +106,8 @@ class Workers:
         self, message: Message, connection_workers: ConnectionWorkers, ready: bytes, now: Millis
     ) -> Worker | None:
         """The new worker of a READY; None if there is no room for its services."""
-        services = message.services
+        assert message.header is not None
+        services = message.header.services
         cost = size_of(services, ready)
         if not self._has_room(cost, connection_workers, now):
             connection_workers.link.note("a READY of more services than workers may offer together")
@@ -211,7 +202,7 @@ class Workers:
         False, and all is as it was, if it was lost and there is no room for its queues now.
         """
         session: Session | None = worker.session
-        if worker.doing is LOST:
+        if worker.doing == LOST:
             session = self._open_session(worker.id, worker.services, connection_workers, now)
         if session is None:
             return False
@@ -230,14 +221,14 @@ class Workers:
         for worker in self.by_id.values():
             if worker.doing >= BEATING and worker.until <= now:
                 silent.append(worker)
-            elif worker.doing is PARKED and worker.demand is None:
+            elif worker.doing == PARKED and worker.demand is None:
                 worker.connection_workers.defer(worker)
         for worker in silent:
             self.dismiss(worker, now)
 
     def working(self) -> int:
         """How many workers hold a job."""
-        return sum(worker.doing is WORKING for worker in self.by_id.values())
+        return sum(worker.doing == WORKING for worker in self.by_id.values())
 
     def views(self, protocol: str) -> list[WorkerView]:
         """The workers as operators see them."""
@@ -252,5 +243,5 @@ class Workers:
                 queues=worker.services,
             )
             for worker in self.by_id.values()
-            if worker.doing is not LOST
+            if worker.doing != LOST
         ]
