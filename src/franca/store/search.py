@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from franca.core.model import JobId, JobQuery, QueueCount, Shelf, State
+from franca.core.model import JobId, JobQuery, Shelf, State
 from franca.store.rows import COLUMNS, Row, seal
 
 LOOK_ROWS = 2_000
@@ -193,24 +193,6 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
         conditions.append(f"j.id IN ({_marks(query.ids)})")
         values += query.ids
     return conditions, values
-
-
-def count_rows(rows: Iterable[tuple[str, int, int, int]]) -> list[QueueCount]:
-    """Counts by queue from rows of (queue, state, ever failed, count)."""
-    counts: dict[str, QueueCount] = {}
-    for queue, state, failed, number in rows:
-        count = counts.setdefault(queue, QueueCount(queue))
-        if state == State.READY:
-            count.ready += number
-        elif state == State.LEASED:
-            count.leased += number
-        elif state == State.DEAD:
-            count.dead += number
-        elif failed:
-            count.retrying += number
-        else:
-            count.scheduled += number
-    return list(counts.values())
 
 
 def _by_id(found: tuple[Shelf, Row]) -> JobId:
