@@ -9,9 +9,8 @@ import socket
 import ssl
 import stat
 from collections.abc import Iterable
-from pathlib import Path
 
-from franca.control.path import reachable
+from franca.control.path import listen_on, remove_socket
 from franca.node import log
 from franca.node.lobby import Door, Lobby
 from franca.node.node import Node
@@ -58,7 +57,11 @@ class Listeners:
         tls = self._tls_context() if self._wants_tls(address) else None
         sockets: list[socket.socket] = []
         try:
-            sockets = [_bound(address.path)] if address.path else await _bound_to(address)
+            sockets = (
+                [listen_on(*os.path.split(address.path))]
+                if address.path
+                else await _bound_to(address)
+            )
             for listening in sockets:
                 listening.listen(BACKLOG)
         except OSError as error:
@@ -141,7 +144,7 @@ class Listeners:
         for door in self._doors:
             door.close()
         for path, inode in self._paths.items():
-            _clear_socket(path, inode)
+            remove_socket(path, inode)
         self._paths.clear()
 
 
@@ -198,29 +201,3 @@ async def _bound_to(address: Address) -> list[socket.socket]:
     if not sockets:
         raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
     return sockets
-
-
-def _bound(path: str) -> socket.socket:
-    """A unix socket that nobody but the server's own user can reach, from its first moment on."""
-    _clear_socket(path)
-    directory, name = os.path.split(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        with reachable(directory or ".", name) as short:
-            listening.bind(short)
-    except BaseException:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    return listening
-
-
-def _clear_socket(path: str, inode: int | None = None) -> None:
-    """Remove a socket that a killed server left behind, or this one, and nothing else."""
-    try:
-        if Path(path).is_socket() and inode in (None, os.stat(path).st_ino):
-            os.unlink(path)
-    except OSError:
-        pass
