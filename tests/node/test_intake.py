@@ -155,7 +155,7 @@ async def test_what_waits_for_the_disk_to_be_free_is_counted() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 10 * MIB)
         assert play.look() == [True, True]
-        s.node.gather(play.guests[1].connection, b"x" * (10 * MIB))
+        s.node.gathered.append((play.guests[1].connection, b"x" * (10 * MIB)))
         assert play.look(CALM) == [True, False]
 
 

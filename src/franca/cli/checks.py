@@ -1,4 +1,6 @@
-"""What the doctor looks at. Each check yields what it found; none of them changes anything:
+"""`franca compact`; and `franca doctor`: is everything in order for a server to run here?
+
+Each check yields what it found; none of them changes anything:
 no directory is made, no file of the store is created, no lock is left behind.
 """
 
@@ -14,12 +16,25 @@ import ssl
 import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import msgspec
 from msgspec import Struct
 
+from franca.cli.output import printable
+from franca.cli.settings import settings_flags
 from franca.control import client
-from franca.node.datadir import LOCK, STORE, SUSPECT, keeps_unused_room
+from franca.node import exits
+from franca.node.datadir import (
+    LOCK,
+    STORE,
+    SUSPECT,
+    DataDir,
+    StoreBusy,
+    StoreError,
+    gives_room_back,
+)
 from franca.node.settings import ConfigError, Settings, check_binds
 from franca.values import Address
 
@@ -29,6 +44,54 @@ SPARE_FILES = 64
 SQLITE_MIN = (3, 35, 0)
 NOT_BEFORE_S = 1_760_000_000
 FUTURE_S = 300
+_SIGNS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@settings_flags
+def doctor(settings: Settings, as_json: bool) -> None:
+    """Check configuration, data directory, disk, store, ports and clock."""
+    findings = examine(settings)
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        whole = msgspec.json.encode({"ok": not failed, "findings": findings})
+        click.echo(msgspec.json.format(whole, indent=2).decode())
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            text = printable(finding.text)
+            click.echo(f"{_SIGNS[finding.verdict]}  {finding.name.ljust(width)}  {text}")
+    raise click.exceptions.Exit(exits.FAILURE if failed else exits.OK)
+
+
+@click.command()
+@settings_flags
+def compact(settings: Settings) -> None:
+    """Write the store into a new file without unused room, in place of the old one.
+
+    The server must be stopped. A file that an earlier release made can give room back by itself
+    from then on. Needs as much free room as the jobs take.
+    """
+    os.umask(0o077)
+    if not os.path.exists(settings.data):
+        raise click.ClickException(f"there is no {settings.data}")
+    try:
+        data = DataDir(Path(settings.data))
+    except StoreBusy as error:
+        click.echo(f"{error}: stop it first", err=True)
+        raise click.exceptions.Exit(exits.DATA_IN_USE) from None
+    try:
+        if not os.path.exists(data.store_path):
+            raise click.ClickException(f"there is no store in {settings.data}")
+        before = os.path.getsize(data.store_path)
+        data.compact()
+    except StoreError as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(exits.DISK_FAILED) from None
+    finally:
+        data.close()
+    click.echo(f"{before} bytes before, {os.path.getsize(data.store_path)} after")
 
 
 class Finding(Struct, frozen=True):
@@ -255,7 +318,7 @@ def _store(data: str) -> Iterator[Finding]:
         return
     if verdict == "ok":
         yield ok("store", f"{path}: whole, {held + tail} jobs")
-        if keeps_unused_room(path):
+        if not gives_room_back(path):
             size = os.path.getsize(path) // MIB
             yield warn(
                 "store",

@@ -13,8 +13,8 @@ from typing import NoReturn
 import click
 
 from franca import __version__
-from franca.cli import exits
 from franca.cli.group import LazyGroup
+from franca.node import exits
 
 EXAMPLES = """\
 Examples:
@@ -24,16 +24,16 @@ Examples:
 
 COMMANDS = {
     "serve": "franca.cli.serve:serve",
-    "push": "franca.cli.push:push",
+    "push": "franca.cli.jobs:push",
     "jobs": "franca.cli.jobs:jobs",
-    "queues": "franca.cli.queues:queues",
-    "workers": "franca.cli.workers:workers",
-    "status": "franca.cli.server:status",
-    "stop": "franca.cli.server:stop",
-    "backup": "franca.cli.server:backup",
-    "compact": "franca.cli.compact:compact",
-    "doctor": "franca.cli.doctor:doctor",
-    "config": "franca.cli.config:config",
+    "queues": "franca.cli.operations:queues",
+    "workers": "franca.cli.operations:workers",
+    "status": "franca.cli.operations:status",
+    "stop": "franca.cli.operations:stop",
+    "backup": "franca.cli.operations:backup",
+    "compact": "franca.cli.checks:compact",
+    "doctor": "franca.cli.checks:doctor",
+    "config": "franca.cli.settings:config",
 }
 
 

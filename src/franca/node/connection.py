@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
         node = self._node
         if self.gathers or (node.hurried and self.patient and node.busy):
             self.gathers = True
-            node.gather(self, data)
+            node.gathered.append((self, data))
         else:
             self._take((link, data))
         size = len(data)

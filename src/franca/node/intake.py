@@ -47,23 +47,6 @@ class Intake:
     somebody must wait.
     """
 
-    __slots__ = (
-        "_calm_bytes",
-        "_engine",
-        "_gathered",
-        "_is_stopped",
-        "_most",
-        "_outlet",
-        "_readers",
-        "_seen_room",
-        "_short",
-        "_short_from",
-        "_waiting",
-        "is_pressed",
-        "least_room",
-        "room",
-    )
-
     def __init__(self, engine: Engine, outlet: Outlet, gathered: Callable[[], int]) -> None:
         self._engine = engine
         self._outlet = outlet

@@ -12,20 +12,22 @@ from collections.abc import Callable
 from typing import cast
 
 from franca.core.model import Millis
+from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
-from franca.node.failing import tell_failing
-from franca.node.gauges import Gauges
-from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Waiter
+from franca.node.gauges import TICK_S, Gauges, Ticker
+from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Recaller, Waiter
 from franca.node.intake import Intake
 from franca.node.notices import NoticeLog
-from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
+from franca.node.outlet import Outlet, said, size_of
 from franca.node.pressure import Pressure
 from franca.node.writer import Disk, Writer
 from franca.store.port import Store
 
-TICK_S = 0.05
+IDLE_S = 0.5
+"""The longest sleep of a server that has no peers and nothing to do. A clock that is set, so that
+jobs are due, is noticed after it."""
 PATIENCE_S = 0.005
 INSTANT_EVERY_MS = 20  # a store that makes nothing durable is told now and then what changed
 REST_S = 0.001
@@ -54,14 +56,13 @@ class Node:
         self._links = 0
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        self.turn_set = self.busy = self.hurried = False
-        self._gathered: list[tuple[Connection, bytes]] = []
+        self.turn_set = self.busy = self.hurried = self._is_idle = False
+        self.gathered: list[tuple[Connection, bytes]] = []
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
         self._tell_at: Millis = 0
         self._gathering = Gathering()
-        self._wants_waited = False
-        self._failed = False
+        self._wants_waited = self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
         self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
@@ -70,8 +71,7 @@ class Node:
         self.notices = NoticeLog()
         self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
-        self._ticker = self._loop.call_later(TICK_S, self._tick)
-        self.gauges.start(self._loop)
+        self._ticker = Ticker(self._loop, self._tick, self.gauges)
 
     def next_link_id(self) -> str:
         """A name for a link that no other link has, in this run or another."""
@@ -84,6 +84,8 @@ class Node:
         """Ask for a turn in this pass of the event loop; one serves all who ask."""
         if not self.turn_set:
             self.turn_set = True
+            self._is_idle = False
+            self._ticker.wake()
             self._loop.call_soon(self._turn)
 
     def later(self) -> None:
@@ -93,7 +95,7 @@ class Node:
 
     def _turn(self) -> None:
         self.turn_set = False
-        if self._later is not None and not self._gathered:
+        if self._later is not None and not self.gathered:
             self._later.cancel()
             self._later = None
         if self._failed:
@@ -129,7 +131,7 @@ class Node:
             self._speak()
         if self.busy:
             return
-        if self._gathered:
+        if self.gathered:
             self.take_gathered()
             engine.turn(now)
             if engine.speaking:
@@ -138,39 +140,39 @@ class Node:
         else:
             self._begin_group(now)
 
-    def gather(self, connection: Connection, data: bytes) -> None:
-        """Keep what a patient peer says until the disk is free."""
-        self._gathered.append((connection, data))
-
     def _gathered_bytes(self) -> int:
-        return self.engine.unheard_bytes() + sum(len(data) for _, data in self._gathered)
+        return self.engine.unheard_bytes() + sum(len(data) for _, data in self.gathered)
 
     def take_gathered(self) -> None:
-        """Act in the next turn on what patient peers have said."""
+        """Act in the next turn on what peers have said that wait for the disk."""
         inputs = self.engine.inputs
-        for connection, data in self._gathered:
+        for connection, data in self.gathered:
             connection.gathers = False
             inputs.append((connection.link, data))
-        self._gathered.clear()
+        self.gathered.clear()
 
     def _lose_patience(self) -> None:
         self._later = None
         self.take_gathered()
         self._turn()
 
-    def _tick(self) -> None:
-        self._ticker = self._loop.call_later(TICK_S, self._tick)
+    def _tick(self) -> float:
+        """Look at the time; returns when to look next. A server with nothing to do sleeps."""
+        was_idle, self._is_idle = self._is_idle, True
+        commits = self.gauges.commits
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
         self.outlet.look(self.intake.is_waited_for or self.pressure.is_waited_for)
         self.intake.tick()
-        if self._writer is not None and not self.busy:
-            try:
-                self.busy = self.store.has_leftovers()
-            except Exception as error:
-                self.fail(error)
-            if self.busy:
-                self._writer.tidy()
-        self.soon()
+        self._tidy_leftovers()
+        self._turn()
+        is_at_work = self.engine.links or self.busy or self.outlet.total
+        if is_at_work or self.gauges.commits > commits or not (was_idle and self._is_idle):
+            return TICK_S
+        due_at = self.engine.broker.next_wake()
+        if due_at is None:
+            return IDLE_S
+        wake_s = (max(due_at, self.engine.next_wake()) - self.clock.now()) / 1000
+        return min(max(wake_s, 0), IDLE_S)
 
     # -- speaking -----------------------------------------------------------------------------
 
@@ -183,15 +185,7 @@ class Node:
             out = link.out
             connection: Connection = link.carrier  # type: ignore[assignment]
             if out:
-                data: bytes | tuple[bytes, ...]
-                if len(out) == 1:
-                    data = out[0]
-                elif link.bulky or len(out[-1]) >= SHARED_BYTES:
-                    data = said(out, is_bulky=link.bulky)
-                else:
-                    data = b"".join(out)
-                    if len(data) > JOINED_BYTES:
-                        data = tuple(out)
+                data = out[0] if len(out) == 1 else said(out, is_bulky=link.bulky)
                 out.clear()
                 link.bulky = False
                 link.weighed = 0
@@ -207,7 +201,8 @@ class Node:
                         continue
                 connection.patient = False
                 if connection.waits_for:
-                    self._waiting_group(connection).put(connection, data)
+                    in_flight = connection.waits_for == self._in_flight.number
+                    (self._in_flight if in_flight else self._forming).put(connection, data)
                     self.outlet.total += size_of(data)
                 else:
                     connection.send(data)
@@ -230,10 +225,6 @@ class Node:
         if self.busy and not self._in_flight.released:
             return self._in_flight
         return None
-
-    def _waiting_group(self, connection: Connection) -> Group:
-        """The group behind which a connection's words queue."""
-        return self._in_flight if connection.waits_for == self._in_flight.number else self._forming
 
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
@@ -288,6 +279,15 @@ class Node:
             forming = self._forming
             if forming.said or forming.waiters or broker.has_changes() or broker.has_wants():
                 self.soon()
+
+    def _tidy_leftovers(self) -> None:
+        if self._writer is not None and not self.busy:
+            try:
+                self.busy = self.store.has_leftovers()
+            except Exception as error:
+                self.fail(error)
+            if self.busy:
+                self._writer.tidy()
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
@@ -373,7 +373,9 @@ class Node:
             for group in (self._in_flight, self._forming):
                 for waiter in group.waiters:
                     waiter(error)
-            tell_failing(self.engine.broker.wants, error)
+            for want in self.engine.broker.wants:
+                if isinstance(want, Recall) and isinstance(want.by, Recaller):
+                    want.by.fail(error)
             self._on_failure(error)
 
     def when_durable(self, waiter: Waiter) -> None:
@@ -392,7 +394,6 @@ class Node:
     def close(self) -> None:
         """Stop turning. The store is the caller's to close, after this."""
         self._ticker.cancel()
-        self.gauges.stop()
         self._failed = True
         if self._writer is not None:
             self._writer.close()

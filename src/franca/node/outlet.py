@@ -37,9 +37,10 @@ DRAIN_MS = 60_000
 
 def said(out: Sequence[bytes], *, is_bulky: bool) -> bytes | tuple[bytes, ...]:
     """What is said in these pieces: as they are if they are long, else in one."""
-    if is_bulky or sum(map(len, out)) > JOINED_BYTES:
+    if is_bulky or (len(out[-1]) >= SHARED_BYTES and sum(map(len, out)) > JOINED_BYTES):
         return tuple(out)
-    return b"".join(out)
+    data = b"".join(out)
+    return data if len(data) <= JOINED_BYTES else tuple(out)
 
 
 def size_of(data: bytes | tuple[bytes, ...]) -> int:
@@ -52,21 +53,6 @@ class Outlet:
 
     `soon` calls a function in the next pass of the event loop.
     """
-
-    __slots__ = (
-        "_feeding",
-        "_giants",
-        "_hungry",
-        "_limit",
-        "_limits",
-        "_look_at",
-        "_pieces",
-        "_slow",
-        "_soon",
-        "_stuffed",
-        "now",
-        "total",
-    )
 
     def __init__(
         self,

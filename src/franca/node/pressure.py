@@ -31,20 +31,6 @@ may. A heartbeat is shorter."""
 class Pressure:
     """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said."""
 
-    __slots__ = (
-        "_crowding",
-        "_engine",
-        "_gulped",
-        "_most_unsent",
-        "_outlet",
-        "_paused",
-        "_pending",
-        "_soon",
-        "_speak",
-        "_stuck",
-        "_until",
-    )
-
     def __init__(
         self,
         engine: Engine,
