@@ -16,16 +16,6 @@ from franca.cli.output import cell, counted, pairs, printable, table
 from franca.cli.remote import Failed, Remote, confirm, duration, not_text, remote
 from franca.node import exits
 
-_COLUMNS = {
-    "ID": "id",
-    "STATE": "state",
-    "QUEUE": "queue",
-    "TYPE": "type",
-    "NAME": "name",
-    "AGE": "created_at",
-    "TRIES": "attempts",
-    "ERROR": "error",
-}
 STATES = ("waiting", "ready", "leased", "done", "dead", "cancelled")
 
 
@@ -56,7 +46,8 @@ def ls(server: Remote, oldest_first: bool, **params: object) -> None:
     """List jobs, newest first."""
     page = server.ask("jobs.find", params | {"newest_first": not oldest_first})
     if not server.as_json:
-        table(_COLUMNS, page["jobs"])
+        head = "ID STATE QUEUE TYPE NAME AGE TRIES ERROR"
+        table(head, "id state queue type name created_at attempts error", page["jobs"])
     if page["after"] and not server.as_json:
         click.echo(f"There may be more: --after {page['after']}", err=True)
 

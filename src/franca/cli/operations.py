@@ -11,29 +11,6 @@ from franca.cli.output import counted, pairs, printable, table
 from franca.cli.remote import Failed, Remote, confirm, remote
 from franca.node import exits
 
-_QUEUES = {
-    "QUEUE": "queue",
-    "READY": "ready",
-    "LEASED": "leased",
-    "SCHEDULED": "scheduled",
-    "RETRYING": "retrying",
-    "DEAD": "dead",
-    "OLDEST": "oldest_ms",
-    "PAUSED": "paused",
-}
-_WORKERS = {
-    "NAME": "name",
-    "PROTOCOL": "protocol",
-    "HOST": "host",
-    "PID": "pid",
-    "STATE": "state",
-    "LINKS": "connections",
-    "LABELS": "labels",
-    "STARTED": "started_at",
-    "SEEN": "seen_at",
-}
-
-
 # -- the server -------------------------------------------------------------------------------
 
 
@@ -81,7 +58,8 @@ def list_queues(server: Remote) -> None:
     """List queues with their counts."""
     found = server.ask("queues.list")["queues"]
     if not server.as_json:
-        table(_QUEUES, found)
+        head = "QUEUE READY LEASED SCHEDULED RETRYING DEAD OLDEST PAUSED"
+        table(head, "queue ready leased scheduled retrying dead oldest_ms paused", found)
 
 
 _queue_names = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
@@ -125,7 +103,9 @@ def list_workers(server: Remote) -> None:
     """List the workers that are there."""
     found = server.ask("workers.list")["workers"]
     if not server.as_json:
-        table(_WORKERS, found)
+        head = "NAME PROTOCOL HOST PID STATE LINKS LABELS STARTED SEEN"
+        members = "name protocol host pid state connections labels started_at seen_at"
+        table(head, members, found)
 
 
 def _add_worker_command(name: str, help_text: str) -> None:

@@ -12,18 +12,19 @@ import click
 CELL_CHARS = 60
 
 
-def table(columns: Mapping[str, str], found: Sequence[Mapping[str, Any]]) -> None:
-    """Print what was found under these heads, as wide as it needs; numbers to the right.
+def table(heads: str, members: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print these members of what was found under these heads, as wide as they need.
 
-    `columns` says of which member each is. Of a moment, how long ago it was is printed.
+    Numbers go to the right. Of a moment, how long ago it was is printed.
     """
-    rows = [[_shown(one[name], name) for name in columns.values()] for one in found]
+    columns = heads.split()
+    rows = [[_shown(one[name], name) for name in members.split()] for one in found]
     texts = [[cell(value) for value in row] for row in rows]
     right = [all(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
     widths = [
         max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(columns)
     ]
-    for row in [list(columns), *texts]:
+    for row in [columns, *texts]:
         cells = [
             text.rjust(width) if to_right else text.ljust(width)
             for text, width, to_right in zip(row, widths, right, strict=True)

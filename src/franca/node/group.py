@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.connection import Connection
-from franca.node.outlet import size_of
+from franca.node.output import size_of
 
 URGENT_MS = 1_000
 """For so long after the last job that needs no disk, the next one is expected."""

@@ -1,4 +1,4 @@
-"""The doors of a server: which addresses it listens on, with which certificate."""
+"""Which addresses a server listens on, with which certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from franca.control.path import listen_on, remove_socket
 from franca.node import log
-from franca.node.lobby import Door, Lobby
+from franca.node.accept import Acceptor, Listener
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
 from franca.values import Address
@@ -27,13 +27,13 @@ class Listeners:
         self.addresses: list[tuple[str, str]] = []
         self._node = node
         self._settings = settings
-        self._lobby = Lobby(node)
-        self._doors: list[Door] = []
+        self._acceptor = Acceptor(node)
+        self._listeners: list[Listener] = []
         self._paths: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def open(self, names: Iterable[str]) -> None:
-        """Open every door that was asked for, and those of the defaults that are free.
+        """Listen at every address that was asked for, and at those of the defaults that are free.
 
         Some of the originals' ports are also given to outgoing connections, or to other programs:
         a newcomer must not fail because of a protocol that he does not use. Where none is free,
@@ -74,16 +74,7 @@ class Listeners:
         if address.path:
             self._paths[address.path] = os.stat(address.path).st_ino
         for listening in sockets:
-            self._doors.append(
-                Door(
-                    self._lobby,
-                    self._node,
-                    listening,
-                    service=name,
-                    listener=str(address),
-                    tls=tls,
-                )
-            )
+            self._listeners.append(Listener(self._acceptor, listening, name, str(address), tls))
         shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
@@ -134,15 +125,15 @@ class Listeners:
         except ConfigError as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
             return
-        for door in self._doors:
-            if door.tls is not None:
-                door.tls = self._tls
+        for listener in self._listeners:
+            if listener.tls is not None:
+                listener.tls = self._tls
         log.event("info", "tls-reloaded", "certificates read again")
 
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""
-        for door in self._doors:
-            door.close()
+        for listener in self._listeners:
+            listener.close()
         for path, inode in self._paths.items():
             remove_socket(path, inode)
         self._paths.clear()

@@ -18,9 +18,9 @@ from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.gauges import TICK_S, Gauges, Ticker
 from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Recaller, Waiter
-from franca.node.intake import Intake
+from franca.node.input import Input
 from franca.node.notices import NoticeLog
-from franca.node.outlet import Outlet, said, size_of
+from franca.node.output import Output, said, size_of
 from franca.node.pressure import Pressure
 from franca.node.writer import Disk, Writer
 from franca.store.port import Store
@@ -28,7 +28,7 @@ from franca.store.port import Store
 IDLE_S = 0.5
 """The longest sleep of a server that has no peers and nothing to do. A clock that is set, so that
 jobs are due, is noticed after it."""
-PATIENCE_S = 0.005
+GATHER_S = 0.005
 INSTANT_EVERY_MS = 20  # a store that makes nothing durable is told now and then what changed
 REST_S = 0.001
 SMALL_GROUP = 8
@@ -56,7 +56,7 @@ class Node:
         self._links = 0
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        self.turn_set = self.busy = self.hurried = self._is_idle = False
+        self.turn_set = self.busy = self.is_urgent = self._is_idle = False
         self.gathered: list[tuple[Connection, bytes]] = []
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
@@ -65,9 +65,9 @@ class Node:
         self._wants_waited = self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
-        self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
-        self.pressure = Pressure(engine, self.outlet, self.soon, self._speak)
-        self.intake = Intake(engine, self.outlet, self._gathered_bytes)
+        self.output = Output(engine.limits, clock.now, self._loop.call_soon)
+        self.pressure = Pressure(engine, self.output, self.soon, self._speak)
+        self.input = Input(engine, self.output, self._gathered_bytes)
         self.notices = NoticeLog()
         self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
@@ -91,7 +91,7 @@ class Node:
     def later(self) -> None:
         """Ask for a turn when the disk is done, and soon in any case."""
         if self._later is None:
-            self._later = self._loop.call_later(PATIENCE_S, self._lose_patience)
+            self._later = self._loop.call_later(GATHER_S, self._take_gathered_now)
 
     def _turn(self) -> None:
         self.turn_set = False
@@ -102,8 +102,8 @@ class Node:
             return
         now = self.clock.now()
         engine = self.engine
-        if self.hurried:
-            self._hurried_turn(now)
+        if self.is_urgent:
+            self._urgent_turn(now)
         else:
             is_heard = bool(engine.inputs)
             engine.turn(now)
@@ -114,12 +114,12 @@ class Node:
         self.pressure.after_turn()
         if self.busy and self._writer is not None:
             self._writer.give_way()
-        if self.intake.room < 0:
-            self.intake.look(now)
+        if self.input.room < 0:
+            self.input.look(now)
         if engine.notices:
             self.notices.tell(engine.notices, now)
 
-    def _hurried_turn(self, now: Millis) -> None:
+    def _urgent_turn(self, now: Millis) -> None:
         """A turn while somebody waits for jobs that need no disk: these come first.
 
         Those who wait for the disk anyway are heard when it is free, and the next group begins in
@@ -147,11 +147,11 @@ class Node:
         """Act in the next turn on what peers have said that wait for the disk."""
         inputs = self.engine.inputs
         for connection, data in self.gathered:
-            connection.gathers = False
+            connection.is_gathering = False
             inputs.append((connection.link, data))
         self.gathered.clear()
 
-    def _lose_patience(self) -> None:
+    def _take_gathered_now(self) -> None:
         self._later = None
         self.take_gathered()
         self._turn()
@@ -161,11 +161,11 @@ class Node:
         was_idle, self._is_idle = self._is_idle, True
         commits = self.gauges.commits
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
-        self.outlet.look(self.intake.is_waited_for or self.pressure.is_waited_for)
-        self.intake.tick()
+        self.output.look(self.input.is_waited_for or self.pressure.is_waited_for)
+        self.input.tick()
         self._tidy_leftovers()
         self._turn()
-        is_at_work = self.engine.links or self.busy or self.outlet.total
+        is_at_work = self.engine.links or self.busy or self.output.total
         if is_at_work or self.gauges.commits > commits or not (was_idle and self._is_idle):
             return TICK_S
         due_at = self.engine.broker.next_wake()
@@ -197,13 +197,13 @@ class Node:
                         waits += size
                         connection.piled_bytes += size
                         connection.waits_for = needed.number
-                        connection.patient = True
+                        connection.needs_disk = True
                         continue
-                connection.patient = False
+                connection.needs_disk = False
                 if connection.waits_for:
                     in_flight = connection.waits_for == self._in_flight.number
                     (self._in_flight if in_flight else self._forming).put(connection, data)
-                    self.outlet.total += size_of(data)
+                    self.output.total += size_of(data)
                 else:
                     connection.send(data)
             if link.closing:
@@ -214,7 +214,7 @@ class Node:
         speaking.clear()
         if waits and needed is not None:
             needed.size += waits
-            self.outlet.total += waits
+            self.output.total += waits
 
     def _needed_group(self) -> Group | None:
         """The group that makes everything done so far durable; None if all of it is."""
@@ -229,7 +229,7 @@ class Node:
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
         group.released = True
-        self.outlet.total -= group.size
+        self.output.total -= group.size
         number = group.number
         for connection, data in group.said:
             if connection.waits_for == number:
@@ -260,7 +260,7 @@ class Node:
         broker = self.engine.broker
         self._gathering.end()
         self._tell_at = now + INSTANT_EVERY_MS
-        broker.hold_supplies = self.outlet.is_over
+        broker.hold_supplies = self.output.is_over
         if not broker.has_changes() and not broker.has_wants():
             if self._forming.said or self._forming.waiters:
                 group, self._forming = self._forming, Group(self._forming.number + 1)
@@ -291,8 +291,8 @@ class Node:
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
-        self.hurried = now - self.engine.broker.fleeting_at < URGENT_MS
-        return self.hurried or not self.store.quick or self.disk.is_slow(now)
+        self.is_urgent = now - self.engine.broker.fleeting_at < URGENT_MS
+        return self.is_urgent or not self.store.quick or self.disk.is_slow(now)
 
     def _commit_here(self, now: Millis) -> bool:
         """Wait for the disk on this thread; False if the store is not free again after it.
@@ -352,7 +352,7 @@ class Node:
         if error is not None:
             self.fail(error)
             return
-        if not self.hurried:
+        if not self.is_urgent:
             self.busy = False
             self._turn()
         elif len(self._in_flight.said) > SMALL_GROUP:

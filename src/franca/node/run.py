@@ -42,7 +42,7 @@ from franca.store.sqlite import SqliteStore
 
 ROOM_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
-OF_SOCKETS = ("franca.node.connection", "franca.node.lobby", "franca.control.server")
+OF_SOCKETS = ("franca.node.connection", "franca.node.accept", "franca.control.server")
 """Modules whose errors of the system are about one peer."""
 
 WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
@@ -355,11 +355,5 @@ def _report(failure: BaseException, data: DataDir) -> int:
 
 def without_tails(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
-    return replace(
-        limits,
-        window_jobs=NO_LIMIT,
-        window_bytes=NO_LIMIT,
-        held_jobs=NO_LIMIT,
-        waiting_bytes=NO_LIMIT,
-        large_bytes=NO_LIMIT,
-    )
+    unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
+    return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

@@ -216,8 +216,7 @@ class GroupWriter:
         """Queues that have no READY row in the tail begin again with era 0."""
         over = [(queue,) for queue in self.eras_over if self.eras.pop(queue, 0)]
         self.eras_over.clear()
-        if over:
-            self._drop("eras", "queue", over, group)
+        self._drop("eras", "queue", over, group)
 
     def _flush(self, group: list[Batch]) -> None:
         """Begin with empty tables: small ones are emptied, large ones put aside."""
@@ -294,31 +293,27 @@ class GroupWriter:
             group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
 
     def _settings(self, changes: Changes, group: list[Batch]) -> None:
-        if changes.queues_saved:
-            # `paused` is 0, 1, or the moment at which the pause ends.
-            rows = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
-            self._put("queues", rows, group)
-        if changes.queues_gone:
-            gone = [(name,) for name in changes.queues_gone]
-            self._drop("queues", "queue", gone, group)
-        if changes.schedules_saved:
-            encode = self._schedule_encoder.encode
-            saved = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
-            self._put("schedules", saved, group)
-        if changes.schedules_gone:
-            dropped = [(schedule_id,) for schedule_id in changes.schedules_gone]
-            self._drop("schedules", "id", dropped, group)
+        encode = self._schedule_encoder.encode
+        # `paused` is 0, 1, or the moment at which the pause ends.
+        paused = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
+        self._put("queues", paused, group)
+        self._drop("queues", "queue", [(name,) for name in changes.queues_gone], group)
+        rules = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
+        self._put("schedules", rules, group)
+        self._drop("schedules", "id", [(name,) for name in changes.schedules_gone], group)
 
     def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
-        marks = ", ".join("?" * len(rows[0]))
-        group.append((f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows))
-        for row in rows:
-            self.seal(table, row)
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            group.append((f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows))
+            for row in rows:
+                self.seal(table, row)
 
     def _drop(self, table: str, column: str, rows: Sequence[Row], group: list[Batch]) -> None:
-        group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
-        for (name,) in rows:
-            self._unseal(table, name)
+        if rows:
+            group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
+            for (name,) in rows:
+                self._unseal(table, name)
 
     def seal(self, table: str, row: Row) -> None:
         """Have a row of a small table in `sealed`, which no change of any of them leaves alone."""

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.model import Millis
 from franca.node.connection import CHUNK_BYTES
-from franca.node.outlet import LAST_PATIENCE_MS, LOOK_MS, PASS_BYTES, PATIENCE_MS, Outlet
+from franca.node.output import LOOK_MS, PASS_BYTES, SHORT_STALL_MS, STALL_MS, Output
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
@@ -14,11 +14,11 @@ MIB = 1024 * 1024
 
 
 class Time:
-    """The outlet's clock, moved by hand."""
+    """The output's clock, moved by hand."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self.now: Millis = outlet.now()
-        outlet.now = lambda: self.now
+    def __init__(self, output: Output) -> None:
+        self.now: Millis = output.now()
+        output.now = lambda: self.now
 
 
 def deaf(s: Stage, *, reads: int = 0) -> Guest:
@@ -41,10 +41,10 @@ async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_doe
         guest.says("ping")
         await s.turns()
         assert (guest.heard, guest.wire.unsent) == ("pon", b"g;")
-        assert s.node.outlet.total == len(b"g;") + len(b"bulk ") + 100 + len(b";pong;")
+        assert s.node.output.total == len(b"g;") + len(b"bulk ") + 100 + len(b";pong;")
         guest.wire.take()
         await guest.hears("pong;bulk " + "x" * 100 + ";pong;")
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
         guest.says("ping")
         await s.turns()
         assert guest.heard.endswith(";pong;pong;")
@@ -60,7 +60,7 @@ async def test_a_large_message_is_cut_up_and_others_get_theirs_between() -> None
         assert not guests[0].wire.writes
         await s.until(lambda: bool(guests[0].wire.writes))
         assert 0 < len(guests[2].wire.heard) < len(body)
-        await s.until(lambda: s.node.outlet.total == 0)
+        await s.until(lambda: s.node.output.total == 0)
         for guest in guests:
             assert guest.wire.heard == body
             assert max(map(len, guest.wire.writes)) == CHUNK_BYTES
@@ -74,12 +74,12 @@ async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it() ->
         for guest in guests:
             guest.connection.send((b"head", result))
         await s.until(lambda: all(guest.wire.unsent for guest in guests))
-        assert s.node.outlet.total == MIB + 5 * len(b"head")
+        assert s.node.output.total == MIB + 5 * len(b"head")
         for number, guest in enumerate(guests):
-            assert s.node.outlet.total == MIB + (5 - number) * len(b"head")
+            assert s.node.output.total == MIB + (5 - number) * len(b"head")
             guest.wire.take()
             await s.until(lambda: guest.wire.heard == b"head" + result)  # noqa: B023
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
 
 
 @asynchronous
@@ -89,11 +89,11 @@ async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone() 
         slow.connection.send(b"a" * MIB)
         gone.connection.send(b"b" * MIB)
         await s.until(lambda: len(slow.wire.heard) == MIB - 1)
-        assert s.node.outlet.total == 2 * MIB
+        assert s.node.output.total == 2 * MIB
         gone.vanishes()
-        assert s.node.outlet.total == MIB
+        assert s.node.output.total == MIB
         slow.wire.take()
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
 
 
 @asynchronous
@@ -104,7 +104,7 @@ async def test_over_a_socket_that_died_nothing_waits_for_ever() -> None:
         guest.connection.send(b"x" * MIB)
         other.connection.send(b"y" * MIB)
         await s.until(lambda: len(other.wire.heard) == MIB)
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
 
 
 # -- the end of a connection ------------------------------------------------------------------------
@@ -170,10 +170,10 @@ async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> Non
 @asynchronous
 async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
     with stage(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
-        time = Time(s.node.outlet)
+        time = Time(s.node.output)
         guest = deaf(s)
         guest.connection.send(b"first")
-        time.now += LAST_PATIENCE_MS
+        time.now += SHORT_STALL_MS
         for body in (b"a long message may pass" * 100, b"x" * 900, b"y" * 101):
             guest.connection.send(body)
             assert closed([guest]) == [""]
@@ -183,7 +183,7 @@ async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
         time.now += 1
         guest.connection.send(b"but no more")
         assert closed([guest]) == ["aborted"]
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
         await s.turns()
         assert s.node.notices.count == 1
 
@@ -209,7 +209,7 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
 
 async def stuffed(s: Stage, *sizes: int) -> list[Guest]:
     """Peers that take nothing of messages of these sizes, a second apart."""
-    time = Time(s.node.outlet)
+    time = Time(s.node.output)
     s.node._ticker.cancel()
     guests = []
     for size in sizes:
@@ -228,19 +228,19 @@ def closed(guests: list[Guest]) -> list[str]:
 async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longest() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[MIB // 2] * 3)
-        outlet = s.node.outlet
-        time = Time(outlet)
-        assert outlet.is_over
-        outlet.look(True)
+        output = s.node.output
+        time = Time(output)
+        assert output.is_over
+        output.look(True)
         assert closed(guests) == [""] * 3
-        time.now += PATIENCE_MS
-        outlet.look(False)
+        time.now += STALL_MS
+        output.look(False)
         assert closed(guests) == [""] * 3, "nobody waits for room"
-        outlet.look(True)
+        output.look(True)
         assert closed(guests) == ["aborted", "", ""]
-        assert not outlet.is_over
+        assert not output.is_over
         time.now += LOOK_MS
-        outlet.look(True)
+        output.look(True)
         assert closed(guests) == ["aborted", "", ""], "there is room again"
 
 
@@ -248,10 +248,10 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
 async def test_when_there_is_three_times_too_much_there_is_little_patience() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[450_000] * 6)
-        s.node.outlet.look(False)
+        s.node.output.look(False)
         assert closed(guests) == [""] * 6
         guests += await stuffed(s, 450_000)
-        s.node.outlet.look(False)
+        s.node.output.look(False)
         assert closed(guests) == ["aborted"] + [""] * 6
 
 
@@ -259,25 +259,25 @@ async def test_when_there_is_three_times_too_much_there_is_little_patience() -> 
 async def test_one_message_may_pass_however_large() -> None:
     with stage(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
         guests = await stuffed(s, 8 * MIB, MIB // 8)
-        outlet = s.node.outlet
-        Time(outlet).now += PATIENCE_MS
-        assert not outlet.is_over
-        outlet.look(True)
+        output = s.node.output
+        Time(output).now += STALL_MS
+        assert not output.is_over
+        output.look(True)
         assert closed(guests) == ["", ""]
         guests[1].connection.send(b"y" * (MIB // 8 + 1))
-        assert outlet.is_over
+        assert output.is_over
 
 
 @asynchronous
 async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, MIB, MIB // 2, MIB // 4)
-        time = Time(s.node.outlet)
+        time = Time(s.node.output)
         for _ in range(3):
-            time.now += PATIENCE_MS - 1
+            time.now += STALL_MS - 1
             guests[0].wire.take(CHUNK_BYTES)
             await s.until(lambda: bool(guests[0].wire.unsent))
-            s.node.outlet.look(True)
+            s.node.output.look(True)
         assert closed(guests) == ["", "aborted", ""]
 
 
@@ -285,9 +285,9 @@ async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
 async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long() -> None:
     with stage(MemoryStore()) as s:
         guests = await stuffed(s, 10, 10)
-        time = Time(s.node.outlet)
+        time = Time(s.node.output)
         guests[1].connection.link.close()
         await s.turns()
-        time.now += PATIENCE_MS
-        s.node.outlet.look(False)
+        time.now += STALL_MS
+        s.node.output.look(False)
         assert closed(guests) == ["", "aborted"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Millis, NewJob, Policy
-from franca.node import intake
+from franca.node import input
 from franca.node.connection import Connection
-from franca.node.intake import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
+from franca.node.input import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import Stage, asynchronous, stage
 
@@ -22,7 +22,7 @@ class Play:
 
     def __init__(self, s: Stage, *unread: int) -> None:
         s.node._ticker.cancel()
-        self.intake = s.node.intake
+        self.input = s.node.input
         self.now = T
         self.guests = [s.guest() for _ in unread]
         for guest, size in zip(self.guests, unread, strict=True):
@@ -31,9 +31,9 @@ class Play:
     def look(self, came: int = 0, *, after_ms: int = 50) -> list[bool]:
         """Look after so much has come; who may send on."""
         self.now += after_ms
-        self.intake.room -= came
-        self.intake.tick()
-        self.intake.look(self.now)
+        self.input.room -= came
+        self.input.tick()
+        self.input.look(self.now)
         return [guest.wire.reading for guest in self.guests]
 
     def closed(self) -> list[bool]:
@@ -45,8 +45,8 @@ async def test_while_there_is_little_everybody_sends_on() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, CALM - 2, 1, 1)
         assert play.look() == [True] * 3
-        assert not play.intake.is_waited_for
-        assert play.intake.room == STEP_BYTES
+        assert not play.input.is_waited_for
+        assert play.input.room == STEP_BYTES
 
 
 @asynchronous
@@ -54,11 +54,11 @@ async def test_when_there_is_much_the_largest_goes_on_and_those_with_little() ->
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 20 * MIB, 21 * MIB, 20 * MIB, 1_000)
         assert play.look(CALM) == [False, True, False, True]
-        assert play.intake.is_waited_for
+        assert play.input.is_waited_for
         assert all(guest.connection.link.paused for guest in (play.guests[0], play.guests[2]))
         play.guests[1].talk.unread_bytes = 0
         assert play.look(STEP_BYTES + 1) == [True] * 4
-        assert not play.intake.is_waited_for
+        assert not play.input.is_waited_for
 
 
 @asynchronous
@@ -174,11 +174,11 @@ async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or
                 assert play.look() == expected
         deaf[2].connection.send(b"x" * MIB)
         assert play.look() == [False, False, True]
-        assert play.intake.is_waited_for
+        assert play.input.is_waited_for
         await s.until(lambda: all(guest.wire.unsent for guest in deaf))
         for guest in deaf[1:]:
             guest.wire.take()
-        await s.until(lambda: not s.node.outlet.is_over)
+        await s.until(lambda: not s.node.output.is_over)
         assert play.look() == [True] * 3
 
 
@@ -206,7 +206,7 @@ async def test_whoever_has_sent_little_is_read_from_though_nobody_else_is() -> N
         def received(connection: Connection) -> int:
             return sent[[guest.connection for guest in play.guests].index(connection)]
 
-        patch.setattr(intake, "_received", received)
+        patch.setattr(input, "_received", received)
         s.node.engine.inputs.append((play.guests[0].connection.link, bytes(LIMIT)))
         assert play.look(CALM) == [False] * len(play.guests)
         reading = play.look()

@@ -24,9 +24,9 @@ SHARED_BYTES = 1024
 """Smaller pieces are not looked for among those that others wait for too."""
 JOINED_BYTES = 32 * 1024
 """More than this is never joined to be said in one piece: many may be told the same."""
-PATIENCE_MS = 10_000
+STALL_MS = 10_000
 """How long a peer may take nothing while there is too much and somebody waits for room."""
-LAST_PATIENCE_MS = 250
+SHORT_STALL_MS = 250
 """And when there is three times as much: who reads at all takes something in that time."""
 LOOK_MS = 1_000
 PACE_MS = 5_000
@@ -48,7 +48,7 @@ def size_of(data: bytes | tuple[bytes, ...]) -> int:
     return len(data) if isinstance(data, bytes) else sum(map(len, data))
 
 
-class Outlet:
+class Output:
     """Everything unsent: `total` is what waits for sockets, and what waits for the disk.
 
     `soon` calls a function in the next pass of the event loop.
@@ -66,12 +66,12 @@ class Outlet:
         self._limit = limits.output_bytes
         self._look_at: Millis = 0
         self._soon = soon
-        self._feeding = False
-        self._hungry: deque[Connection] = deque()
+        self._is_sending = False
+        self._waiting: deque[Connection] = deque()
         self._pieces: dict[int, int] = {}
         self._giants: dict[int, int] = {}
         self._slow: dict[Connection, tuple[Millis, int]] = {}
-        self._stuffed: dict[Connection, Millis] = {}
+        self._blocked: dict[Connection, Millis] = {}
 
     # -- what waits -----------------------------------------------------------------------------
 
@@ -100,42 +100,42 @@ class Outlet:
             self._giants.pop(id(piece), None)
         self.total -= size
 
-    def stuff(self, connection: Connection, own_bytes: int) -> None:
+    def block(self, connection: Connection, own_bytes: int) -> None:
         """A socket does not take more; so many bytes of its own wait in front of it."""
-        self._stuffed[connection] = self.now()
+        self._blocked[connection] = self.now()
         self.total += own_bytes
 
-    def loosen(self, connection: Connection, own_bytes: int) -> None:
+    def unblock(self, connection: Connection, own_bytes: int) -> None:
         """It has taken everything, or is gone."""
-        if self._stuffed.pop(connection, None) is not None:
+        if self._blocked.pop(connection, None) is not None:
             self.total -= own_bytes
 
     def takes_nothing(self, connection: Connection) -> bool:
         """Whether a socket has taken nothing for longer than a peer that reads would need."""
-        since = self._stuffed.get(connection)
-        return since is not None and self.now() - since >= LAST_PATIENCE_MS
+        since = self._blocked.get(connection)
+        return since is not None and self.now() - since >= SHORT_STALL_MS
 
     # -- handing out ------------------------------------------------------------------------------
 
-    def feed(self, connection: Connection) -> None:
+    def send_to(self, connection: Connection) -> None:
         """Something waits for a socket that can take more."""
-        self._hungry.append(connection)
-        if not self._feeding:
-            self._feeding = True
-            self._soon(self._feed)
+        self._waiting.append(connection)
+        if not self._is_sending:
+            self._is_sending = True
+            self._soon(self._send)
 
-    def _feed(self) -> None:
-        self._feeding = False
-        hungry = self._hungry
+    def _send(self) -> None:
+        self._is_sending = False
+        waiting = self._waiting
         left = PASS_BYTES
-        while hungry and left > 0:
-            connection = hungry.popleft()
-            left -= connection.take_some()
-            if connection.is_hungry:
-                hungry.append(connection)
-        if hungry:
-            self._feeding = True
-            self._soon(self._feed)
+        while waiting and left > 0:
+            connection = waiting.popleft()
+            left -= connection.send_some()
+            if connection.can_send:
+                waiting.append(connection)
+        if waiting:
+            self._is_sending = True
+            self._soon(self._send)
 
     # -- the bound ------------------------------------------------------------------------------
 
@@ -168,11 +168,11 @@ class Outlet:
             return
         self._look_at = now + LOOK_MS
         most = self._most()
-        for connection, since in list(self._stuffed.items()):
+        for connection, since in list(self._blocked.items()):
             waited = now - since
-            if waited < LAST_PATIENCE_MS:
+            if waited < SHORT_STALL_MS:
                 return
-            is_late = waited >= PATIENCE_MS
+            is_late = waited >= STALL_MS
             if is_late and connection.is_leaving:
                 connection.cut_off("it did not take what was said to it last")
             elif self.total > 3 * most or (self.total > most and is_late and is_waited_for):
@@ -180,9 +180,9 @@ class Outlet:
 
     def _judge_pace(self, now: Millis) -> None:
         """Cut off those with more than their share who take it slowly, the largest first."""
-        share = min(self._limits.output_soft_bytes, self._limit // (2 * len(self._stuffed) or 1))
+        share = min(self._limits.output_soft_bytes, self._limit // (2 * len(self._blocked) or 1))
         slow = self._slow
-        for connection in self._stuffed:
+        for connection in self._blocked:
             if connection not in slow and connection.unsent > share:
                 slow[connection] = now, connection.taken
         late = [one for one, (since, _) in slow.items() if now - since >= PACE_MS]
@@ -203,12 +203,12 @@ class Backlog:
     `size` is how much of it the socket was not given yet, `given` how much it was ever given.
     """
 
-    __slots__ = ("_at", "_lent", "_outlet", "_pieces", "given", "size")
+    __slots__ = ("_at", "_lent", "_output", "_pieces", "given", "size")
 
-    def __init__(self, outlet: Outlet) -> None:
+    def __init__(self, output: Output) -> None:
         self.size = 0
         self.given = 0
-        self._outlet = outlet
+        self._output = output
         self._at = 0
         self._pieces: deque[bytes] = deque()
         self._lent: list[bytes] = []
@@ -222,7 +222,7 @@ class Backlog:
             if piece:
                 self._pieces.append(piece)
                 self.size += len(piece)
-                self._outlet.add(piece)
+                self._output.add(piece)
 
     def lend(self, most: int) -> list[bytes | memoryview]:
         """Take so many bytes from the front. Whole pieces are kept until `forget_lent`."""
@@ -243,7 +243,7 @@ class Backlog:
     def forget_lent(self) -> None:
         """The socket needs nothing any more of what it was given."""
         for piece in self._lent:
-            self._outlet.remove(piece)
+            self._output.remove(piece)
         self._lent.clear()
 
     def clear(self) -> None:

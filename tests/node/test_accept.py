@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from franca.node import lobby, log
+from franca.node import accept, log
 from franca.node.listeners import Listeners
 from franca.node.run import _loop_maker
 from franca.node.settings import Settings, Tls
@@ -125,9 +125,9 @@ async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
         flood = [socket.create_connection((HOST, h.port)) for _ in range(100)]
         try:
             await h.s.until(lambda: h.s.node.next_link_id().endswith("-101") or most >= 4)
-            await asyncio.sleep(2 * lobby.REST_S)
+            await asyncio.sleep(2 * accept.REST_S)
             assert await is_answered(await h.comes())
-            assert 4 <= most <= 4 + lobby.LEAVING_MAX
+            assert 4 <= most <= 4 + accept.LEAVING_MAX
         finally:
             for peer in flood:
                 peer.close()
@@ -137,7 +137,7 @@ async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
 async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lobby, "TLS_HELLO_S", 1_000.0)
+    monkeypatch.setattr(accept, "TLS_HELLO_S", 1_000.0)
     async with house(tmp_path, has_tls=True, connections_max=3) as h:
         silent = [await h.comes() for _ in range(3)]
         served = []
@@ -172,11 +172,11 @@ async def test_over_tls_there_are_fewer_places_and_those_who_go_give_them_back(
 async def test_of_handshakes_and_strangers_the_oldest_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lobby, "TLS_HELLO_S", 1_000.0)
+    monkeypatch.setattr(accept, "TLS_HELLO_S", 1_000.0)
     async with house(tmp_path, has_tls=True, connections_max=3) as h:
         h.s.service.knows_everybody = False
         came: list[Streams] = [await h.comes()]
-        await h.s.until(lambda: len(h.listeners._lobby._arriving) == 1)
+        await h.s.until(lambda: len(h.listeners._acceptor._arriving) == 1)
         for number in (1, 2):
             await asyncio.sleep(0.005)  # the clock has milliseconds
             came.append(await h.comes_secured())
@@ -204,8 +204,8 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         lines: list[str] = []
         monkeypatch.setattr(log, "event", lambda level, name, *rest, **fields: lines.append(name))
         tried = 0
-        (door,) = h.listeners._doors
-        accept = door._listening.accept
+        (door,) = h.listeners._listeners
+        accept = door._socket.accept
 
         class Exhausted:
             """A socket whose first three connections find no descriptor."""
@@ -220,8 +220,8 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
             def __getattr__(self, name: str) -> object:
                 return getattr(listening, name)
 
-        listening = door._listening
-        monkeypatch.setattr(door, "_listening", Exhausted())
+        listening = door._socket
+        monkeypatch.setattr(door, "_socket", Exhausted())
         assert await is_answered(await h.comes())
         assert 4 <= tried <= 6
         assert lines == ["accept-failed"]
@@ -231,7 +231,7 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
 async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lobby, "TLS_BYE_S", 0.05)
+    monkeypatch.setattr(accept, "TLS_BYE_S", 0.05)
     async with house(tmp_path, has_tls=True) as h:
         _, writer = await h.comes_secured()
         await h.links(1)
@@ -258,7 +258,7 @@ async def cancel_a_handshake_as_it_ends(tmp_path: Path) -> bool:
             def __getattr__(self, name: str) -> Any:
                 return getattr(loop, name)
 
-        h.listeners._lobby._loop = Late()  # type: ignore[assignment]
+        h.listeners._acceptor._loop = Late()  # type: ignore[assignment]
         guest = await h.comes_secured()
         await cancelled.wait()
         try:
@@ -326,6 +326,6 @@ async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: P
 def test_who_a_peer_is_comes_from_the_listener_and_the_address_that_was_accepted(
     family: int, address: object, is_local: bool
 ) -> None:
-    peer = lobby.peer_at(family, address, "here")
+    peer = accept.peer_at(family, address, "here")
     assert (peer.local, peer.unix) == (is_local, family == socket.AF_UNIX)
     assert peer.listener == "here"

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.node.connection import ALL, ROOM, Connection
-from franca.node.outlet import Outlet
+from franca.node.connection import ALL, SHARE, Connection
+from franca.node.output import Output
 
 STEP_BYTES = 2 * 1024 * 1024
 """What may come before it is looked at again, at least; less in a tick means that it is slow."""
@@ -40,16 +40,16 @@ class Reader(Struct):
     unread: int
 
 
-class Intake:
+class Input:
     """Bounds unread input. `room` is what may come before it is looked at again.
 
     `least_room` is the point beyond which nobody is read from before that. `is_waited_for` while
     somebody must wait.
     """
 
-    def __init__(self, engine: Engine, outlet: Outlet, gathered: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, output: Output, gathered: Callable[[], int]) -> None:
         self._engine = engine
-        self._outlet = outlet
+        self._output = output
         self._gathered = gathered
         limit = engine.limits.input_bytes
         self._calm_bytes = limit - limit // 4
@@ -72,7 +72,7 @@ class Intake:
         """Have it looked at after the next turn, if somebody waits or should."""
         if self._is_stopped:
             self._read_short()
-        if self.room >= 0 and (self.is_pressed or self._outlet.is_over):
+        if self.room >= 0 and (self.is_pressed or self._output.is_over):
             self._seen_room -= self.room + 1
             self.room = -1
 
@@ -108,7 +108,7 @@ class Intake:
         """Decide who may send on, after a turn."""
         came = self._seen_room - self.room
         total, large = self._weigh()
-        if total > self._calm_bytes or (large and self._outlet.is_over):
+        if total > self._calm_bytes or (large and self._output.is_over):
             self.is_pressed = True
             self._choose(large, came, now)
             total = self._judge(large, total, now)
@@ -159,10 +159,10 @@ class Intake:
     def _choose(self, large: dict[Connection, int], came: int, now: Millis) -> None:
         """Let the largest go on, twice as many as before if little came; the others wait."""
         self._most = 1 if came > STEP_BYTES else min(2 * self._most, len(large) or 1)
-        if self._outlet.is_over:
+        if self._output.is_over:
             # Large messages are what large answers are made of.
             self._most = 1
-        left = 0 if self._outlet.is_full else self._most
+        left = 0 if self._output.is_full else self._most
         waiting: dict[Connection, None] = {}
         readers: dict[Connection, Reader] = {}
         for connection, unread in large.items():
@@ -175,14 +175,14 @@ class Intake:
                 readers[connection] = reader
             else:
                 waiting[connection] = None
-                connection.hold(ROOM)
+                connection.hold(SHARE)
         self._readers = readers
         self._let_go(waiting)
 
     def _let_go(self, waiting: dict[Connection, None]) -> None:
         for connection in self._waiting:
             if connection not in waiting:
-                connection.release(ROOM)
+                connection.release(SHARE)
         self._waiting = waiting
 
     def _judge(self, large: dict[Connection, int], total: int, now: Millis) -> int:
