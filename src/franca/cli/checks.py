@@ -334,15 +334,17 @@ def _quoted(path: str) -> str:
 
 
 def _ports(settings: Settings) -> Iterator[Finding]:
-    """A server does without a port of the defaults that is taken, unless it would have none."""
-    by_default = {row.key for row in settings.shown if row.source == "default"}
-    every = [(name, one) for name, ones in settings.listeners.items() for one in ones]
-    reasons = [_why_taken(address) for _, address in every]
-    has_one = any(not why and not one.path for (_, one), why in zip(every, reasons, strict=True))
-    for (protocol, address), reason in zip(every, reasons, strict=True):
+    """As `Listeners.open` does: what nobody asked for is left out, if anything else is left."""
+    every = [
+        (name, address, settings.is_default(f"{name}.listen"), _why_taken(address))
+        for name, addresses in settings.listeners.items()
+        for address in addresses
+    ]
+    has_one = any(not (why or (default and one.path)) for _, one, default, why in every)
+    for protocol, address, is_default, reason in every:
         if not reason:
             yield ok("port", f"{protocol} {address} is free")
-        elif has_one and f"{protocol}.listen" in by_default:
+        elif has_one and is_default:
             yield warn("port", f"{protocol} {address}: {reason}; it will not be listened on")
         else:
             yield fail("port", f"{protocol} {address}: {reason}")

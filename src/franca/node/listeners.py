@@ -36,32 +36,34 @@ class Listeners:
         """Listen at every address that was asked for, and at those of the defaults that are free.
 
         Some of the originals' ports are also given to outgoing connections, or to other programs:
-        a newcomer must not fail because of a protocol that he does not use. Where none is free,
-        another server runs here already.
+        a newcomer must not fail because of a protocol that he does not use. Where nothing is left
+        but sockets in the data directory that nobody asked for, another server runs here already.
         """
-        by_default = {row.key for row in self._settings.shown if row.source == "default"}
-        taken: list[OSError] = []
+        left_out: list[OSError] = []
+        can_be_reached = False
         for name in names:
+            is_default = self._settings.is_default(f"{name}.listen")
             for address in self._settings.listeners.get(name, ()):
                 try:
                     await self._open_one(name, address)
                 except OSError as error:
-                    if f"{name}.listen" not in by_default:
+                    if not is_default:
                         raise
-                    taken.append(error)
+                    left_out.append(error)
                     log.event("warning", "not-listening", str(error), protocol=name)
-        if taken and not any(not shown.startswith("unix:") for _name, shown in self.addresses):
-            raise taken[0]
+                else:
+                    can_be_reached = can_be_reached or not (is_default and address.path)
+        if left_out and not can_be_reached:
+            raise left_out[0]
 
     async def _open_one(self, name: str, address: Address) -> None:
         tls = self._tls_context() if self._wants_tls(address) else None
         sockets: list[socket.socket] = []
         try:
-            sockets = (
-                [listen_on(*os.path.split(address.path))]
-                if address.path
-                else await _bound_to(address)
-            )
+            if address.path:
+                sockets.append(listen_on(*os.path.split(address.path)))
+            else:
+                sockets += await _bound_to(address)
             for listening in sockets:
                 listening.listen(BACKLOG)
         except OSError as error:

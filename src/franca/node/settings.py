@@ -105,6 +105,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     sync: str = "full"
     shown: tuple[Shown, ...] = ()
 
+    def is_default(self, key: str) -> bool:
+        """Whether no source says anything of this key."""
+        return any(row.key == key and row.source == "default" for row in self.shown)
+
 
 def flag_of(listener: str) -> str:
     """The flag that says where a protocol listens."""
