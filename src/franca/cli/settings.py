@@ -76,15 +76,12 @@ def show(settings: Settings, as_json: bool) -> None:
         }
         click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return
-    lines = [(f"{row.key} = {_toml(row.value)}", row.source) for row in settings.shown]
+    # JSON is how TOML writes texts, numbers, switches and lists of them.
+    values = {row.key: msgspec.json.encode(_text(row.value)).decode() for row in settings.shown}
+    lines = [(f"{row.key} = {values[row.key]}", row.source) for row in settings.shown]
     width = max(len(text) for text, _source in lines)
     for text, source in lines:
         click.echo(f"{printable(text).ljust(width)}  # {printable(written(source))}")
-
-
-def _toml(value: object) -> str:
-    """JSON is how TOML writes texts, numbers, switches and lists of them."""
-    return msgspec.json.encode(_text(value)).decode()
 
 
 def _text(value: object) -> object:

@@ -63,15 +63,7 @@ class Acceptor:
         self._arriving: dict[asyncio.Task[None], Millis] = {}
         self._secured: set[SecureConnection] = set()
 
-    def is_crowded(self, listener: Listener) -> bool:
-        """Whether nothing can be accepted before some that make room are closed."""
-        return self._surplus(listener) >= LEAVING_MAX
-
-    def make_place(self, listener: Listener) -> bool:
-        """Whether there is a place for one more; if need be, another is closed for it."""
-        return self._surplus(listener) < 0 or self._close_one(listener)
-
-    def _surplus(self, listener: Listener) -> int:
+    def surplus(self, listener: Listener) -> int:
         """How many more there are than may be, in all and of those over TLS."""
         limits = self.node.engine.limits
         arriving = len(self._arriving)
@@ -88,7 +80,7 @@ class Acceptor:
         strangers = (link for link in engine.unknown if not (link.known or link.closing))
         return next((link for link in strangers if link.carrier in self._secured), None)
 
-    def _close_one(self, listener: Listener) -> bool:
+    def close_one(self, listener: Listener) -> bool:
         """Close the oldest that has not said who it is; False if all have."""
         stranger = self._oldest_stranger(listener)
         for task, since in self._arriving.items():
@@ -198,7 +190,7 @@ class Listener:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
-            if self._acceptor.is_crowded(self):
+            if self._acceptor.surplus(self) >= LEAVING_MAX:
                 self._rest()
                 return
             try:
@@ -210,7 +202,7 @@ class Listener:
                 self._rest()
                 return
             sock.setblocking(False)
-            if self._acceptor.make_place(self):
+            if self._acceptor.surplus(self) < 0 or self._acceptor.close_one(self):
                 peer = peer_at(self._socket.family, address, self._address)
                 self._acceptor.connect(sock, self, peer)
             else:

@@ -30,7 +30,6 @@ from franca.node.settings import (
 from franca.protocols.declaration import Setting
 from franca.protocols.registry import PROTOCOLS
 from franca.values import (
-    Address,
     Reader,
     one_of,
     read_addresses,
@@ -132,7 +131,11 @@ def load(flags: Mapping[str, object], env: Mapping[str, str], config: str = "") 
             _of_file(config or _found_config(env), table),
             _of_originals(env),
             _of_environment(env, table),
-            _of_flags(flags, table),
+            {
+                name: (raw, f"flag {table[name].flag}")
+                for name, raw in flags.items()
+                if raw is not None and raw != ()
+            },
         ],
         [(_other(one.name, one.holds), one.name) for one in table.values() if one.holds],
     )
@@ -256,11 +259,6 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper().replace(".", "__")
 
 
-def _of_flags(flags: Mapping[str, object], table: Mapping[str, Setting]) -> Layer:
-    given = {name: raw for name, raw in flags.items() if raw is not None and raw != ()}
-    return {name: (raw, f"flag {table[name].flag}") for name, raw in given.items()}
-
-
 def _unknown(name: str, table: Mapping[str, Setting], spelled: Callable[[str], str]) -> str:
     near = _nearest(name, table)
     hint = f"; did you mean {spelled(near)}?" if near else ""
@@ -303,8 +301,14 @@ def _build(
     whole: dict[str, object] = {name: value for name, value in values.items() if "." not in name}
     whole["data"] = _absolute(str(whole["data"]), env)
     whole["stop_grace_ms"] = whole.pop("stop_grace")
-    listeners = {name: values[f"{name}.listen"] for name in LISTENERS}
-    whole["listeners"] = _in_data(listeners, str(whole["data"]))  # type: ignore[arg-type]
+    data = str(whole["data"])
+    whole["listeners"] = {
+        name: [
+            replace(address, path=address.path.replace("{data}", data))
+            for address in read_addresses(merged[f"{name}.listen"][0])
+        ]
+        for name in LISTENERS
+    }
     whole["tls"] = msgspec.convert(part("tls"), Tls)
     whole["limits"] = msgspec.convert(part("limits"), Limits)
     whole["protocols"] = {
@@ -316,16 +320,6 @@ def _build(
         Shown(name, apart.get(name, raw), source) for name, (raw, source) in merged.items()
     )
     return msgspec.convert(whole, Settings)
-
-
-def _in_data(
-    listeners: Mapping[str, tuple[Address, ...]], data: str
-) -> dict[str, tuple[Address, ...]]:
-    """The listeners, those whose sockets lie in the data directory at their full paths."""
-    return {
-        name: tuple(replace(a, path=a.path.replace("{data}", data)) for a in addresses)
-        for name, addresses in listeners.items()
-    }
 
 
 def _content(path: str, setting: Setting, source: str) -> str:

@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
             self.socket = below
         self._backlog: Backlog | None = None
         self._closed = self._full = self._behind = self._blocked = self._lending = False
-        self._burst_bytes = self._held = self._longest = self._own_bytes = 0
+        self.burst_bytes = self._held = self._longest = self._own_bytes = 0
         self.is_leaving = self.is_gathering = self.needs_disk = False
         self.piled_bytes = self.waits_for = 0
 
@@ -121,9 +121,10 @@ class Connection(asyncio.Protocol):
         if room < 0 and room < input.least_room:
             input.stop()
         if size >= LARGE_PIECE:
-            self._burst_bytes += size
-            if self._burst_bytes > BURST_BYTES:
-                node.pressure.pause_burst(self)
+            self.burst_bytes += size
+            if self.burst_bytes > BURST_BYTES:
+                node.pressure.bursting.append(self)
+                self.hold(BURST)
         if not node.turn_set:
             if self.is_gathering or (node.busy and self.needs_disk):
                 node.later()
@@ -307,11 +308,6 @@ class Connection(asyncio.Protocol):
             self._backlog.clear()
 
     # -- reading --------------------------------------------------------------------------------
-
-    def end_burst(self) -> None:
-        """Others have been heard since this peer said a lot: it may go on."""
-        self._burst_bytes = 0
-        self.release(BURST)
 
     def hold(self, reason: int) -> None:
         """Read nothing until this reason is gone."""

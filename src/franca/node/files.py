@@ -35,7 +35,7 @@ class FileWatches:
         for service in self._services:
             self._stamps[service.file] = _stamp(service.file)
             try:
-                service.take_file(_content(service.file))
+                service.take_file(content_of(service.file))
             except (OSError, ValueError) as error:
                 raise ConfigError(f"{service.file}: {error}") from None
         if self._services:
@@ -60,7 +60,7 @@ class FileWatches:
             return
         self._stamps[path] = stamp
         try:
-            word = service.take_file(_content(path))
+            word = service.take_file(content_of(path))
         except (OSError, ValueError) as error:
             log.event("error", "file-not-reloaded", f"{path}: {error}; what it said before holds")
         else:
@@ -75,8 +75,8 @@ def _stamp(path: str) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _content(path: str) -> bytes:
-    # Whoever opens or reads anything but a regular file may have to wait, and the server with him.
+def content_of(path: str) -> bytes:
+    """What is in a regular file. Any other may make the reader wait, and the server with it."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")

@@ -7,12 +7,14 @@ import errno
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Iterable
+
+from msgspec.structs import asdict
 
 from franca.control.path import listen_on, remove_socket
 from franca.node import log
 from franca.node.accept import Acceptor, Listener
+from franca.node.files import content_of
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
 from franca.values import Address
@@ -57,7 +59,10 @@ class Listeners:
             raise left_out[0]
 
     async def _open_one(self, name: str, address: Address) -> None:
-        tls = self._tls_context() if self._wants_tls(address) else None
+        tls = None
+        # Where a certificate is given, every TCP listener speaks TLS, as the original does.
+        if not address.path and self._settings.tls.certificate:
+            tls = self._tls = self._tls or self._fresh_context()
         sockets: list[socket.socket] = []
         try:
             if address.path:
@@ -81,17 +86,6 @@ class Listeners:
         self.addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
 
-    def _wants_tls(self, address: Address) -> bool:
-        """Where a certificate is given, every TCP listener speaks TLS, as the original does."""
-        return not address.path and (address.tls or bool(self._settings.tls.certificate))
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            if not self._settings.tls.certificate:
-                raise ConfigError("tls:// needs tls.certificate and tls.key")
-            self._tls = self._fresh_context()
-        return self._tls
-
     def _fresh_context(self) -> ssl.SSLContext:
         """What the files say now."""
         tls = self._settings.tls
@@ -99,10 +93,10 @@ class Listeners:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Nobody needs a second handshake, and each costs as much as the first.
         context.options |= ssl.OP_NO_RENEGOTIATION
-        for name, path in (("certificate", tls.certificate), ("key", tls.key)):
-            _check_file(f"tls.{name}", path)
+        for name, path in asdict(tls).items():
+            if path:
+                _check_file(f"tls.{name}", path)
         if tls.client_ca:
-            _check_file("tls.client_ca", tls.client_ca)
             try:
                 context.load_verify_locations(tls.client_ca)
             except (OSError, ValueError) as error:
@@ -148,17 +142,11 @@ def _no_passphrase() -> str:
 
 def _check_file(setting: str, path: str) -> None:
     """Refuse what cannot be opened, or would make the server wait for whoever writes it."""
-    if not path:
-        return
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConfigError(f"{setting}: {path}: {error.strerror or error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{setting}: {path}: it is no regular file")
-    finally:
-        os.close(descriptor)
+        content_of(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{setting}: {path}: {reason}") from None
 
 
 def _shown(address: Address, listening: socket.socket) -> str:

@@ -29,7 +29,10 @@ may. A heartbeat is shorter."""
 
 
 class Pressure:
-    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said."""
+    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said.
+
+    `bursting` are those that sent much at once: others are read from before they are again.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Pressure:
         self._adding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
-        self._bursting: list[Connection] = []
+        self.bursting: list[Connection] = []
         engine.before = self.before
         engine.between = self.between
 
@@ -63,8 +66,11 @@ class Pressure:
             self._pause_producers()
         elif self._paused:
             self._resume_quiet()
-        if self._bursting:
-            self._end_bursts()
+        if self.bursting:
+            bursting, self.bursting = self.bursting, []
+            for connection in bursting:
+                connection.burst_bytes = 0
+                connection.release(BURST)
         is_over = self._output.total > self._most_unsent
         if engine.careful or is_behind or is_over or self._adding:
             self._look_at_amounts()
@@ -137,11 +143,6 @@ class Pressure:
             self._engine.go_on(connection.link)
             self._soon()
 
-    def pause_burst(self, connection: Connection) -> None:
-        """Read no more from a peer before everybody else has been heard."""
-        self._bursting.append(connection)
-        connection.hold(BURST)
-
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""
         if link.conversation.unread() > self._engine.limits.link_input_bytes:
@@ -196,11 +197,6 @@ class Pressure:
                 self.go_on(connection)
 
     # -- letting go on --------------------------------------------------------------------------
-
-    def _end_bursts(self) -> None:
-        bursting, self._bursting = self._bursting, []
-        for connection in bursting:
-            connection.end_burst()
 
     def _resume_quiet(self) -> None:
         engine = self._engine

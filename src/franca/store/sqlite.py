@@ -245,15 +245,11 @@ class SqliteStore(Store):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             made = self._make_room()
-            if not self._shrink_log() and not made:
+            # From now on a log that begins anew keeps no room that it does not need.
+            self._db.execute("PRAGMA journal_size_limit = 0")
+            if not self._checkpoint() and not made:
                 raise
             act()
-
-    def _shrink_log(self) -> bool:
-        """Move the log into the file, so that it is written over; True if all of it went."""
-        # From now on a log that begins anew keeps no room that it does not need.
-        self._db.execute("PRAGMA journal_size_limit = 0")
-        return self._checkpoint()
 
     def _checkpoint(self) -> bool:
         """Move what can be moved from the log into the file; False if something stays."""
