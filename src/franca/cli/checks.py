@@ -25,16 +25,7 @@ from msgspec import Struct
 from franca.cli.output import printable
 from franca.cli.settings import settings_flags
 from franca.control import client
-from franca.node import exits
-from franca.node.datadir import (
-    LOCK,
-    STORE,
-    SUSPECT,
-    DataDir,
-    StoreBusy,
-    StoreError,
-    gives_room_back,
-)
+from franca.node import datadir, exits
 from franca.node.settings import ConfigError, Settings, check_binds
 from franca.values import Address
 
@@ -77,8 +68,8 @@ def compact(settings: Settings) -> None:
     if not os.path.exists(settings.data):
         raise click.ClickException(f"there is no {settings.data}")
     try:
-        data = DataDir(Path(settings.data))
-    except StoreBusy as error:
+        data = datadir.DataDir(Path(settings.data))
+    except datadir.StoreBusy as error:
         click.echo(f"{error}: stop it first", err=True)
         raise click.exceptions.Exit(exits.DATA_IN_USE) from None
     try:
@@ -86,7 +77,7 @@ def compact(settings: Settings) -> None:
             raise click.ClickException(f"there is no store in {settings.data}")
         before = os.path.getsize(data.store_path)
         data.compact()
-    except StoreError as error:
+    except datadir.StoreError as error:
         click.echo(str(error), err=True)
         raise click.exceptions.Exit(exits.DISK_FAILED) from None
     finally:
@@ -201,8 +192,8 @@ def _data(data: str) -> Iterator[Finding]:
         yield warn("data", f"{data} is open to others: chmod 700")
     else:
         yield ok("data", data)
-    if os.path.exists(os.path.join(data, SUSPECT)):
-        store = os.path.join(data, STORE)
+    if os.path.exists(os.path.join(data, datadir.SUSPECT)):
+        store = os.path.join(data, datadir.STORE)
         size = os.path.getsize(store) if os.path.exists(store) else 0
         free = shutil.disk_usage(data).free
         yield warn(
@@ -219,7 +210,7 @@ def _existing_parent(path: str) -> str:
 
 
 def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
-    held = _is_held(os.path.join(data, LOCK))
+    held = _is_held(os.path.join(data, datadir.LOCK))
     if held and running is None:
         yield fail("lock", "held by a server that does not answer on its control socket")
     elif held:
@@ -295,7 +286,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
 
 
 def _store(data: str) -> Iterator[Finding]:
-    path = os.path.join(data, STORE)
+    path = os.path.join(data, datadir.STORE)
     if not os.path.exists(path):
         yield ok("store", "none yet")
         return
@@ -318,7 +309,7 @@ def _store(data: str) -> Iterator[Finding]:
         return
     if verdict == "ok":
         yield ok("store", f"{path}: whole, {held + tail} jobs")
-        if not gives_room_back(path):
+        if not datadir.gives_room_back(path):
             size = os.path.getsize(path) // MIB
             yield warn(
                 "store",

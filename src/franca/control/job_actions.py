@@ -14,15 +14,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from franca.control.jobs import (
-    NAMES_MAX,
-    Reference,
-    States,
-    by_ids,
-    by_names,
-    held_ids,
-    states_of,
-)
+from franca.control.jobs import NAMES_MAX, Reference, States, by_ids, by_names, held_ids, states_of
 from franca.control.port import BadRequest, NodePort, T
 from franca.control.views import View
 from franca.core.broker import Broker

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from franca import values
 from franca.core.limits import Limits
 from franca.node.settings import (
     HIDDEN,
@@ -29,15 +30,7 @@ from franca.node.settings import (
 )
 from franca.protocols.declaration import Setting
 from franca.protocols.registry import PROTOCOLS
-from franca.values import (
-    Reader,
-    one_of,
-    read_addresses,
-    read_duration,
-    read_switch,
-    read_text,
-    reader_of,
-)
+from franca.values import one_of, read_switch
 
 PREFIX = "FRANCA_"
 _NOT_SETTINGS = frozenset({"FRANCA_CONFIG", "FRANCA_URL"})
@@ -54,7 +47,7 @@ def keys() -> dict[str, Setting]:
     limits = msgspec.structs.asdict(Limits())
     formats, levels = ("auto", "console", "json"), ("debug", "info", "warning", "error")
     table = [
-        Setting("data", read_text, "", "--data", "The data directory."),
+        Setting("data", values.read_text, "", "--data", "The data directory."),
         Setting("store", read_store, "sqlite:", "--store", _STORES),
         *(_listener(name, addresses) for name, addresses in LISTENERS.items()),
         Setting("insecure_bind", read_switch, False, "--insecure-bind", _INSECURE, switch=True),
@@ -63,10 +56,10 @@ def keys() -> dict[str, Setting]:
             for name, declared in PROTOCOLS.items()
             for one in declared.settings
         ),
-        Setting("tls.certificate", read_text, "", "--tls-cert", _CERTIFICATE, path=True),
-        Setting("tls.key", read_text, "", "--tls-key", "Its private key (PEM).", path=True),
-        Setting("tls.client_ca", read_text, "", "--tls-client-ca", _CLIENT_CA, path=True),
-        Setting("stop_grace", read_duration, "10s"),
+        Setting("tls.certificate", values.read_text, "", "--tls-cert", _CERTIFICATE, path=True),
+        Setting("tls.key", values.read_text, "", "--tls-key", "Its private key (PEM).", path=True),
+        Setting("tls.client_ca", values.read_text, "", "--tls-client-ca", _CLIENT_CA, path=True),
+        Setting("stop_grace", values.read_duration, "10s"),
         Setting("remote_shutdown", one_of("loopback", "never", "all"), "loopback"),
         Setting("timezone", read_timezone, "local"),
         Setting("log_format", one_of(*formats), "auto", "--log-format", "auto, console or json."),
@@ -87,11 +80,11 @@ _LEVELS = "debug, info, warning or error."
 def _listener(name: str, addresses: tuple[str, ...]) -> Setting:
     spoken = name.replace("_", " ").title()
     text = f"Where to speak {spoken} (default {' '.join(addresses)}), or off. May be repeated."
-    return Setting(f"{name}.listen", read_addresses, list(addresses), flag_of(name), text)
+    return Setting(f"{name}.listen", values.read_addresses, list(addresses), flag_of(name), text)
 
 
-def _reader_of(limit: str) -> Reader:
-    return reader_of(limit, 0 if limit in ("disk_reserve_bytes", "ballast_bytes") else 1)
+def _reader_of(limit: str) -> values.Reader:
+    return values.reader_of(limit, 0 if limit in ("disk_reserve_bytes", "ballast_bytes") else 1)
 
 
 def read_store(raw: object) -> str:
@@ -105,7 +98,7 @@ def read_store(raw: object) -> str:
 
 def read_timezone(raw: object) -> str:
     """`local` for the machine's, or a name such as Europe/Berlin."""
-    name = read_text(raw)
+    name = values.read_text(raw)
     if name not in ("local", "UTC"):
         import zoneinfo  # looked up only where a zone is named
 
@@ -139,14 +132,14 @@ def load(flags: Mapping[str, object], env: Mapping[str, str], config: str = "") 
         ],
         [(_other(one.name, one.holds), one.name) for one in table.values() if one.holds],
     )
-    values: dict[str, object] = {}
+    chosen: dict[str, object] = {}
     for name, (raw, source) in merged.items():
         try:
-            values[name] = table[name].read(raw)
+            chosen[name] = table[name].read(raw)
         except ValueError as error:
             text = "expected a text" if table[name].secret else str(error)
             raise ConfigError(f"{source}: {name}: {text}") from None
-    settings = _build(values, merged, table, env)
+    settings = _build(chosen, merged, table, env)
     check(settings)
     return settings
 
@@ -283,36 +276,36 @@ def _nearest(name: str, table: Mapping[str, Setting]) -> str:
 
 
 def _build(
-    values: dict[str, object], merged: Layer, table: Mapping[str, Setting], env: Mapping[str, str]
+    chosen: dict[str, object], merged: Layer, table: Mapping[str, Setting], env: Mapping[str, str]
 ) -> Settings:
     for one in table.values():
-        path = values[one.name]
+        path = chosen[one.name]
         if one.path and path:
-            values[one.name] = path = _absolute(str(path), env)
+            chosen[one.name] = path = _absolute(str(path), env)
         if one.holds and path:
-            values[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
+            chosen[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
-    secrets = {n: Secret(str(values[n])) for n, one in table.items() if one.secret}
-    values |= secrets
+    secrets = {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
+    chosen |= secrets
 
     def part(table: str) -> dict[str, object]:
-        return {n.partition(".")[2]: v for n, v in values.items() if n.startswith(f"{table}.")}
+        return {n.partition(".")[2]: v for n, v in chosen.items() if n.startswith(f"{table}.")}
 
-    whole: dict[str, object] = {name: value for name, value in values.items() if "." not in name}
+    whole: dict[str, object] = {name: value for name, value in chosen.items() if "." not in name}
     whole["data"] = _absolute(str(whole["data"]), env)
     whole["stop_grace_ms"] = whole.pop("stop_grace")
     data = str(whole["data"])
     whole["listeners"] = {
         name: [
             replace(address, path=address.path.replace("{data}", data))
-            for address in read_addresses(merged[f"{name}.listen"][0])
+            for address in values.read_addresses(merged[f"{name}.listen"][0])
         ]
         for name in LISTENERS
     }
     whole["tls"] = msgspec.convert(part("tls"), Tls)
     whole["limits"] = msgspec.convert(part("limits"), Limits)
     whole["protocols"] = {
-        name: {one.name: values[f"{name}.{one.name}"] for one in declared.settings}
+        name: {one.name: chosen[f"{name}.{one.name}"] for one in declared.settings}
         for name, declared in PROTOCOLS.items()
     }
     apart = {"data": whole["data"], **dict.fromkeys(hidden, HIDDEN)}

@@ -35,11 +35,7 @@ class Pressure:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        output: Output,
-        soon: Callable[[], None],
-        speak: Callable[[], None],
+        self, engine: Engine, output: Output, soon: Callable[[], None], speak: Callable[[], None]
     ) -> None:
         self._engine = engine
         self._output = output

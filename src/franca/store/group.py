@@ -15,26 +15,16 @@ import msgspec
 
 from franca.core.changes import Changes, Totals
 from franca.core.model import Job, JobId, Shelf
-from franca.store import ended
-from franca.store.rows import (
-    BODY_APART_BYTES,
-    COLUMN_COUNT,
-    COLUMNS,
-    LIFE,
-    Row,
-    body_row,
-    life_values,
-    row_of,
-    seal,
-)
+from franca.store import ended, rows
+from franca.store.rows import Row, seal
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL  # an attribute of an enum takes long to be looked up
 _TABLES = {HELD: "jobs", TAIL: "tail"}
 _OTHER = {HELD: TAIL, TAIL: HELD}
-_MARKS = ", ".join("?" * COLUMN_COUNT)
-_SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
-_INSERT_HELD = f"INSERT INTO jobs ({COLUMNS}) VALUES ({_MARKS})"
-_INSERT_TAIL = f"INSERT INTO tail ({COLUMNS}, era) VALUES ({_MARKS}, ?)"
+_MARKS = ", ".join("?" * rows.COLUMN_COUNT)
+_SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in rows.LIFE.split(","))
+_INSERT_HELD = f"INSERT INTO jobs ({rows.COLUMNS}) VALUES ({_MARKS})"
+_INSERT_TAIL = f"INSERT INTO tail ({rows.COLUMNS}, era) VALUES ({_MARKS}, ?)"
 _UPDATE_HELD = f"UPDATE jobs SET {_SET_LIFE} WHERE id = ?"
 _UPDATE_TAIL = f"UPDATE tail SET {_SET_LIFE}, era = ? WHERE id = ?"
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
@@ -147,7 +137,7 @@ class GroupWriter:
         return (_SET_TOTALS, ((*books, seal(books)),))
 
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [row_of(job) for job in jobs if job.shelf is HELD]
+        held = [rows.row_of(job) for job in jobs if job.shelf is HELD]
         self.held_rows += len(held)
         self.tail_rows += len(jobs) - len(held)
         if held:
@@ -155,26 +145,26 @@ class GroupWriter:
         if len(held) < len(jobs):
             eras = self.eras
             tail = [
-                (*row_of(job, (era := eras.get(job.queue, 0)) << 1), era)
+                (*rows.row_of(job, (era := eras.get(job.queue, 0)) << 1), era)
                 for job in jobs
                 if job.shelf is TAIL
             ]
             group.append((_INSERT_TAIL, tail))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        apart = [body_row(job) for job in jobs if len(job.body) > BODY_APART_BYTES]
+        apart = [rows.body_row(job) for job in jobs if len(job.body) > rows.BODY_APART_BYTES]
         if apart:
             self.body_bytes += sum(len(body) for _, body, _ in apart)
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [(*life_values(job), job.id) for job in jobs if job.shelf is HELD]
+        held = [(*rows.life_values(job), job.id) for job in jobs if job.shelf is HELD]
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
             eras = self.eras
             tail = [
-                (*life_values(job, (era := eras.get(job.queue, 0)) << 1), era, job.id)
+                (*rows.life_values(job, (era := eras.get(job.queue, 0)) << 1), era, job.id)
                 for job in jobs
                 if job.shelf is TAIL
             ]
@@ -193,7 +183,7 @@ class GroupWriter:
     def _delete(self, jobs: Sequence[Job], shelf: Shelf, group: list[Batch]) -> None:
         group.append((_DELETE[shelf], [(job.id,) for job in jobs]))
         # A job that was taken out of the tail unseen has no body here: it may have one apart.
-        apart = [(job.id,) for job in jobs if not job.body or len(job.body) > BODY_APART_BYTES]
+        apart = [(job.id,) for job in jobs if not job.body or len(job.body) > rows.BODY_APART_BYTES]
         if apart:
             group.append((_DELETE_BODY, apart))
 

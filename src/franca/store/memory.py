@@ -8,15 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.model import (
-    Job,
-    JobId,
-    JobQuery,
-    Schedule,
-    Shelf,
-    State,
-    TailCount,
-)
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, fits, order_of

@@ -19,14 +19,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, State
 from franca.core.tail import Snapshot, Want
-from franca.store import ended
-from franca.store.files import (
-    connect,
-    copy_into,
-    create_if_missing,
-    make_shrinkable,
-    remove_unfinished,
-)
+from franca.store import ended, files
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
@@ -159,14 +152,14 @@ class SqliteStore(Store):
         """Read what is held, count the tail, and check that no row is missing or damaged."""
         self._inodes = None
         self._check_at = 0.0
-        remove_unfinished(self.path)
-        create_if_missing(self.path, self._step)
+        files.remove_unfinished(self.path)
+        files.create_if_missing(self.path, self._step)
         # Before SQLite looks at the log: it would cut it off where it is damaged.
         check_log(self.path)
-        self._db = connect(self.path)
+        self._db = files.connect(self.path)
         try:
             migrate(self._db, self._step)
-            make_shrinkable(self._db, self.path)
+            files.make_shrinkable(self._db, self.path)
             self._books = GroupWriter(self._ended_jobs)
             self._reading = Reading(self._books)
             self._sweeper = Sweeper(self._db, self._books)
@@ -295,7 +288,7 @@ class SqliteStore(Store):
             raise StoreError("another backup is under way")
         try:
             with self._readers.one():
-                copy_into(connect_to_read(self.path), path, self._readers.check, spare_bytes)
+                files.copy_into(connect_to_read(self.path), path, self._readers.check, spare_bytes)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
         finally:
