@@ -221,15 +221,12 @@ def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
 
 def _is_held(path: str) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:
+        pass
     return False
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from franca.node.settings import (
     Secret,
     Settings,
     Shown,
-    Tls,
     check,
     flag_of,
 )
@@ -89,10 +88,10 @@ def _reader_of(limit: str) -> values.Reader:
 
 def read_store(raw: object) -> str:
     """`sqlite:` for the data directory's own file, `memory:` for none."""
-    names = {"": "sqlite:", "sqlite": "sqlite:", "memory": "memory:"}
-    name = names.get(raw, raw) if isinstance(raw, str) else raw
-    if isinstance(name, str) and name in names.values():
-        return name
+    if raw in ("", "sqlite", "sqlite:"):
+        return "sqlite:"
+    if raw in ("memory", "memory:"):
+        return "memory:"
     raise ValueError(f"the stores are sqlite: (in the data directory) and memory:, not {raw!r}")
 
 
@@ -210,19 +209,15 @@ def _tree(path: str) -> dict[str, object]:
 def _of_file(path: str, table: Mapping[str, Setting]) -> Layer:
     layer: Layer = {}
     tables = {name.partition(".")[0] for name in table if "." in name}
-    for name, raw in _flat(_tree(path), tables) if path else ():
-        if name not in table:
-            raise ConfigError(f"{path}: {_unknown(name, table, str)}")
-        layer[name] = (raw, path)
-    return layer
-
-
-def _flat(tree: Mapping[str, object], tables: set[str]) -> Iterator[tuple[str, object]]:
-    for name, value in tree.items():
+    for name, value in _tree(path).items() if path else ():
+        named = {name: value}
         if isinstance(value, dict) and name in tables:
-            yield from ((f"{name}.{inner}", raw) for inner, raw in value.items())
-        else:
-            yield name, value
+            named = {f"{name}.{inner}": raw for inner, raw in value.items()}
+        for key, raw in named.items():
+            if key not in table:
+                raise ConfigError(f"{path}: {_unknown(key, table, str)}")
+            layer[key] = (raw, path)
+    return layer
 
 
 def _of_originals(env: Mapping[str, str]) -> Layer:
@@ -285,16 +280,15 @@ def _build(
         if one.holds and path:
             chosen[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
-    secrets = {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
-    chosen |= secrets
-
-    def part(table: str) -> dict[str, object]:
-        return {n.partition(".")[2]: v for n, v in chosen.items() if n.startswith(f"{table}.")}
-
-    whole: dict[str, object] = {name: value for name, value in chosen.items() if "." not in name}
-    whole["data"] = _absolute(str(whole["data"]), env)
+    chosen |= {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
+    chosen["data"] = data = _absolute(str(chosen["data"]), env)
+    shown = {"data": data, **dict.fromkeys(hidden, HIDDEN)}
+    tables: dict[str, dict[str, object]] = {"": {}}
+    for name, value in chosen.items():
+        inside, _, inner = name.rpartition(".")
+        tables.setdefault(inside, {})[inner] = value
+    whole = tables[""]
     whole["stop_grace_ms"] = whole.pop("stop_grace")
-    data = str(whole["data"])
     whole["listeners"] = {
         name: [
             replace(address, path=address.path.replace("{data}", data))
@@ -302,17 +296,14 @@ def _build(
         ]
         for name in LISTENERS
     }
-    whole["tls"] = msgspec.convert(part("tls"), Tls)
-    whole["limits"] = msgspec.convert(part("limits"), Limits)
     whole["protocols"] = {
-        name: {one.name: chosen[f"{name}.{one.name}"] for one in declared.settings}
+        name: {one.name: tables[name][one.name] for one in declared.settings}
         for name, declared in PROTOCOLS.items()
     }
-    apart = {"data": whole["data"], **dict.fromkeys(hidden, HIDDEN)}
-    whole["shown"] = tuple(
-        Shown(name, apart.get(name, raw), source) for name, (raw, source) in merged.items()
-    )
-    return msgspec.convert(whole, Settings)
+    whole["shown"] = [
+        Shown(name, shown.get(name, raw), source) for name, (raw, source) in merged.items()
+    ]
+    return msgspec.convert(whole | {"tls": tables["tls"], "limits": tables["limits"]}, Settings)
 
 
 def _content(path: str, setting: Setting, source: str) -> str:

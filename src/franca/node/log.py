@@ -77,11 +77,10 @@ def start(
     form: str = "auto", level: str = "info", *, secrets: Iterable[str] = (), descriptor: int = 2
 ) -> Log:
     """Send all that is logged in this process to `descriptor` until the log is closed."""
-    redact = Redaction(secrets)
-    if is_console(form, descriptor):
-        colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
-        return Log(ConsoleFormat(redact, colour=colour), level, descriptor)
-    return Log(JsonFormat(redact), level, descriptor)
+    colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
+    for_people = is_console(form, descriptor)
+    written = Format(Redaction(secrets), for_people=for_people, colour=colour)
+    return Log(written, level, descriptor)
 
 
 class Redaction:
@@ -107,14 +106,22 @@ class Redaction:
         return self.text(value if isinstance(value, str) else str(value))
 
 
-class Format(logging.Formatter):
-    """What both formats share: which fields a record has, in which order."""
+class Format:
+    """How a record is written: for people, in `colour` or not, or as one JSON object a line."""
 
-    def __init__(self, redact: Redaction) -> None:
-        super().__init__()
+    def __init__(self, redact: Redaction, *, for_people: bool, colour: bool) -> None:
         self._redact = redact
+        self._for_people = for_people
+        self._colour = colour
 
-    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line; an error has the way it came below it, if it is for people."""
+        shown = self._fields(record)
+        if self._for_people:
+            return self._line(shown)
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, object]:
         """`ts level event msg`, then what the event carries, then the way an error came."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         shown: dict[str, object] = {
@@ -132,25 +139,8 @@ class Format(logging.Formatter):
             shown["trace"] = self._redact.text(record.exc_text)
         return shown
 
-
-class JsonFormat(Format):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as one line of JSON."""
-        return json.dumps(self.fields(record), ensure_ascii=False, separators=(",", ":"))
-
-
-class ConsoleFormat(Format):
-    """A line for people; whatever a peer put into it, it stays one line and moves no cursor."""
-
-    def __init__(self, redact: Redaction, *, colour: bool) -> None:
-        super().__init__(redact)
-        self._colour = colour
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as time, level, text and name=value."""
-        shown = self.fields(record)
+    def _line(self, shown: dict[str, object]) -> str:
+        """Time, level, text and name=value. Whatever a peer put into it moves no cursor."""
         moment, level, _name, text = (str(shown.pop(n)) for n in ("ts", "level", "event", "msg"))
         trace = str(shown.pop("trace", ""))
         pairs = [f"{name}={_quoted(value)}" for name, value in shown.items()]

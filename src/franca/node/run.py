@@ -55,7 +55,6 @@ WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
 """What is logged about each kind of error that ends the start, and the exit code."""
 
 Announce = Callable[[list[tuple[str, str]]], None]
-StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
 
 
 def run(settings: Settings, announce: Announce | None = None) -> int:
@@ -104,15 +103,9 @@ class Server:
     engine: Engine
     listeners: Listeners
 
-    def __init__(
-        self,
-        settings: Settings,
-        announce: Announce | None = None,
-        make_store: StoreMaker = make_store,
-    ) -> None:
+    def __init__(self, settings: Settings, announce: Announce | None = None) -> None:
         self.settings = settings
         self._announce = announce
-        self._make_store = make_store
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         self._stop_asked = asyncio.Event()
@@ -141,7 +134,7 @@ class Server:
             limits = without_tails(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
         room = RoomWatch(data, broker, limits)
-        store = self._make_store(self.settings, data, room.make_room)
+        store = make_store(self.settings, data, room.make_room)
         broker.restore_at(store.open(), self._clock.now())
         services = build_services(broker, self.settings, SystemRandom(), self)
         self.engine = Engine(broker, services, limits)

@@ -143,12 +143,7 @@ class GroupWriter:
         if held:
             group.append((_INSERT_HELD, held))
         if len(held) < len(jobs):
-            eras = self.eras
-            tail = [
-                (*rows.row_of(job, (era := eras.get(job.queue, 0)) << 1), era)
-                for job in jobs
-                if job.shelf is TAIL
-            ]
+            tail = [(*rows.row_of(job, era << 1), era) for job, era in self._in_tail(jobs)]
             group.append((_INSERT_TAIL, tail))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
@@ -162,13 +157,14 @@ class GroupWriter:
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
-            eras = self.eras
             tail = [
-                (*rows.life_values(job, (era := eras.get(job.queue, 0)) << 1), era, job.id)
-                for job in jobs
-                if job.shelf is TAIL
+                (*rows.life_values(job, era << 1), era, job.id) for job, era in self._in_tail(jobs)
             ]
             group.append((_UPDATE_TAIL, tail))
+
+    def _in_tail(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, int]]:
+        """Those that are in the tail, each with the era of its queue."""
+        return ((job, self.eras.get(job.queue, 0)) for job in jobs if job.shelf is TAIL)
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:

@@ -11,7 +11,7 @@ from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.store.port import Store, StoreError, fits, order_of
+from franca.store.port import Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
 
 HELD = Shelf.HELD
@@ -144,14 +144,6 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
             count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
             key = (job.priority, job.place)
             count.first = min(count.first, key) if count.first else key
-        elif job.state is State.WAITING:
-            if job.failures:
-                count.retrying += 1
-            else:
-                count.scheduled += 1
-        elif job.state is State.LEASED:
-            count.leased += 1
-        elif job.state is State.DEAD:
-            count.dead += 1
-            count.kept_dead += job.policy.keep_dead
+        else:
+            count_timed(count, job.state, job.failures > 0, job.policy.keep_dead)
     return list(counts.values())

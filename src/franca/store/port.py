@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery
+from franca.core.model import Job, JobQuery, State, TailCount
 from franca.core.tail import Snapshot, Want
 
 
@@ -115,3 +115,13 @@ def order_of(query: JobQuery) -> Callable[[Job], tuple[int, int]]:
     if query.newest_first:
         return lambda job: (-job.id, 0)
     return lambda job: (job.id, 0)
+
+
+def count_timed(
+    count: TailCount, state: State, has_failed: bool, kept: bool, number: int = 1
+) -> None:
+    """Count jobs of a queue that are not ready; dead ones may be kept for good."""
+    waiting = "retrying" if has_failed else "scheduled"
+    name = {State.LEASED: "leased", State.DEAD: "dead"}.get(state, waiting)
+    setattr(count, name, getattr(count, name) + number)
+    count.kept_dead += number * (kept and state is State.DEAD)
