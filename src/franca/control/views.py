@@ -103,11 +103,10 @@ def content(data: bytes) -> object:
 
 def _is_text(data: bytes) -> bool:
     """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    pieces = (data[start : start + LARGE_BYTES] for start in range(0, len(data), LARGE_BYTES))
     try:
-        for start in range(0, len(data), LARGE_BYTES):
-            decoder.decode(data[start : start + LARGE_BYTES])
-        decoder.decode(b"", final=True)
+        for _ in codecs.iterdecode(pieces, "utf-8"):
+            pass
     except UnicodeDecodeError:
         return False
     return True

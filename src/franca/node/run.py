@@ -40,7 +40,7 @@ from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
 
-ROOM_EVERY_S = 1.0
+WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
 OF_SOCKETS = ("franca.node.connection", "franca.node.accept", "franca.control.server")
 """Modules whose errors of the system are about one peer."""
@@ -149,11 +149,11 @@ class Server:
         gc.freeze()
         on_error = partial(log.failure, "operation-failed", "an operation failed")
         control = ControlServer(self, str(data.path), on_error=on_error)
-        watch = asyncio.create_task(self._watch_room(room))
+        files = FileWatches(service for service in services.values() if service.file)
+        watch = asyncio.create_task(self._watch(room, files))
         watch.add_done_callback(self._on_task_done)
-        reading = FileWatches(service for service in services.values() if service.file)
         try:
-            reading.start()
+            files.read()
             await self.listeners.open(services)
             await control.open()
             self._catch_signals()
@@ -165,7 +165,6 @@ class Server:
                 await self._leave()
         finally:
             watch.cancel()
-            reading.stop()
             await control.close()
             self.listeners.close()
             self.node.close()
@@ -251,13 +250,14 @@ class Server:
             task.cancel()
         await asyncio.gather(settled, now, return_exceptions=True)
 
-    async def _watch_room(self, room: RoomWatch) -> None:
+    async def _watch(self, room: RoomWatch, files: FileWatches) -> None:
         while True:
             if room.look():
                 full = self.engine.broker.refusing_new
                 text = "no room: new jobs are refused" if full else "room again: new jobs are taken"
                 log.event("warning", "disk-full" if full else "disk-room", text)
-            await asyncio.sleep(ROOM_EVERY_S)
+            await asyncio.sleep(WATCH_EVERY_S)
+            files.look()
 
     # -- what operations and INFO ask -----------------------------------------------------------
 
