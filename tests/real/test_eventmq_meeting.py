@@ -25,7 +25,7 @@ def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(emq: EmqSt
         (worker,) = client.workers().values()
         assert worker["available_slots"] == 0
         client.until_waiting(default=1)
-        assert manager.heard() == []
+        assert manager.has_said() == []
 
         between.release.set()
         assert manager.ran(1) == [["at last"]]

@@ -174,6 +174,7 @@ def _worker_act(stage: Stage, record: Transcript, server: Server, kind: str) -> 
 
 def _asked_act(stage: Stage, record: Transcript, server: Server, kind: str) -> None:
     with record.act("An operator asks a worker to be quiet, then to leave", server.port) as proxy:
+        worker: Program
         if kind in PYTHON_KINDS:
             worker = stage.worker(kind, url(proxy.port), wid=WID, hold=True)
             _first_beat(proxy)

@@ -86,7 +86,7 @@ def _client_act(stage: Stage, kind: str) -> Act:
             assert client.status(handle) == [1, 0, 0, 0]
         eventually(lambda: proxy.said(SERVER).count(b"\0RES") >= 5, "all answers")
         if isinstance(client, LibraryClient):
-            client.program.close()
+            client.close()
     act.note(proxy)
     return act
 
