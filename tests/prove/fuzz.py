@@ -33,9 +33,10 @@ from tests.prove.fuzz_bugs import PLANTED
 from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.options import Options
-from tests.sim import checks, puppets
+from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
+from tests.support.protocols import listeners
 
 NAME = "fuzz"
 MUTANTS = PLANTED.names
@@ -92,9 +93,7 @@ class Stage:
         self.disk = Disk()
         self.services: dict[str, Service] = {}
         for protocol in sorted({split(step.link)[0] for step in exchange}):
-            self.services |= puppets.of(protocol).services(self.broker, Random(1))
-        for service in list(self.services.values()):
-            self.services |= service.extra_listeners()
+            self.services |= listeners(protocol, self.broker, Random(1))
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
         self._exchange = exchange

@@ -275,9 +275,9 @@ def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
 
 
 def caught_by(name: str) -> int | None:
-    """The first seed that catches the bug, or None."""
+    """The first seed that catches the bug, or None. Its protocol takes part in every world."""
     with MUTANTS.planted(name):
-        for life in hunt(SEEDS, first_only=True):
+        for life in hunt(SEEDS, first_only=True, only=MUTANTS.protocol_of(name)):
             if life.violations:
                 return life.seed
     return None

@@ -31,6 +31,11 @@ class Mutants:
 
         return plant
 
+    def protocol_of(self, name: str) -> str:
+        """The protocol in whose code the bug is, or nothing."""
+        module = getattr(self._plants[name][0], "__module__", "").split(".")
+        return module[2] if module[:2] == ["franca", "protocols"] and len(module) > 3 else ""
+
     @contextmanager
     def planted(self, name: str) -> Iterator[None]:
         """The bug of that name, for as long as this lasts."""

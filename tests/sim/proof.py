@@ -28,8 +28,9 @@ def check(seeds: Iterable[int], mutant: str | None = None) -> bool:
     broken: list[str] = []
     count, jobs, hours, crashes = 0, 0, 0.0, 0
     worlds: Counter[str] = Counter()
+    only = PLANTED.protocol_of(mutant) if mutant else ""
     with PLANTED.planted(mutant) if mutant else nullcontext():
-        for life in hunt(seeds, first_only=mutant is not None):
+        for life in hunt(seeds, first_only=mutant is not None, only=only):
             count += 1
             jobs += life.jobs
             hours += life.hours
