@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.prove import trace
 from tests.prove.crash import Disk, materialise
-from tests.prove.dialogues import Dialogue
+from tests.prove.dialogues import YES, Dialogue
 from tests.prove.load import BROKEN, left_in
 from tests.support.faktory import Faktory
 from tests.support.server import Server, ServerFailed
@@ -53,11 +53,10 @@ def fates(records: list[trace.Record], dialogues: Sequence[Dialogue]) -> dict[st
     """Join what the connections said with the replies that the shim saw leaving, by stored name."""
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
-        marks = trace.replies(records, dialogue.local_port, dialogue.take_answers)
-        marks = marks[dialogue.greetings :]
+        marks = trace.replies(records, dialogue.local_port, dialogue.replay())
         assert len(marks) <= len(dialogue.said), "more replies than commands"
         for command, mark in zip_longest(dialogue.said, marks):
-            promised = mark is not None and dialogue.is_yes(command.verb, mark.reply)
+            promised = mark is not None and mark.reply == YES
             for name in command.jobs:
                 fate = jobs.setdefault(name, Fate())
                 fate.ack_sent = fate.ack_sent or command.verb == "ack"

@@ -20,9 +20,9 @@ from tests.prove import fences
 from tests.prove.fences import Script, Word, Worker
 from tests.prove.looking import show
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
 from tests.prove.wall_clock import TWEAK, WallClock
 from tests.support.faktory import Faktory, job
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "fence"

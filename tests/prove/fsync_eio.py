@@ -26,7 +26,6 @@ from tests.prove import shim, trace
 from tests.prove.aftermath import Tally, fates, look_into
 from tests.prove.crash import Disk, materialise
 from tests.prove.dialogues import Dialogue
-from tests.prove.dialogues.faktory import talk
 from tests.prove.load import BROKEN
 from tests.prove.options import Options
 from tests.support.faktory import Faktory, FaktoryError
@@ -78,7 +77,7 @@ class Point:
             server.start()
             with (
                 suppress(*BROKEN, FaktoryError),
-                closing(talk(server.port, "worker-eio")) as dialogue,
+                closing(Dialogue("faktory", server.port, "worker-eio")) as dialogue,
             ):
                 self._talk(dialogue, rng)
             if self.failed_at is None:

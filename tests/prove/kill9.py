@@ -16,7 +16,7 @@ from tests.prove.events import Event, dump
 from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "kill9"

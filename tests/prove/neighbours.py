@@ -24,8 +24,8 @@ from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.looking import ask
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
 from tests.support.faktory import Faktory, FaktoryError, job
+from tests.support.protocols import PROTOCOLS
 from tests.support.scoped import Scoped
 from tests.support.server import Server, ServerFailed
 

@@ -1,7 +1,7 @@
 """A process that does nothing but fork workers, so that they can be killed by the hundred.
 
 `python -m tests.prove.nursery` reads one order a line: whose worker it is to be, and where it keeps its diary.
-The answer is the worker's process id. A worker is a consumer of `peers/` alone in its process; each thing
+The answer is the worker's process id. A worker is a consumer of `load.py` alone in its process; each thing
 that it is about to say, and what came of it, is in its diary before it goes on, so that SIGKILL takes nothing
 with it but what was under way.
 """
@@ -19,9 +19,8 @@ from random import Random
 
 import msgspec
 
-from tests.prove import peers
 from tests.prove.events import Event
-from tests.prove.load import Load, Plan
+from tests.prove.load import Consumer, Load, Plan
 from tests.support.scoped import Scoped
 from tests.support.server import ROOT
 
@@ -159,7 +158,7 @@ class _Diary(list[Event]):
 def _live(order: Order) -> None:
     load = Load(Plan(order.ports, order.seed, queue=order.queue, work_s=order.work_s))
     rng = Random(order.seed)
-    (actor,) = peers.of(order.protocol).consumers(load, 1, rng, first=order.number)
+    actor = Consumer(load, order.protocol, order.number, rng)
     diary = _Diary(order.diary)
     actor.events = diary
     actor.begun = diary.begun
@@ -168,8 +167,6 @@ def _live(order: Order) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for protocol in peers.PROTOCOLS:
-        peers.of(protocol)  # once, and not in every child
     for line in sys.stdin:
         order = msgspec.json.decode(line, type=Order)
         pid = os.fork()

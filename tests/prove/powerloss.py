@@ -24,7 +24,7 @@ from random import Random
 from tests.prove import shim, trace
 from tests.prove.aftermath import crash_states, fates, judge_states
 from tests.prove.crash import Disk
-from tests.prove.dialogues import PROTOCOLS, Dialogue, of
+from tests.prove.dialogues import PROTOCOLS, Dialogue
 from tests.prove.options import Options
 from tests.support.server import Server
 
@@ -65,9 +65,8 @@ def record_run(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
         talks: list[Dialogue] = []
         workers: list[Dialogue] = []
         for protocol, port in server.ports.items():
-            talk = of(protocol).talk
-            talks += [talk(port) for _ in range(_PRODUCERS)]
-            workers += [talk(port, f"worker-{number}") for number in range(_WORKERS)]
+            talks += [Dialogue(protocol, port) for _ in range(_PRODUCERS)]
+            workers += [Dialogue(protocol, port, f"worker-{n}") for n in range(_WORKERS)]
         stop = threading.Event()
         producing = [
             threading.Thread(target=_produce, args=(talk, f"job-{n}", pushes // len(talks)))
@@ -85,7 +84,7 @@ def record_run(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
         for thread in consuming:
             thread.join()
         for dialogue in (*talks, *workers):
-            dialogue.leave()
+            dialogue.close()
         server.terminate()
     return [*talks, *workers]
 

@@ -19,9 +19,9 @@ from tests.prove.history import check
 from tests.prove.load import Load, Plan, left_in
 from tests.prove.nursery import Child, Nursery
 from tests.prove.options import Options
-from tests.prove.peers import PROTOCOLS
 from tests.prove.witness import percentile
 from tests.support.faktory import Faktory
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "worker-chaos"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -360,7 +359,7 @@ class Worker(Actor):
         self._is_leaving = False
 
     def queues(self) -> tuple[str, ...]:
-        return (*QUEUES, SOMEDAY, "default") if self.protocol == "eventmq" else (*QUEUES, SOMEDAY)
+        return (*QUEUES, SOMEDAY, *(["default"] if self.behaviour.needs_spare else []))
 
     def begin_work(self) -> None:
         """Some report what they ran before; some libraries rest before they ever ask."""
@@ -560,12 +559,6 @@ class Resending(Actor):
         self._patience_ms = min(self._patience_ms, 20_000)
         self._again_at = min(self._again_at, self.world.now + self._patience_ms)
 
-    def give_up(self, offers: Iterable[Offer]) -> None:
-        """Wait for these no longer; the server hears nothing of that."""
-        given_up = set(offers)
-        requests = self.peer.requests.items()
-        self.peer.requests = {n: r for n, r in requests if r.what not in given_up}
-
 
 class ResendingClient(Resending, Client):
     """Each job must be answered some day, on whatever connection, or is given up."""
@@ -573,7 +566,7 @@ class ResendingClient(Resending, Client):
     def work(self, now: Millis) -> None:
         if not self.retiring and self._pushes and self.rng.random() < 0.05:
             offer = self.rng.choice(list(self._pushes))
-            self.give_up([offer])
+            self.peer.give_up([offer])
             self._note_push(offer, "maybe")  # it may run, and nobody hears of it
         super().work(now)
 

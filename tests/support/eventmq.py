@@ -435,6 +435,8 @@ Peer.behaviour = Behaviour(
     asks_at_once=True,
     silence_ms=10_000,
     last_word_ms=150_000,
+    ways=(("many", ""), ("wait", "")),
+    needs_spare=True,
     retry=25,
     takes_bytes=False,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from random import Random
@@ -159,24 +159,28 @@ class Faktory(Connection):
         self.close()
 
 
-def take_reply(unread: bytearray) -> Reply | None:
-    """Take a whole reply off the front: a line, or a bulk string; None until it is there."""
-    end = unread.find(b"\r\n")
-    if end < 0:
-        return None
-    kind, rest = chr(unread[0]), bytes(unread[1:end])
-    if kind not in "+-:$":
-        raise ValueError(f"not a reply: {bytes(unread[:80])!r}")
-    start = end = end + 2
-    if kind == "$" and rest != b"-1":
-        end += int(rest) + 2
+def take_replies(unread: bytearray) -> Iterator[bytes]:
+    """Take the whole replies off the front: each a line, or a bulk string with its two line ends."""
+    while (end := unread.find(b"\r\n")) >= 0:
+        size = int(unread[1:end]) if unread[:1] == b"$" else -1
+        end += 2 if size < 0 else size + 4
         if len(unread) < end:
-            return None
-        if unread[end - 2 : end] != b"\r\n":
-            raise ValueError("a bulk reply without its end")
-    body = bytes(unread[start : end - 2]) if end > start else None if kind == "$" else rest
-    del unread[:end]
-    return Reply(kind, body)
+            return
+        reply = bytes(unread[:end])
+        del unread[:end]
+        yield reply
+
+
+def take_reply(unread: bytearray) -> Reply | None:
+    """Take a whole reply off the front; None until it is there."""
+    raw = next(take_replies(unread), None)
+    if raw is None:
+        return None
+    line, body = raw[:-2].split(b"\r\n", 1) if b"\r\n" in raw[:-2] else (raw[:-2], None)
+    if line[:1] not in (b"+", b"-", b":", b"$") or not raw.endswith(b"\r\n"):
+        raise ValueError(f"not a reply: {raw[:80]!r}")
+    kind = chr(line[0])
+    return Reply(kind, body if kind == "$" else line[1:])
 
 
 def push_line(work: Mapping[str, object]) -> str:
@@ -324,6 +328,9 @@ Peer.behaviour = Behaviour(
     named=0.85,
     operated=True,
     beat_ms=15_000,
+    ways=(("one", ""), ("many", ""), ("batch", "")),
+    has_custom=True,
+    reports_promise=True,
     retry=25,
     eager=True,
     has_reserve=True,

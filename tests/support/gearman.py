@@ -457,4 +457,6 @@ Peer.behaviour = Behaviour(
     words={"ack": 76, "fail": 8, "exception": 8, "vanish": 8},
     eager=True,
     joins=True,
+    volatile_waits=True,
+    ways=(("many", ""), ("wait", ""), ("one", "")),
 )

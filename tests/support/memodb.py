@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tests.support import peer
@@ -281,6 +281,14 @@ class Peer(peer.Peer):
             message = self.requests[number].message
             self.say(struct.pack(">QI", len(message) + 4, number) + message)
 
+    def unanswered(self) -> Sequence[Offer]:
+        asked = [request.what for request in self.requests.values()]
+        return [what for what in asked if isinstance(what, Offer)]
+
+    def give_up(self, offers: Iterable[Offer]) -> None:
+        given_up = set(offers)
+        self.requests = {n: r for n, r in self.requests.items() if r.what not in given_up}
+
     def submit(self, *offers: Offer) -> None:
         for offer in offers:
             self._ask(job(offer.queue, offer.body, offer.reserve * 1_000), offer)
@@ -332,4 +340,9 @@ Peer.behaviour = Behaviour(
     sleepy=(20, 30, 40, 10),
     slots=(1, 1, 3),
     resends=True,
+    keeps_nothing=True,
+    ways=(("wait", ""),),
+    has_reserve=True,
+    volatile_waits=True,
+    waits_at_once=(1, 1, 4),
 )

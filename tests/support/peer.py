@@ -11,7 +11,6 @@ over wires of its own, the proofs over a socket (`Wired`), so that producers and
 
 from __future__ import annotations
 
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -161,12 +160,24 @@ class Behaviour:
     """After which a silent worker may be given up."""
     last_word_ms: int = 0
     """How long clients wait for an answer that may never come."""
+    ways: Sequence[tuple[str, str]] = ()
+    """How the producers of a load submit, and in which variant: `one`, `many`, a `batch`, or to `wait`."""
     retry: int | None = None
     eager: bool = False
     """Whether workers ask for several jobs at once under a load."""
     has_reserve: bool = False
-    joins: bool = False
+    has_custom: bool = False
     takes_bytes: bool = True
+    joins: bool = False
+    """Whether jobs have priorities, and one may be submitted again to wait for it."""
+    volatile_waits: bool = False
+    """Whether a job lives only as long as somebody waits for it."""
+    waits_at_once: Sequence[int] = (1,)
+    reports_promise: bool = False
+    """Whether the answer to a report is a promise."""
+    keeps_nothing: bool = False
+    needs_spare: bool = False
+    """Whether jobs may go to the queue `default` instead of the one that was named."""
 
 
 class Peer(ABC):
@@ -225,6 +236,13 @@ class Peer(ABC):
         """Under what name a history knows how this peer behaves."""
         return self.protocol
 
+    def unanswered(self) -> Sequence[Offer]:
+        """Offers that are said again on each connection."""
+        return ()
+
+    def give_up(self, offers: Iterable[Offer]) -> None:
+        """Say these no more; the server hears nothing of that."""
+
     def holder(self, link: str) -> str:
         """As whom the server knows this worker; empty if that cannot be told."""
         return ""
@@ -267,29 +285,39 @@ class Peer(ABC):
 
 
 class Wired(Connection):
-    """A peer on a blocking socket. `OSError` as for any connection."""
+    """A peer, which may have had another connection before, on a blocking socket."""
 
     def __init__(
-        self, kind: type[Peer], port: int, rng: Random, *, timeout: float = 10.0, **who: Any
+        self,
+        kind: type[Peer],
+        port: int,
+        rng: Random,
+        *,
+        timeout: float = 10.0,
+        peer: Peer | None = None,
+        **who: Any,
     ) -> None:
         super().__init__(port, timeout=timeout)
         self.timeout = timeout
-        self.peer = kind(self.send_bytes, rng, **who)
+        self._said: list[bytes] = []
+        self.peer = peer or kind(self._said.append, rng, **who)
+        self.peer.say = self._said.append
         self.peer.open()
         while not self.peer.is_open:
             self.hear()
 
     def hear(self, seconds: float | None = None) -> list[Answer]:
-        """What the next bytes say, perhaps nothing yet."""
-        self.set_timeout(self.timeout if seconds is None else seconds)
+        """Send all that was said; what the next bytes say, perhaps nothing yet."""
+        if self._said:
+            self.send_bytes(b"".join(self._said))
+            self._said.clear()
+        if seconds is not None:
+            self.set_timeout(seconds)
         try:
             data = self._socket.recv(self.read_size)
         finally:
-            self.set_timeout(self.timeout)
+            if seconds is not None:
+                self.set_timeout(self.timeout)
         if not data:
             raise ConnectionResetError("the server hung up")
         return list(self.peer.hear(data))
-
-    def shut(self) -> None:
-        """Send no more, and read what is still on its way."""
-        self._socket.shutdown(socket.SHUT_WR)

@@ -524,6 +524,9 @@ Peer.behaviour = Behaviour(
     spans=((1, 3_000), (11_000, 26_000), (60_000, 100_000)),
     usual=(88, 10, 2),
     sleepy=(40, 55, 5),
+    ways=(("many", ""), ("wait", ""), ("one", DOC)),
+    volatile_waits=True,
+    reports_promise=True,
     retry=_FOR_EVER,
     has_reserve=True,
 )
