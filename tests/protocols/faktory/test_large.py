@@ -11,8 +11,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.faktory.bulk import JOBS_A_TURN
-from franca.protocols.faktory.text import LARGE_BYTES
+from franca.protocols.faktory.client_commands import JOBS_A_TURN
+from franca.protocols.faktory.go_json import LARGE_BYTES
 from franca.protocols.faktory.wire import Reply
 from tests.protocols.faktory.puppet import NULL, OK, Puppet, World
 

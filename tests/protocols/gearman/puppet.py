@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.protocols.conversation import Peer
-from franca.protocols.faktory.info import ServerFacts
+from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.gearman import wire

@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from franca.core.errors import Refused
+from franca.protocols.faktory.go_json import Unreadable
+
 OK: Final = b"+OK\r\n"
 NULL: Final = b"$-1\r\n"
 EMPTY_MAP: Final = b"$2\r\n{}\r\n"
@@ -29,6 +32,12 @@ def error(text: str) -> bytes:
     """An error line. Only the code ERR: some clients know no other."""
     line = text[:ERROR_CHARS_MAX].translate(_CONTROLS)
     return b"-ERR " + line.encode("utf-8", "replace") + b"\r\n"
+
+
+def refusal_of(refusal: Refused) -> bytes:
+    """An error line for what is not done."""
+    is_json = not isinstance(refusal, Unreadable)
+    return error(refusal.text if is_json else f"invalid JSON: {refusal.text}")
 
 
 def quoted(said: bytes) -> str:

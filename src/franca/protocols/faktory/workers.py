@@ -18,10 +18,10 @@ from franca.protocols.service import WorkerView
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
+ANONYMOUS: Final = "link "
+"""What the holder's name of a connection without a `wid` begins with, in the store too."""
 SILENCE_MS: Final = 60_000
 """A worker that has not said BEAT for so long is taken for gone, and hung up on."""
-
-
 HOSTNAME_CHARS_MAX: Final = 255
 LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 100
@@ -84,11 +84,12 @@ class Workers:
         """
         worker = self.by_wid.get(wid)
         if worker is None:
+            labels = hello.labels or []
             worker = self.by_wid[wid] = Worker(
                 wid=wid,
                 hostname=(hello.hostname or "")[:HOSTNAME_CHARS_MAX],
                 pid=hello.pid or 0,
-                labels=[(label or "")[:LABEL_CHARS_MAX] for label in _few(hello.labels)],
+                labels=[(label or "")[:LABEL_CHARS_MAX] for label in labels[:LABELS_MAX]],
                 started_at=now,
                 beat_at=now,
                 rss_kb=hello.rss_kb or 0,
@@ -127,11 +128,6 @@ class Workers:
             for connection in worker.connections:
                 connection.fetching.stop_giving_jobs()
 
-    def move_all(self, state: WorkerState) -> None:
-        """Ask every worker."""
-        for worker in self.by_wid.values():
-            self.move(worker, state)
-
     def reap(self, now: Millis) -> None:
         """Hang up on workers that have not beaten for too long. What they hold, they hold."""
         silent = [w for w in self.by_wid.values() if now - w.beat_at > SILENCE_MS]
@@ -163,10 +159,6 @@ class Workers:
             )
             for worker in self.by_wid.values()
         ]
-
-
-def _few(labels: list[str | None] | None) -> list[str | None]:
-    return labels[:LABELS_MAX] if labels else []
 
 
 def _queues_of(worker: Worker) -> list[str]:
