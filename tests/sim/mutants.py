@@ -210,7 +210,7 @@ def a_background_job_stays_fleeting(join: Any) -> Any:
 # -- of the conversation ------------------------------------------------------------------------
 
 
-@MUTANTS.of(GearmanConversation, "_tell_lost")
+@MUTANTS.of(GearmanConversation, "_on_lease_lost")
 def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
 

@@ -17,7 +17,6 @@ from franca.core.model import NEVER, Job, Millis, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
-from franca.protocols.gearman.admin_commands import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import (
     BOOT_DIGITS,
@@ -26,7 +25,7 @@ from franca.protocols.gearman.jobs import (
     foreground_policy,
 )
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import error
+from franca.protocols.gearman.wire import NOOP, error
 from franca.protocols.service import Service, WorkerView
 
 HOST_CHARS_MAX: Final = 36
@@ -53,12 +52,11 @@ class GearmanService(Service):
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
     became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
-    it are told. `on_line` is here because its module knows conversations.
+    it are told.
     """
 
     name = "gearman"
     refusal = error("SERVER_ERROR", "too many connections")
-    on_line = staticmethod(on_line)
 
     def __init__(
         self,
@@ -132,6 +130,9 @@ class GearmanService(Service):
 
     def limit(self, queue: str, limits: tuple[int, int, int]) -> bool:
         """Have a function take no more jobs than these; False if too many have such limits."""
+        if not any(limits):
+            self.maxqueue.pop(queue, None)
+            return True
         if len(self.maxqueue) >= LIMITED_MAX and queue not in self.maxqueue:
             return False
         self.maxqueue[queue] = limits
@@ -147,12 +148,13 @@ class GearmanService(Service):
 
     # -- workers that were woken ------------------------------------------------------------------
 
-    def woke(self, conversation: GearmanConversation, now: Millis) -> None:
-        """A worker was told that there is work."""
+    def wake(self, conversation: GearmanConversation, now: Millis) -> None:
+        """Tell a worker that there is work."""
         conversation.woken_at = now
         self._woken[conversation] = None
+        conversation.link.write(NOOP)
 
-    def heard_of(self, conversation: GearmanConversation) -> None:
+    def note_awake(self, conversation: GearmanConversation) -> None:
         """A worker that was woken asks."""
         conversation.woken_at = NEVER
         self._woken.pop(conversation, None)
@@ -161,10 +163,10 @@ class GearmanService(Service):
         """Wake others in place of those who were woken and do not come."""
         for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
             if conversation in self._woken:
-                self.heard_of(conversation)
+                self.note_awake(conversation)
                 self.broker.wake_another(conversation.session)
         if self._paced:
-            self._let_go_on(now)
+            self._resume_paced(now)
         if self.maxqueue:
             self._forget_limits()
         self.passed_on = NOTHING  # what it holds may be large
@@ -191,7 +193,7 @@ class GearmanService(Service):
             worker.holding = True
             self._paced[worker] = (client, now)
 
-    def _let_go_on(self, now: Millis) -> None:
+    def _resume_paced(self, now: Millis) -> None:
         for worker, (client, since) in list(self._paced.items()):
             held_ms = now - since
             if worker.paced_ms + held_ms >= PACE_MS:

@@ -282,7 +282,14 @@ class PacketReader:
         self.has_input = False
 
 
-# -- the server's words --------------------------------------------------------------------
+# -- what a server writes ------------------------------------------------------------------
+
+
+class ErrorReply(Exception):
+    """A message is not acted on, and this is the answer to it."""
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply = reply
 
 
 def response(number: int, body: bytes = b"") -> bytes:
@@ -300,7 +307,7 @@ NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
 
 
-# -- the words of clients and workers --------------------------------------------------------
+# -- what clients and workers write ----------------------------------------------------------
 
 
 def request(number: int, *arguments: bytes) -> bytes:

@@ -18,9 +18,9 @@ from franca.protocols.gearman.wire import (
     LONG_BYTES,
     MISSING,
     NO_JOB,
-    NOOP,
     RES,
     SEARCHED_AT_ONCE,
+    ErrorReply,
     Packet,
     error,
     number_in,
@@ -73,28 +73,18 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, no
     service = conversation.service
     functions = conversation.functions
     if len(function) > service.limits.name_bytes_max:
-        conversation.link.write(_FUNCTION_TOO_LARGE)
-        return
+        raise ErrorReply(_FUNCTION_TOO_LARGE)
     if function not in functions:
-        if not _has_room_for(conversation, function):
-            conversation.link.write(_TOO_MANY)
-            return
+        taken = service.abilities_bytes + _size_of(function)
+        if len(functions) >= FUNCTIONS_MAX or taken > ABILITIES_BYTES_MAX:
+            raise ErrorReply(_TOO_MANY)
         queue = service.names.text(function)
-        try:
-            service.broker.list_queue(queue)  # as the original does
-            service.broker.serve(conversation.session, queue)
-        except Refused as refusal:
-            conversation.link.write(error("QUEUE_ERROR", refusal.text))
-            return
+        service.broker.list_queue(queue)  # as the original does
+        service.broker.serve(conversation.session, queue)
         _count(conversation, _size_of(function))
         conversation.unsettled = True
     functions[function] = timeout
     conversation.grab = None
-
-
-def _has_room_for(conversation: GearmanConversation, function: bytes) -> bool:
-    taken = conversation.service.abilities_bytes + _size_of(function)
-    return len(conversation.functions) < FUNCTIONS_MAX and taken <= ABILITIES_BYTES_MAX
 
 
 def _size_of(function: bytes) -> int:
@@ -109,12 +99,11 @@ def _count(conversation: GearmanConversation, size: int) -> None:
 def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CANT_DO: no more jobs of this function; what the worker runs it may finish."""
     function = body.partition(b"\0")[0]
-    if len(function) > conversation.service.limits.name_bytes_max:
-        return
-    if conversation.functions.pop(function, None) is not None:
+    service = conversation.service
+    is_name = len(function) <= service.limits.name_bytes_max
+    if is_name and conversation.functions.pop(function, None) is not None:
         conversation.grab = None
         _count(conversation, -_size_of(function))
-        service = conversation.service
         service.broker.unserve(conversation.session, service.names.text(function))
         conversation.unsettled = True
 
@@ -149,19 +138,13 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
     service = conversation.service
     if service.stopping:
         return
-    service.heard_of(conversation)
+    service.note_awake(conversation)
     queues = (conversation.grab or _grab_of(conversation)).queues
     demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
-    try:
-        answer = broker.demand(demand, now)
-    except Refused as refusal:
-        conversation.link.write(error("QUEUE_ERROR", refusal.text))
-        return
-    if answer is None:
+    if broker.demand(demand, now) is None:
         conversation.sleep = demand
     else:
-        service.woke(conversation, now)
-        conversation.link.write(NOOP)
+        service.wake(conversation, now)
 
 
 def on_grab(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -181,13 +164,10 @@ def on_grab_uniq(conversation: GearmanConversation, body: bytes, now: Millis) ->
 def on_grab_all(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GRAB_JOB_ALL: a job with its unique id and, only where there is one, its reducer."""
     job = _next_job(conversation, now)
-    if job is None:
-        return
-    unique = unique_of(job) + b"\0"
-    if job.extra and job.origin == ORIGIN:
-        _assign(conversation, job, _ASSIGN_ALL, unique + job.extra + b"\0")
-    else:
-        _assign(conversation, job, _ASSIGN_UNIQ, unique)
+    if job is not None:
+        reducer = job.extra + b"\0" if job.extra and job.origin == ORIGIN else b""
+        number = _ASSIGN_ALL if reducer else _ASSIGN_UNIQ
+        _assign(conversation, job, number, unique_of(job) + b"\0" + reducer)
 
 
 def _grab_of(conversation: GearmanConversation) -> Demand:
@@ -197,14 +177,10 @@ def _grab_of(conversation: GearmanConversation) -> Demand:
     timeouts = {text(function): ms for function, ms in functions.items() if ms}
     # With one function there is nothing to choose, and looking at it costs half as much.
     choice = Choice.PRIORITY if len(functions) > 1 else Choice.LISTED
-    conversation.grab = Demand(
-        conversation.session,
-        tuple(map(text, functions)),
-        _AT_ONCE,
-        choice,
-        lease_ms=timeouts or None,
-    )
-    return conversation.grab
+    queues = tuple(map(text, functions))
+    demand = Demand(conversation.session, queues, _AT_ONCE, choice, lease_ms=timeouts or None)
+    conversation.grab = demand
+    return demand
 
 
 def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
@@ -215,7 +191,7 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
         broker.withdraw(conversation.sleep)
         conversation.sleep = None
     if conversation.woken_at:
-        service.heard_of(conversation)
+        service.note_awake(conversation)
     if not service.stopping:
         answer = broker.demand(conversation.grab or _grab_of(conversation), now)
         if isinstance(answer, Granted):
@@ -239,11 +215,10 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
     text = b"" if is_long else body
     reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, text)
     link = conversation.link
+    link.write(reply)
     if job.policy.durable and job.shelf is _NOWHERE:
-        link.write_after_commit(reply)
-    else:
-        # The store has the job; that somebody runs it need not survive a crash.
-        link.write(reply)
+        # Once the store has the job, that somebody runs it need not survive a crash.
+        link.after_commit = True
     if is_long:
         link.write_bulk(body)
 
@@ -270,52 +245,50 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
-    if len(body) > LONG_BYTES:
-        handle, result = part_handle(body)
-    else:
-        handle, _, result = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)  # as `settled`, without a call
-    if conversation.foreign and job is not None:
-        conversation.foreign.pop(job.id, None)
+    handle, result = part_handle(body)
+    job = _settled(conversation, handle, _NOT_FOUND)
     if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
         return
-    service = conversation.service
-    if len(result) > service.limits.body_bytes_max:
+    if len(result) > conversation.service.limits.body_bytes_max:
         conversation.link.note(f"a result of {len(result)} bytes is refused")
         _fail(conversation, handle, job, Failure("ResultTooLarge", "its result is too large"), now)
         return
     try:
         conversation.broker.finish(job, job.holder, result, now)
     except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        service.ended[handle] = _DONE
+        raise ErrorReply(_NOT_FOUND) from None
+    conversation.service.ended[handle] = _DONE
 
 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_FAIL: not done."""
     handle = without_nuls(body, HANDLE_BYTES_MAX)
     if len(handle) > HANDLE_BYTES_MAX:
-        conversation.link.write(_HANDLE_TOO_LARGE)
-        return
-    job = conversation.settled(handle)
-    if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
-    else:
+        raise ErrorReply(_HANDLE_TOO_LARGE)
+    job = _settled(conversation, handle, _NOT_FOUND)
+    if job is not None:
         _fail(conversation, handle, job, _FAILED, now)
 
 
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
     handle, data = part_handle(body)
-    job = conversation.settled(handle)
+    job = _settled(conversation, handle, _NO_SUCH_EXCEPTION)
+    if job is not None:
+        text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
+        conversation.ignore(handle)
+        _fail(conversation, handle, job, Failure(EXCEPTION, text, data=data), now)
+
+
+def _settled(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> Job | None:
+    """The job that the peer says it has ended; None if what it says of it is ignored."""
+    job = conversation.held.pop(handle, None)
     if job is None:
-        _not_held(conversation, handle, _NO_SUCH_EXCEPTION)
-        return
-    text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
-    conversation.forgive(handle)
-    _fail(conversation, handle, job, Failure(EXCEPTION, text, data=data), now)
+        if handle not in conversation.ignored:
+            raise ErrorReply(otherwise)
+    elif conversation.foreign:
+        conversation.foreign.pop(job.id, None)
+    return job
 
 
 def _fail(
@@ -324,9 +297,8 @@ def _fail(
     try:
         conversation.broker.fail(job, job.holder, failure, now)
     except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        conversation.service.ended[handle] = State.DEAD
+        raise ErrorReply(_NOT_FOUND) from None
+    conversation.service.ended[handle] = State.DEAD
 
 
 def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -335,10 +307,9 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
     One without both numbers is not: clients would wait for the rest of it.
     """
     handle, data = part_handle(body)
-    if b"\0" in data:
-        _report(conversation, handle, STATUS, data, _NOT_FOUND)
-    else:
-        conversation.link.write(MISSING)
+    if b"\0" not in data:
+        raise ErrorReply(MISSING)
+    _report(conversation, handle, STATUS, data, _NOT_FOUND)
 
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -358,15 +329,11 @@ def _report(
 ) -> None:
     job = conversation.held.get(handle)
     if job is None:
-        _not_held(conversation, handle, otherwise)
+        if handle not in conversation.ignored:
+            raise ErrorReply(otherwise)
         return
     keep = kind is STATUS and len(data) <= STATUS_BYTES_KEPT
     try:
         conversation.broker.report(job, job.holder, kind, data, keep=keep)
     except Refused:
-        conversation.link.write(otherwise)
-
-
-def _not_held(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> None:
-    if handle not in conversation.over:
-        conversation.link.write(otherwise)
+        raise ErrorReply(otherwise) from None
