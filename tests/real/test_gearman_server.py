@@ -16,7 +16,8 @@ from typing import Self
 import pytest
 import trustme
 
-from franca.protocols.gearman.wire import Message, Packet, parse_response, request
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.client import Message, parse_response, request
 from tests.real.kit import Stage, TlsServer
 from tests.support.server import HOST, Server
 

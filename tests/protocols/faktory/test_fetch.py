@@ -11,7 +11,7 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.core.names import text_of
-from franca.protocols.faktory.wire import encode_beat, encode_fetch
+from tests.protocols.faktory.client import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World, err
 
 

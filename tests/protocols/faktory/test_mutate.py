@@ -14,7 +14,7 @@ from franca.core.model import JobQuery, State
 from franca.core.tail import Recaller
 from franca.protocols.faktory.glob import Glob, Share
 from franca.protocols.faktory.go_json import run_steps
-from franca.protocols.faktory.wire import encode_mutate
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 
 LATER = "2030-01-01T00:00:00Z"

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.model import State
 from franca.protocols.faktory.glob import Glob, Share
-from franca.protocols.faktory.wire import encode_mutate
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 from tests.protocols.faktory.test_mutate import EVERYTHING, LATER, populated, sets
 

@@ -1,4 +1,4 @@
-"""Faktory producers, workers and an operator: the client's side of `protocols/faktory/wire.py`."""
+"""Faktory producers, workers and an operator."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.model import Millis
-from franca.protocols.faktory import wire as words
 from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
-from franca.protocols.faktory.wire import Reply
 from franca.protocols.service import Service
+from tests.protocols.faktory import client as words
+from tests.protocols.faktory.client import Reply
 from tests.prove.events import Event, digest
 from tests.sim.puppets import QUEUES, SOMEDAY
 from tests.sim.puppets.client import NEVER, Client

@@ -17,18 +17,8 @@ from msgspec import UNSET, Struct
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.protocols.conversation import Task
-from franca.protocols.faktory.go_json import (
-    BAD_JSON,
-    LARGE_BYTES,
-    QUICK_BYTES,
-    Steps,
-    Unfit,
-    Unreadable,
-    as_utf8,
-    ends_of_elements,
-    unreadable,
-    without_lone_surrogates,
-)
+from franca.protocols.faktory import go_json
+from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.jobs import Intake, check_shape, size_of
 from franca.protocols.faktory.messages import WireJob
 from franca.protocols.faktory.wire import EMPTY_MAP, OK, bulk, refusal_of
@@ -131,23 +121,21 @@ def _push_many(intake: Intake, text: bytes) -> Task:
     """
     with Refusals(intake) as refused:
         now = yield
-        if len(text) > QUICK_BYTES:
+        if len(text) > go_json.QUICK_BYTES:
             now = yield
-        text = yield from as_utf8(text)
+        text = yield from go_json.as_utf8(text)
         if len(text) <= LARGE_BYTES:
             jobs = yield from _read(intake, text)
             yield from _push(intake, jobs, refused, now)
             return refused.reply()
-        for part in _parts(text):
-            if part is not None:
-                yield from _read(intake, part)
-            yield
-        for part in _parts(text):
-            if part is not None:
-                jobs = yield from _read(intake, part)
-                now = yield
-                yield from _push(intake, jobs, refused, now)
-            yield
+        for is_sound in (False, True):
+            for part in _parts(text):
+                if part is not None:
+                    jobs = yield from _read(intake, part)
+                    if is_sound:
+                        now = yield
+                        yield from _push(intake, jobs, refused, now)
+                yield
         return refused.reply()
 
 
@@ -174,7 +162,7 @@ def _push(
         size += job_size
 
 
-def _read(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
+def _read(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
     """The jobs of an array, all of which have a job's shape."""
     if len(text) > CROWD_BYTES and text.count(_EMPTY) * 2 * len(_EMPTY) > len(text):
         raise Unreadable(_NO_JOBS)
@@ -183,7 +171,7 @@ def _read(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
     try:
         jobs = _decode_all(text)
     except BAD_JSON:
-        text = yield from without_lone_surrogates(text)
+        text = yield from go_json.without_lone_surrogates(text)
         jobs = yield from _read_each(intake, text)
     for job in jobs:
         unusual = job.custom is not UNSET or job.failure is not UNSET
@@ -192,7 +180,7 @@ def _read(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
     return jobs
 
 
-def _read_each(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
+def _read_each(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
     try:
         # What is no object ends a crowd here, before anything is kept of the rest.
         crowd = _decode_shapes(text) if len(text) > CROWD_BYTES else None
@@ -203,10 +191,10 @@ def _read_each(intake: Intake, text: bytes) -> Steps[list[WireJob]]:
             yield
         texts = _decode_each(text) or []
     except BAD_JSON as error:
-        raise unreadable(error) from None
+        raise go_json.unreadable(error) from None
     jobs: list[WireJob] = []
     for number, each in enumerate(texts):
-        if number % JOBS_A_TURN == 0 and len(text) > QUICK_BYTES:
+        if number % JOBS_A_TURN == 0 and len(text) > go_json.QUICK_BYTES:
             yield
         jobs.append(intake.read(each))
     return jobs
@@ -222,7 +210,7 @@ def _parts(text: bytes) -> Iterator[bytes | None]:
         yield text  # no array: let the decoder say so
         return
     start = opening.end()
-    for end in ends_of_elements(text, start - 1, _NESTING_MAX):
+    for end in go_json.ends_of_elements(text, start - 1, _NESTING_MAX):
         if not end:
             yield None
         elif end < 0 or end - start >= PART_BYTES:

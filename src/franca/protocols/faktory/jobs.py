@@ -17,22 +17,8 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Backoff, Millis, NewJob, Policy
 from franca.protocols.bodies import JSON_JOB
 from franca.protocols.conversation import Task
-from franca.protocols.faktory.go_json import (
-    BAD_JSON,
-    DIGITS_MAX,
-    LARGE_BYTES,
-    QUICK_BYTES,
-    Reader,
-    Steps,
-    Unfit,
-    Unreadable,
-    as_utf8,
-    check,
-    may_be_unfit,
-    run_steps,
-    unreadable,
-    without_lone_surrogates,
-)
+from franca.protocols.faktory import go_json
+from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.messages import EarlierFailure, LargeJob, WireJob
 from franca.protocols.faktory.times import TIME_CHARS_MAX, Stamps, parse_rfc3339
 
@@ -55,7 +41,7 @@ _BRACKET, _BRACE = b"[{"
 # To look for a byte by its number takes a tenth of the time that it takes as `b"e" in args`.
 _LOWER_E, _UPPER_E, _SPACE, _TAB, _CR = b"eE \t\r"
 
-read_earlier_failure: Final = Reader(EarlierFailure).read
+read_earlier_failure: Final = go_json.Reader(EarlierFailure).read
 
 
 class Intake:
@@ -76,12 +62,12 @@ class Intake:
         self._name_chars = limits.name_bytes_max // 4
         self._body_max = limits.body_bytes_max
         missing = {"jid": Raw(b'""'), "jobtype": Raw(b'""'), "args": Raw(_NULL)}
-        self._reader = Reader(WireJob, missing)
+        self._reader = go_json.Reader(WireJob, missing)
         self._decode = self._reader.strict
         self._decode_large = msgspec.json.Decoder(LargeJob).decode
         self._encode = msgspec.json.Encoder().encode
         self._policies: dict[tuple[int, int], Policy] = {}
-        self._usual = self._policy(RETRY_DEFAULT, RESERVE_S_DEFAULT)
+        self._usual = self._policy_of(WireJob(jid="", jobtype="", args=Raw(_NULL)))
 
     # -- jobs as they come -------------------------------------------------------------------
 
@@ -96,7 +82,7 @@ class Intake:
                 text.decode()
             job = self._decode(text)
         except BAD_JSON:
-            if len(text) > QUICK_BYTES:
+            if len(text) > go_json.QUICK_BYTES:
                 return False
             job = self._reader.read_leniently(text)
         self.take(job, now)
@@ -107,11 +93,11 @@ class Intake:
         is_large = len(text) > LARGE_BYTES
         yield
         yield  # to bring together a large line took long enough
-        text = yield from as_utf8(text)
+        text = yield from go_json.as_utf8(text)
         try:
             job = self._decode(text)
         except BAD_JSON:
-            text = yield from without_lone_surrogates(text)
+            text = yield from go_json.without_lone_surrogates(text)
             job = self._read_large(text) if is_large else self._reader.read(text)
         if is_large:
             yield from self.check_large(job)
@@ -129,9 +115,9 @@ class Intake:
         try:
             return WireJob(**msgspec.structs.asdict(self._decode_large(text)))
         except BAD_JSON as error:
-            raise unreadable(error) from None
+            raise go_json.unreadable(error) from None
 
-    def check_large(self, job: WireJob) -> Steps[None]:
+    def check_large(self, job: WireJob) -> go_json.Steps[None]:
         """Look through what a job brings, as `take` does, but in steps. Nothing is compacted.
 
         First at what must be short: of that, no more than is allowed is ever looked at.
@@ -144,7 +130,7 @@ class Intake:
         _check_failure(job)
         for part in (job.args, job.custom, job.failure):
             if isinstance(part, Raw):
-                yield from check(memoryview(part), self._args_depth_max)
+                yield from go_json.check(memoryview(part), self._args_depth_max)
 
     def take(self, job: WireJob, now: Millis, *, checked: bool = False) -> None:
         """Take in a job that was read. A large one was `checked`, and is not copied."""
@@ -173,7 +159,7 @@ class Intake:
         if line is None or not line.listed:
             self._check_queue(queue)
         if isinstance(args, bytes):
-            if len(args) > DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
+            if len(args) > go_json.DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
                 self._check_fit(args)
             if _SPACE in args or _CR in args or _TAB in args:
                 args = _compact(args)
@@ -266,26 +252,20 @@ class Intake:
 
     def _check_fit(self, text: bytes) -> None:
         """`Refused` if nobody should be given this JSON."""
-        if may_be_unfit(text, self._args_depth_max):
-            run_steps(check(text, self._args_depth_max))
-
-    # -- policies -----------------------------------------------------------------------------
+        if go_json.may_be_unfit(text, self._args_depth_max):
+            go_json.run_steps(go_json.check(text, self._args_depth_max))
 
     def _policy_of(self, job: WireJob) -> Policy:
-        if job.retry is None:
-            job.retry = RETRY_DEFAULT
-        if not job.reserve_for:
-            job.reserve_for = RESERVE_S_DEFAULT
-        if job.reserve_for > RESERVE_S_MAX:
-            raise Unfit("jobs cannot be reserved for more than one day")
-        return self._policy(job.retry, job.reserve_for)
-
-    def _policy(self, retry: int, reserve_s: int) -> Policy:
         """`retry` 0 lets a failed job vanish, below 0 it goes straight to the dead set."""
-        key = (retry, reserve_s)
-        policy = self._policies.get(key)
+        retry = job.retry = RETRY_DEFAULT if job.retry is None else job.retry
+        reserve_s = job.reserve_for = job.reserve_for or RESERVE_S_DEFAULT
+        if reserve_s > RESERVE_S_MAX:
+            raise Unfit("jobs cannot be reserved for more than one day")
+        policy = self._policies.get((retry, reserve_s))
         if policy is None:
-            policy = Policy(
+            if len(self._policies) >= _POLICIES_MAX:
+                self._policies.clear()
+            policy = self._policies[retry, reserve_s] = Policy(
                 failures=max(retry, 0),
                 losses=-1,
                 loss_is_failure=True,
@@ -293,9 +273,6 @@ class Intake:
                 backoff=Backoff.POWER,
                 lease_ms=1000 * max(reserve_s, RESERVE_S_MIN),
             )
-            if len(self._policies) >= _POLICIES_MAX:
-                self._policies.clear()
-            self._policies[key] = policy
         return policy
 
 

@@ -22,23 +22,18 @@ _LATEST_SECOND: Final = 253_402_300_799
 class Stamps:
     """Texts of moments. The last one is kept: most are asked for many times in a row."""
 
-    __slots__ = ("_at", "_second", "_second_text", "_text")
+    __slots__ = ("_at", "_text")
 
     def __init__(self) -> None:
         self._at: Millis = -1
         self._text = ""
-        self._second = -1
-        self._second_text = ""
 
     def text(self, at: Millis) -> str:
         """The moment in UTC, always 24 characters long."""
         if at != self._at:
             second, milli = divmod(at, 1000)
-            if second != self._second:
-                moment = _EPOCH + min(max(second, 0), _LATEST_SECOND) * _SECOND
-                self._second_text = moment.strftime("%Y-%m-%dT%H:%M:%S")
-                self._second = second
-            self._text = f"{self._second_text}.{milli:03d}Z"
+            moment = _EPOCH + min(max(second, 0), _LATEST_SECOND) * _SECOND
+            self._text = f"{moment.isoformat()[:19]}.{milli:03d}Z"
             self._at = at
         return self._text
 

@@ -17,19 +17,10 @@ import msgspec
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Failure, Job, Millis, State
+from franca.core.model import Failure, Job, Millis, Outcome, State
 from franca.protocols.conversation import Task
-from franca.protocols.faktory.go_json import (
-    BAD_JSON,
-    LARGE_BYTES,
-    QUICK_BYTES,
-    Reader,
-    Unreadable,
-    repaired,
-    run_steps,
-    safe_cut,
-    unreadable,
-)
+from franca.protocols.faktory import go_json
+from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import ANONYMOUS, WorkerState
@@ -49,8 +40,8 @@ _decode_large_fail: Final = msgspec.json.Decoder(LargeFail).decode
 _decode_strings: Final = msgspec.json.Decoder(dict[str, str | None]).decode
 _decode_text: Final = msgspec.json.Decoder(str | None).decode
 _decode_lines: Final = msgspec.json.Decoder(list[str | None] | None).decode
-_read_fail: Final = Reader(Fail).read
-_read_beat: Final = Reader(Beat).read
+_read_fail: Final = go_json.Reader(Fail).read
+_read_beat: Final = go_json.Reader(Beat).read
 
 
 # -- whose report counts -------------------------------------------------------------------------
@@ -70,7 +61,7 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
 def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
     """The job of that name whose lease ran out on `holder`, if nobody was given it since."""
     for job in broker.returned_as(jid):
-        if job.story and job.story[-1].how == "expired" and _counts(job, holder):
+        if job.story and job.story[-1].how is Outcome.EXPIRED and _counts(job, holder):
             return job
     return None
 
@@ -112,7 +103,7 @@ def _read_ack(rest: bytes) -> str | None:
     if len(rest) > REPORT_BYTES_MAX:
         return None
     try:
-        members = _decode_strings(run_steps(repaired(rest)))
+        members = _decode_strings(go_json.run_steps(go_json.repaired(rest)))
     except BAD_JSON:
         return None
     return (members["jid"] or "") if "jid" in members else None
@@ -135,11 +126,11 @@ def on_fail(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
 
 def _fail_slowly(conversation: FaktoryConversation, rest: bytes) -> Task:
     now = yield
-    is_quick = len(rest) <= QUICK_BYTES
+    is_quick = len(rest) <= go_json.QUICK_BYTES
     if not is_quick:
         yield
     try:
-        text = yield from repaired(rest)
+        text = yield from go_json.repaired(rest)
         fail = _read_fail(text) if len(rest) <= LARGE_BYTES else _read_large_fail(text)
     except Unreadable:
         return error(f"invalid FAIL {quoted(rest)}")
@@ -156,13 +147,13 @@ def _read_large_fail(text: bytes) -> Fail:
         is_long = len(memoryview(said.backtrace)) > LARGE_BYTES
         return Fail(said.jid, message, errtype, None if is_long else _decode_lines(said.backtrace))
     except BAD_JSON as error:
-        raise unreadable(error) from None
+        raise go_json.unreadable(error) from None
 
 
 def _beginning_of(text: bytes) -> str | None:
     """As much of a JSON string as anybody will see."""
     if len(text) > _TEXT_BYTES:
-        text = text[: safe_cut(text, 0, _TEXT_BYTES)] + b'"'
+        text = text[: go_json.safe_cut(text, 0, _TEXT_BYTES)] + b'"'
     beginning: str | None = _decode_text(text)
     return beginning
 

@@ -12,28 +12,11 @@ from franca.core.errors import Refused
 from franca.core.model import NEVER, Job, JobQuery, Millis, NewJob, State
 from franca.protocols.bodies import BYTES
 from franca.protocols.conversation import Task
+from franca.protocols.gearman import wire
 from franca.protocols.gearman.jobs import BY_UNIQUE, NORMAL, ORIGIN, id_in, key_of
 from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.sched import next_match
-from franca.protocols.gearman.wire import (
-    CLIENT_ID_BYTES_KEPT,
-    HANDLE_BYTES_MAX,
-    HEADER,
-    LONG_BYTES,
-    MISSING,
-    OPTION_BYTES_MAX,
-    RES,
-    SEARCHED_AT_ONCE,
-    UNIQUE_BYTES_MAX,
-    ErrorReply,
-    Packet,
-    error,
-    number_in,
-    number_text,
-    on_one_line,
-    response,
-    without_nuls,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -48,7 +31,7 @@ SCHED_MESSAGES: Final = 4
 EPOCH_S_MAX: Final = 253_402_300_799
 """The last second of the year 9999."""
 
-_pack = HEADER.pack
+_pack = wire.HEADER.pack
 _CREATED: Final = int(Packet.JOB_CREATED)
 _UNIQUE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Unique value too large")
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
@@ -84,7 +67,7 @@ def at_match(conversation: GearmanConversation, said: list[bytes], now: Millis) 
 
 def reduced(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
     """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
-    if len(said[0]) > UNIQUE_BYTES_MAX:
+    if len(said[0]) > wire.UNIQUE_BYTES_MAX:
         raise ErrorReply(_UNIQUE_TOO_LARGE)
     return NEVER, said[0]
 
@@ -113,13 +96,13 @@ class Submission:
         """Take the job in, or join the one that it stands for, and tell its handle."""
         arguments = body.split(b"\0", 2 + self._count)
         if len(arguments) != 3 + self._count:
-            raise ErrorReply(MISSING)
-        function, unique, *middle, workload = arguments
+            raise ErrorReply(wire.MISSING)
+        function, unique, workload = arguments[0], arguments[1], arguments[-1]
         run_at, reducer = NEVER, b""
         if self._read is not None:
-            run_at, reducer = self._read(conversation, middle, now)
+            run_at, reducer = self._read(conversation, arguments[2:-1], now)
         service, link = conversation.service, conversation.link
-        if len(unique) > UNIQUE_BYTES_MAX:
+        if len(unique) > wire.UNIQUE_BYTES_MAX:
             raise ErrorReply(_UNIQUE_TOO_LARGE)
         if len(function) > service.limits.name_bytes_max:
             raise ErrorReply(_FUNCTION_TOO_LARGE)
@@ -148,7 +131,7 @@ class Submission:
                 _take_back_join(conversation, queue, key)
             raise
         handle = job.name.encode()
-        reply = _pack(RES, _CREATED, len(handle)) + handle
+        reply = _pack(wire.RES, _CREATED, len(handle)) + handle
         if background:
             link.write_after_commit(reply)
         else:
@@ -162,7 +145,7 @@ def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool
     if taken is None:
         return False
     watches = broker.watchers_of(taken.id)
-    conversation.spent += watches // SEARCHED_AT_ONCE
+    conversation.spent += watches // wire.SEARCHED_AT_ONCE
     if watches >= WATCHES_MAX:
         return True
     own, joins = conversation.session.watches, conversation.joins
@@ -202,7 +185,7 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     Clients poll until a job is no longer known, so an ended one is not. What became of it shows
     for a while in the numbers: 1 of 1 if it was done, 0 of 1 if it was given up.
     """
-    handle = without_nuls(body, HANDLE_BYTES_MAX)
+    handle = wire.without_nuls(body, wire.HANDLE_BYTES_MAX)
     status = _status_in_memory(conversation.service, handle)
     if status is None:
         conversation.begin(_ask_store(conversation, handle), now)
@@ -212,7 +195,7 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
 
 def _status_in_memory(service: GearmanService, handle: bytes) -> Status | None:
     """The status as far as it is known without the store; None if the store must be asked."""
-    if len(handle) > HANDLE_BYTES_MAX:
+    if len(handle) > wire.HANDLE_BYTES_MAX:
         return UNKNOWN
     for job in service.broker.first_named(handle.decode("utf-8", "replace")):
         if job.origin == ORIGIN:
@@ -243,7 +226,7 @@ def status_of(job: Job) -> Status:
     numerator, separator, denominator = job.progress.partition(b"\0")
     if not separator:
         return (1, 1, b"0", b"0")  # a worker of another protocol may report what it likes
-    return (1, 1, number_text(numerator), number_text(denominator))
+    return (1, 1, wire.number_text(numerator), wire.number_text(denominator))
 
 
 def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> None:
@@ -253,8 +236,8 @@ def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> No
 def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> None:
     """Write a packet; of one that is long there is no copy."""
     size = sum(map(len, pieces))
-    head = _pack(RES, number, size)
-    if size > LONG_BYTES:
+    head = _pack(wire.RES, number, size)
+    if size > wire.LONG_BYTES:
         conversation.link.write_bulk(head, *pieces)
     else:
         conversation.link.write(b"".join((head, *pieces)))
@@ -262,12 +245,12 @@ def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> Non
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
-    unique = without_nuls(body, UNIQUE_BYTES_MAX)
-    if len(unique) > UNIQUE_BYTES_MAX:
+    unique = wire.without_nuls(body, wire.UNIQUE_BYTES_MAX)
+    if len(unique) > wire.UNIQUE_BYTES_MAX:
         # No job has it; kept here until it may be said, it would be there twice.
         _send(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
         return
-    conversation.spent += len(conversation.broker.queues) // SEARCHED_AT_ONCE
+    conversation.spent += len(conversation.broker.queues) // wire.SEARCHED_AT_ONCE
     conversation.say_all(_by_unique(conversation, unique), now)
 
 
@@ -281,11 +264,11 @@ def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[byt
             if found is not None:
                 status = status_of(found) if isinstance(found, Job) else NOT_RUNNING
                 watches = broker.watchers_of(found.id)
-                conversation.spent += watches // SEARCHED_AT_ONCE
+                conversation.spent += watches // wire.SEARCHED_AT_ONCE
                 break
             yield b""
     reply = b"%b\0%d\0%d\0%b\0%b\0%d" % (unique, *status, watches)
-    yield response(Packet.STATUS_RES_UNIQUE, reply)
+    yield wire.response(Packet.STATUS_RES_UNIQUE, reply)
 
 
 def on_echo(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -295,13 +278,13 @@ def on_echo(conversation: GearmanConversation, body: bytes, now: Millis) -> None
 
 def on_option(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """OPTION_REQ: only `exceptions` is known; the answer is the option as it was sent."""
-    if len(body) > OPTION_BYTES_MAX or body.rstrip(b"\0").lower() != b"exceptions":
+    if len(body) > wire.OPTION_BYTES_MAX or body.rstrip(b"\0").lower() != b"exceptions":
         raise ErrorReply(_UNKNOWN_OPTION)
     conversation.wants_exceptions = True
-    conversation.link.write(response(Packet.OPTION_RES, body))
+    conversation.link.write(wire.response(Packet.OPTION_RES, body))
 
 
 def on_client_id(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """SET_CLIENT_ID: what `workers` calls this connection; no answer."""
-    said = body[:CLIENT_ID_BYTES_KEPT].partition(b"\0")[0]
-    conversation.client_id = on_one_line(said) or b"-"
+    said = body[: wire.CLIENT_ID_BYTES_KEPT].partition(b"\0")[0]
+    conversation.client_id = wire.on_one_line(said) or b"-"

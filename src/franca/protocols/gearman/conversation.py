@@ -12,37 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
-from franca.protocols.gearman import admin_commands, client_commands, worker_commands
+from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
 from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
 from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
-from franca.protocols.gearman.wire import (
-    HEADER,
-    HEADER_SIZE,
-    LARGE_BYTES,
-    LINE,
-    LINE_BYTES_MAX,
-    LONG_BYTES,
-    NOT_A_REQUEST,
-    RES,
-    SEARCHED_AT_ONCE,
-    TOO_LARGE,
-    TYPES,
-    ErrorReply,
-    Packet,
-    PacketReader,
-    error,
-    response,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error
 from franca.protocols.gearman.worker_commands import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_SEARCHES: Final = frozenset(
-    {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
-)
 PIECES_A_TURN: Final = 4_000
 BYTES_A_TURN: Final = 64 * 1024
 _LINE_ENDS: Final = (b"\n", b"")
@@ -57,7 +37,7 @@ SHARED_BYTES: Final = 512
 GIVEN_BACK_MAX: Final = 1_000
 """Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
-_pack = HEADER.pack
+_pack = wire.HEADER.pack
 # An attribute of an enum takes long to be looked up.
 _DONE: Final = State.DONE
 _COMPLETE: Final = int(Packet.WORK_COMPLETE)
@@ -78,7 +58,7 @@ class GearmanConversation(Conversation):
     """
 
     silent_ok = True
-    reader: PacketReader
+    reader: wire.PacketReader
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
         self.link = link
@@ -101,7 +81,7 @@ class GearmanConversation(Conversation):
         self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
-        self.reader = PacketReader(service.limits.frame_bytes_max - HEADER_SIZE)
+        self.reader = wire.PacketReader(service.limits.frame_bytes_max - wire.HEADER_SIZE)
         self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
@@ -114,7 +94,7 @@ class GearmanConversation(Conversation):
             # It speaks after it was answered: what it was given before has reached it.
             self._grants.clear()
         self.reader.is_first = False
-        if number <= LINE:
+        if number <= wire.LINE:
             self._on_text(number, body, now)
             return
         act = PACKETS[number]
@@ -122,7 +102,7 @@ class GearmanConversation(Conversation):
             self.link.write(_NOT_EXPECTED)
             return
         self.link.known = True
-        if len(body) > LARGE_BYTES:
+        if len(body) > wire.LARGE_BYTES:
             self.spent += WHOLE_SHARE
         try:
             act(self, body, now)
@@ -130,12 +110,9 @@ class GearmanConversation(Conversation):
             self.link.write(refusal.reply)
         except Refused as refusal:
             self.link.write(error("QUEUE_ERROR", refusal.text))
-        if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
-            # Whoever can do thousands of functions has them all looked at with each search.
-            self.spent += len(self.functions) // SEARCHED_AT_ONCE
 
     def _on_text(self, number: int, line: bytes, now: Millis) -> None:
-        if number == NOT_A_REQUEST:
+        if number == wire.NOT_A_REQUEST:
             self.link.write(_NOT_MAGIC)
             return
         try:
@@ -147,14 +124,12 @@ class GearmanConversation(Conversation):
     def on_unreadable(self, refusal: WireError, now: Millis) -> None:
         """These bytes are none of ours, or too many."""
         self.reader.clear()
-        if refusal.code == TOO_LARGE:
+        if refusal.code == wire.TOO_LARGE:
             self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
         self.link.close(refusal.text)
 
     def settle(self, now: Millis) -> None:
         """The functions have changed: whoever sleeps is to be woken for others."""
-        if self.sleep is not None:
-            self.spent += len(self.functions) // SEARCHED_AT_ONCE
         try:
             worker_commands.sleep_anew(self, now)
         except Refused as refusal:
@@ -187,11 +162,11 @@ class GearmanConversation(Conversation):
         else:
             story, failure = job.story, event.failure
             said = failure.data or failure.text.encode("utf-8", "replace")
-            has_failed = self.wants_exceptions and story and story[-1].how == "failed"
+            has_failed = self.wants_exceptions and story and story[-1].how is Outcome.FAILED
             if has_failed and (said or failure.kind == EXCEPTION):
                 self._pass_on(event, _EXCEPTION, handle, said)
             else:
-                self.link.write(response(Packet.WORK_FAIL, handle))
+                self.link.write(wire.response(Packet.WORK_FAIL, handle))
         if job.policy.durable:
             self.link.after_commit = True
 
@@ -207,8 +182,8 @@ class GearmanConversation(Conversation):
         of, kind, pieces = self.service.passed_on
         is_shared = of is event and kind == number
         if not is_shared:
-            head = b"%b%b\0" % (_pack(RES, number, len(handle) + 1 + len(data)), handle)
-            pieces = (head, data) if len(data) > LONG_BYTES else (head + data,)
+            head = b"%b%b\0" % (_pack(wire.RES, number, len(handle) + 1 + len(data)), handle)
+            pieces = (head, data) if len(data) > wire.LONG_BYTES else (head + data,)
             self.service.passed_on = (event, number, pieces)
         if len(pieces) > 1 or (is_shared and len(data) > SHARED_BYTES):
             self.link.write_bulk(*pieces)
@@ -263,7 +238,7 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         # What is said of a job that many wait for takes long to be told.
-        self.spent += self.broker.watchers_of(job.id) // SEARCHED_AT_ONCE
+        self.spent += self.broker.watchers_of(job.id) // wire.SEARCHED_AT_ONCE
         grants = self._grants
         grants.append(handle)
         if len(grants) > 2 * len(self.held) + GRANTS_KEPT:
@@ -294,7 +269,7 @@ class GearmanConversation(Conversation):
                 left -= 1
                 room -= len(piece)
                 # Packets may come between two lines, so only a very long one is cut.
-                is_cut = piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX
+                is_cut = piece[-1:] in _LINE_ENDS or room < -wire.LINE_BYTES_MAX
                 if (left <= 0 or room <= 0) and is_cut:
                     is_said = False
                     break
@@ -342,5 +317,5 @@ _COMMANDS: Final[dict[int, Command]] = {
     Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
 }
 
-PACKETS: Final[tuple[Command | None, ...]] = tuple(_COMMANDS.get(number) for number in range(TYPES))
+PACKETS: Final[tuple[Command | None, ...]] = tuple(map(_COMMANDS.get, range(wire.TYPES)))
 """By number; None for those that the original answers with "Command not expected"."""

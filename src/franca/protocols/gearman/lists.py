@@ -66,7 +66,7 @@ def _functions(service: GearmanService) -> Iterator[Queue | None]:
 
 
 def _peers(service: GearmanService) -> Iterator[GearmanConversation | None]:
-    for peer in in_parts(lambda: service.conversations):
+    for peer in in_parts(service.conversations.values):
         yield None if peer.link.closed else peer
 
 

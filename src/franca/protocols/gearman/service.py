@@ -13,17 +13,12 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Event
-from franca.core.model import NEVER, Job, Millis, State
+from franca.core.model import NEVER, Job, Millis, Policy, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.jobs import (
-    BOOT_DIGITS,
-    HIGH,
-    background_policy,
-    foreground_policy,
-)
+from franca.protocols.gearman.jobs import BOOT_DIGITS, HIGH
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import NOOP, error
 from franca.protocols.service import Service, WorkerView
@@ -51,8 +46,8 @@ class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
-    became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
-    it are told.
+    became of jobs; `conversations` are by the holder of what they run; `passed_on` is what was last
+    said of a job, in the pieces that all who wait for it are told.
     """
 
     name = "gearman"
@@ -76,13 +71,17 @@ class GearmanService(Service):
         # was removed, so a handle begins with a number that no other run has.
         boot = rng.randrange(10 ** (BOOT_DIGITS - 1), 10**BOOT_DIGITS, 2)
         self.prefix = f"H:{host}:{boot}"
-        self.background = background_policy(
-            settings.job_retries, timeout_fails=settings.on_timeout == "fail"
+        # A job that nobody waits for is kept until it is done or given up.
+        self.background = Policy(
+            losses=settings.job_retries,
+            expiry_is_failure=settings.on_timeout == "fail",
+            never_given_up=settings.job_retries < 0,
         )
-        self.foreground = foreground_policy(self.background)
+        # One that somebody waits for needs no disk, and ends with the last of them.
+        self.foreground = replace(self.background, durable=False, dies_unwatched=True)
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
-        self.conversations: dict[GearmanConversation, None] = {}
+        self.conversations: dict[str, GearmanConversation] = {}
         self.abilities_bytes = 0
         self.passed_on = NOTHING
         self.stopping = False
@@ -90,22 +89,19 @@ class GearmanService(Service):
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
-        self._by_holder: dict[str, GearmanConversation] = {}
         self._paced: dict[GearmanConversation, tuple[GearmanConversation, Millis]] = {}
 
     def open(self, link: Link, now: Millis) -> GearmanConversation:
         """Begin the dialogue on a new link; there is no greeting."""
         self._opened += 1
         conversation = GearmanConversation(self, link, self._opened)
-        self.conversations[conversation] = None
-        self._by_holder[conversation.session.holder] = conversation
+        self.conversations[conversation.session.holder] = conversation
         return conversation
 
     def left(self, conversation: GearmanConversation) -> None:
         """A connection is gone."""
-        self.conversations.pop(conversation, None)
         self.abilities_bytes -= conversation.abilities_bytes
-        self._by_holder.pop(conversation.session.holder, None)
+        self.conversations.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
 
@@ -125,7 +121,7 @@ class GearmanService(Service):
 
     def address_of(self, job: Job) -> bytes:
         """Where the worker is that runs a job, or a dash."""
-        worker = self._by_holder.get(job.holder) if job.state is State.LEASED else None
+        worker = self.conversations.get(job.holder) if job.state is State.LEASED else None
         return worker.link.peer.address.encode() if worker is not None else b"-"
 
     def limit(self, queue: str, limits: tuple[int, int, int]) -> bool:
@@ -184,7 +180,7 @@ class GearmanService(Service):
         read at all is waited for once: after that it is cut off, and no worker need care. Nor does
         a worker wait for one such client after the other: others want its work.
         """
-        worker = self._by_holder.get(holder)
+        worker = self.conversations.get(holder)
         if worker is None or worker is client or worker.holding or client.was_waited_for:
             return
         if now - worker.paced_at >= PACE_AGAIN_MS:
@@ -221,7 +217,7 @@ class GearmanService(Service):
                 seen_at=conversation.seen_at,
                 queues=sorted(map(self.names.text, conversation.functions)),
             )
-            for conversation in self.conversations
+            for conversation in self.conversations.values()
             if conversation.functions
         ]
 
@@ -231,7 +227,7 @@ class GearmanService(Service):
 
     def consumers(self) -> int:
         """How many connections still run a job."""
-        return sum(1 for conversation in self.conversations if conversation.held)
+        return sum(1 for conversation in self.conversations.values() if conversation.held)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> GearmanService:

@@ -11,22 +11,9 @@ from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import Choice, Demand, Failure, Job, Millis, Shelf, State
 from franca.protocols.bodies import BYTES, as_bytes
+from franca.protocols.gearman import wire
 from franca.protocols.gearman.jobs import ORIGIN, unique_of
-from franca.protocols.gearman.wire import (
-    HANDLE_BYTES_MAX,
-    HEADER,
-    LONG_BYTES,
-    MISSING,
-    NO_JOB,
-    RES,
-    SEARCHED_AT_ONCE,
-    ErrorReply,
-    Packet,
-    error,
-    number_in,
-    part_handle,
-    without_nuls,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -47,7 +34,7 @@ _ASSIGN_UNIQ: Final = int(Packet.JOB_ASSIGN_UNIQ)
 _ASSIGN_ALL: Final = int(Packet.JOB_ASSIGN_ALL)
 _PRIORITY: Final = Choice.PRIORITY
 _NOWHERE: Final = Shelf.NOWHERE
-_pack = HEADER.pack
+_pack = wire.HEADER.pack
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
 
@@ -57,19 +44,17 @@ _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
 
 def on_can_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CAN_DO: jobs of this function may be given to this connection."""
-    _can_do(conversation, body, 0, now)
+    _can_do(conversation, body.partition(b"\0")[0], 0)
 
 
 def on_can_do_timeout(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CAN_DO_TIMEOUT: the same, and a job is taken back after so many milliseconds."""
     function, _, text = body.partition(b"\0")
     said = number_in(text)
-    timeout = max(said, TIMEOUT_MS_MIN) if 0 < said <= TIMEOUT_MS_MAX else 0
-    _can_do(conversation, function, timeout, now)
+    _can_do(conversation, function, max(said, TIMEOUT_MS_MIN) if 0 < said <= TIMEOUT_MS_MAX else 0)
 
 
-def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, now: Millis) -> None:
-    function = function.partition(b"\0")[0]
+def _can_do(conversation: GearmanConversation, function: bytes, timeout: int) -> None:
     service = conversation.service
     functions = conversation.functions
     if len(function) > service.limits.name_bytes_max:
@@ -110,7 +95,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """RESET_ABILITIES: no more jobs at all; what the worker runs it may finish."""
-    conversation.spent += len(conversation.functions) // SEARCHED_AT_ONCE
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     conversation.functions.clear()
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
@@ -139,6 +124,8 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
     if service.stopping:
         return
     service.note_awake(conversation)
+    # Whoever can do thousands of functions has them all looked at with each search.
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     queues = (conversation.grab or _grab_of(conversation)).queues
     demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
     if broker.demand(demand, now) is None:
@@ -192,11 +179,12 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
         conversation.sleep = None
     if conversation.woken_at:
         service.note_awake(conversation)
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     if not service.stopping:
         answer = broker.demand(conversation.grab or _grab_of(conversation), now)
         if isinstance(answer, Granted):
             return answer.job
-    conversation.link.write(NO_JOB)
+    conversation.link.write(wire.NO_JOB)
     return None
 
 
@@ -211,9 +199,9 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         body = as_bytes(job.media, job.body) if job.media != BYTES else job.body
     conversation.granted(handle, job)
     size = len(handle) + len(function) + len(between) + len(body) + 2
-    is_long = len(body) > LONG_BYTES
+    is_long = len(body) > wire.LONG_BYTES
     text = b"" if is_long else body
-    reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, text)
+    reply = b"%b%b\0%b\0%b%b" % (_pack(wire.RES, number, size), handle, function, between, text)
     link = conversation.link
     link.write(reply)
     if job.policy.durable and job.shelf is _NOWHERE:
@@ -245,7 +233,7 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
-    handle, result = part_handle(body)
+    handle, result = wire.part_handle(body)
     job = _settled(conversation, handle, _NOT_FOUND)
     if job is None:
         return
@@ -262,8 +250,8 @@ def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> 
 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_FAIL: not done."""
-    handle = without_nuls(body, HANDLE_BYTES_MAX)
-    if len(handle) > HANDLE_BYTES_MAX:
+    handle = wire.without_nuls(body, wire.HANDLE_BYTES_MAX)
+    if len(handle) > wire.HANDLE_BYTES_MAX:
         raise ErrorReply(_HANDLE_TOO_LARGE)
     job = _settled(conversation, handle, _NOT_FOUND)
     if job is not None:
@@ -272,7 +260,7 @@ def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None
 
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     job = _settled(conversation, handle, _NO_SUCH_EXCEPTION)
     if job is not None:
         text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
@@ -306,21 +294,21 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
     One without both numbers is not: clients would wait for the rest of it.
     """
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     if b"\0" not in data:
-        raise ErrorReply(MISSING)
+        raise ErrorReply(wire.MISSING)
     _report(conversation, handle, STATUS, data, _NOT_FOUND)
 
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_DATA: a part of the result."""
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     _report(conversation, handle, DATA, data, _NO_SUCH_JOB)
 
 
 def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_WARNING: something that its clients should hear."""
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     _report(conversation, handle, WARNING, data, _NO_SUCH_JOB)
 
 
