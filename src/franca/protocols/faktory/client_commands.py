@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from franca.core.errors import Refused
 from franca.core.model import Millis
@@ -40,7 +40,6 @@ REFUSED_BYTES_MAX: Final = 4 * 1024 * 1024
 ALL_REFUSED_BYTES_MAX: Final = 16 * 1024 * 1024
 _ENTRY_BYTES: Final = 200
 _CHARACTER_BYTES: Final = 4
-_BRACKET: Final = ord("[")
 _NESTING_MAX: Final = 1_000
 _EMPTY: Final = b"{},"
 _NO_JOBS: Final = "most of these are too short to be jobs"
@@ -174,9 +173,7 @@ def _read(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
         text = yield from go_json.without_lone_surrogates(text)
         jobs = yield from _read_each(intake, text)
     for job in jobs:
-        unusual = job.custom is not UNSET or job.failure is not UNSET
-        if unusual or memoryview(job.args)[0] != _BRACKET:
-            check_shape(job)
+        check_shape(job)
     return jobs
 
 

@@ -125,10 +125,7 @@ class FaktoryConversation(Conversation):
     def say_shared(self, pieces: Sequence[bytes]) -> None:
         """Answer with what many may be given: each is said the very same pieces."""
         self.fetching.last_grant = NO_JOB
-        if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
-            self.link.write_bulk(*pieces)
-        else:
-            self.link.write(pieces[0])
+        self.link.write_bulk(*pieces)
 
     # -- what takes long --------------------------------------------------------------------------
 

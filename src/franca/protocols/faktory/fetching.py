@@ -170,7 +170,7 @@ class Fetching:
         if worker is not None:
             worker.works = True
         is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
-        if is_quiet or self._conversation.service.stopping:
+        if is_quiet or self._conversation.service.registry.stopping:
             # It waits as any other FETCH does, for nothing: two client libraries ask again at
             # once when they are answered at once.
             return
@@ -251,9 +251,7 @@ class Fetching:
         self.asked = None
         if self.demand is not None:
             self._broker.withdraw(self.demand)
-            self.end_wait()
-            self._conversation.say(NULL)
-            self._conversation.resume()
+            self.on_unmet(self.demand)
 
     def undo(self, now: Millis) -> None:
         """The job that was said last never left: it is as if it was never given."""

@@ -80,6 +80,7 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         conversation.holder, OnHangUp.KEEP, conversation
     )
     if wid:
-        conversation.worker = conversation.service.welcome(wid, hello, conversation, now)
+        registry = conversation.service.registry
+        conversation.worker = registry.join(wid, hello, conversation, now)
     conversation.let_in()
     conversation.link.write(OK)

@@ -277,9 +277,11 @@ class Intake:
 
 
 def check_shape(job: WireJob) -> None:
-    """What the original's decoder would not decode."""
+    """`Unreadable` for what the original's decoder would not decode."""
     if memoryview(job.args)[0] != _BRACKET and not _is_null(job.args):
         raise Unreadable("args must be an array")
+    if job.custom is UNSET and job.failure is UNSET:
+        return
     for name, value in (("custom", job.custom), ("failure", job.failure)):
         if isinstance(value, Raw) and memoryview(value)[0] != _BRACE and not _is_null(value):
             raise Unreadable(f"{name} must be an object")

@@ -15,13 +15,12 @@ from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.fetching import QueueLists
 from franca.protocols.faktory.go_json import LARGE_BYTES, Steps, run_steps
 from franca.protocols.faktory.jobs import Intake
-from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.mutations import Mutations
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.wire import error
-from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
+from franca.protocols.faktory.workers import ASKED, Workers
 from franca.protocols.overview import LONG, Overview
 from franca.protocols.service import Service, WorkerView
 
@@ -103,7 +102,6 @@ class FaktoryService(Service):
         self.queue_lists = QueueLists(broker)
         self.registry = Workers()
         self.commands = 0
-        self.stopping = False
         self._facts = facts
         self._reap_at: Millis = NEVER
         self.overview = Overview(self._info)
@@ -111,15 +109,6 @@ class FaktoryService(Service):
     def open(self, link: Link, now: Millis) -> FaktoryConversation:
         """Begin the dialogue on a new link; the greeting is written at once."""
         return FaktoryConversation(self, link)
-
-    def welcome(
-        self, wid: str, hello: Hello, conversation: FaktoryConversation, now: Millis
-    ) -> Worker:
-        """A connection says that it is a worker's; one that comes at the end is sent away."""
-        worker = self.registry.join(wid, hello, conversation, now)
-        if self.stopping:
-            self.registry.move(worker, WorkerState.TERMINATE)
-        return worker
 
     def tick(self, now: Millis) -> None:
         """Hang up on workers that fell silent; keep nobody waiting, and no old answer, in vain."""
@@ -143,9 +132,7 @@ class FaktoryService(Service):
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: every BEAT is answered `terminate`, every FETCH null."""
-        self.stopping = True
-        for worker in self.registry.by_wid.values():
-            self.registry.move(worker, WorkerState.TERMINATE)
+        self.registry.stop()
 
     def consumers(self) -> int:
         """How many links of workers are still there."""

@@ -70,9 +70,13 @@ class Worker(Struct, eq=False):
 
 
 class Workers:
-    """All workers that are known now. `reaped` counts those that fell silent."""
+    """All workers that are known now. `reaped` counts those that fell silent.
+
+    Once the server is `stopping`, whoever comes is sent away.
+    """
 
     def __init__(self) -> None:
+        self.stopping = False
         self.by_wid: dict[str, Worker] = {}
         self.reaped = 0
         self.described_in = 0
@@ -98,6 +102,8 @@ class Workers:
                 worker.hostname, worker.labels = "", []
             self.described_in += worker.described_in()
         worker.connections[connection] = None
+        if self.stopping:
+            self.move(worker, WorkerState.TERMINATE)
         return worker
 
     def leave(self, worker: Worker, connection: FaktoryConversation) -> None:
@@ -127,6 +133,12 @@ class Workers:
             worker.state = state
             for connection in worker.connections:
                 connection.fetching.stop_giving_jobs()
+
+    def stop(self) -> None:
+        """Ask every worker to leave, and whoever comes later."""
+        self.stopping = True
+        for worker in self.by_wid.values():
+            self.move(worker, WorkerState.TERMINATE)
 
     def reap(self, now: Millis) -> None:
         """Hang up on workers that have not beaten for too long. What they hold, they hold."""
