@@ -74,10 +74,10 @@ def no_fence_eventmq() -> None:
     """Whoever names a message speaks for the job."""
 
     def anybodys(self: Any, msgid: bytes) -> Any:
-        jobs = self._broker.named(msgid.decode("utf-8", "replace"))
+        jobs = self.broker.named(msgid.decode("utf-8", "replace"))
         return next((job for job in jobs if job.state.name == "LEASED"), None)
 
-    swap("franca.protocols.eventmq.worker_session:WorkerSession", "held_as", lambda _: anybodys)
+    swap("franca.protocols.eventmq.workers:Worker", "held_as", lambda _: anybodys)
 
 
 def no_fence_memodb() -> None:

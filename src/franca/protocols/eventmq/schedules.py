@@ -2,7 +2,7 @@
 
 A rule is known by what it calls and with what, as the original knows it: the same call scheduled
 again takes the place of the first, with whatever queue, interval and headers. A rule for a queue
-that no worker has spoken of makes its jobs in `default` until one does.
+that no worker has named makes its jobs in `default` until one does.
 """
 
 from __future__ import annotations
@@ -10,24 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
 from franca.core.schedules import check_moments, size_of
-from franca.protocols.conversation import WHOLE_SHARE
-from franca.protocols.eventmq.headers import is_set, number_in, read_headers
-from franca.protocols.eventmq.jobs import ORIGIN, Intake, Unfit, wished_queue
-from franca.protocols.eventmq.literals import number_of
-from franca.protocols.eventmq.zmtp import pieces
-
-if TYPE_CHECKING:
-    from franca.protocols.eventmq.conversation import EventmqConversation
+from franca.protocols.eventmq.jobs import ORIGIN, Intake, Unfit, intended_queue
+from franca.protocols.eventmq.texts import is_set, number_in, number_of, read_headers
 
 FRAMES_OF_DOCUMENT: Final = 7
 FRAMES_WITH_INTERVAL: Final = 8
-USUAL_BYTES: Final = 1_024
 EVERY_MS_MIN: Final = 1_000
 """Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
 ADOPTED_AT_ONCE: Final = 500
@@ -39,26 +32,29 @@ _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
 _CALL_BYTES_MAX: Final = 64 * 1024
 """Longer calls, which cannot be read when they are cut off here, are known by all their bytes."""
-_NAMED: Final = ("args", "kwargs", "class_args", "class_kwargs", "path", "callable")
-_EMPTY: Final[Mapping[str, object]] = {
+_CALL: Final[Mapping[str, object]] = {
     "args": [],
     "kwargs": {},
     "class_args": [],
     "class_kwargs": {},
+    "path": None,
+    "callable": None,
 }
+"""What a rule is known by, and what each is by default."""
 
 
-class Scheduling:
+class Schedules:
     """Takes in rules and drops them. `timezone` is that of cron lines that name none."""
 
     def __init__(self, broker: Broker, intake: Intake, timezone: str) -> None:
         self._broker = broker
         self._intake = intake
         self._timezone = timezone
-        self._wishes: dict[str, dict[str, None]] | None = None
-        """Rules by the queue that they wish for, some of them gone; noted once that matters."""
-        self._wished = 0
-        self._fulfilled: list[tuple[str, str]] = []
+        self._rules = broker.schedules
+        self._meant: dict[str, dict[str, None]] | None = None
+        """Rules by the queue that they are meant for, some of them gone; made when it is needed."""
+        self._noted = 0
+        self._to_move: list[tuple[str, str]] = []
 
     def schedule(self, frames: list[bytes], now: Millis) -> None:
         """SCHEDULE in the code's form or the document's. `Refused` if it names no time."""
@@ -68,9 +64,7 @@ class Scheduling:
         most = self._broker.limits.rules_bytes
         if len(body) > most:
             raise TooMuch(f"a SCHEDULE of {len(body)} bytes, and all rules have at most {most}")
-        queue_frame = frames[4]
-        new = self._intake.plain_job(queue_frame, body)
-        schedule = Schedule(schedule_id(body), new)
+        schedule = Schedule(schedule_id(body), self._intake.plain_job(frames[4], body))
         if cron:
             schedule.cron = _as_cronsim(cron)
             schedule.timezone = headers.get("timezone", self._timezone)
@@ -89,7 +83,7 @@ class Scheduling:
 
     def _check_room(self, schedule: Schedule) -> None:
         """Rules are kept in memory, for good: there may be only so many."""
-        rules, limits = self._broker.schedules, self._broker.limits
+        rules, limits = self._rules, self._broker.limits
         old = rules.by_id.get(schedule.id)
         size = rules.bytes + size_of(schedule) - (0 if old is None else size_of(old))
         if (old is None and len(rules.by_id) >= limits.rules_max) or size > limits.rules_bytes:
@@ -101,7 +95,7 @@ class Scheduling:
     def _begin(self, schedule: Schedule, now: Millis, *, hasty: bool) -> None:
         """Put a rule in force. Its first run, if it is a hasty one, is already under way then.
 
-        So it happens even if the rule is taken back or replaced in the same breath. While there
+        So it happens even if the rule is taken back or replaced at once. While there
         is no room for new jobs it is left to the rule itself. `Refused`, and nothing happened, if
         the rule or its first job cannot be taken.
         """
@@ -124,7 +118,7 @@ class Scheduling:
                     broker.drop_schedule(schedule.id)
                     return
         broker.put_schedule(schedule, now, fire_now=hasty_later)
-        self._note_wish(schedule)
+        self._note(schedule)
 
     def unschedule(self, frames: list[bytes]) -> None:
         """UNSCHEDULE: no more of what this message calls, by interval or by cron."""
@@ -135,89 +129,54 @@ class Scheduling:
             self._broker.drop_schedule(schedule_id(body))
 
     def adopt(self, queues: Iterable[str]) -> None:
-        """A worker speaks of these queues for the first time: rules that wished for one have it."""
-        wishes = self._wishes
-        if wishes is None or self._wished > 2 * len(self._broker.schedules.by_id) + STALE_MAX:
-            wishes = self._collect()
+        """A worker names these queues for the first time: rules that were meant for one have it."""
+        if self._meant is None or self._noted > 2 * len(self._rules.by_id) + STALE_MAX:
+            self._note_all()
+            # A worker had named some of them before a restart, or just now.
+            queues = [
+                *queues,
+                *(queue for queue in self._meant or () if queue in self._broker.queues),
+            ]
         for queue in queues:
-            self._fulfil(wishes, queue)
-        self.go_on()
+            rule_ids = (self._meant or {}).pop(queue, {})
+            self._noted -= len(rule_ids)
+            self._to_move += [(queue, rule_id) for rule_id in rule_ids]
+        self.move_some()
 
-    def _fulfil(self, wishes: dict[str, dict[str, None]], queue: str) -> None:
-        rule_ids = wishes.pop(queue, {})
-        self._wished -= len(rule_ids)
-        self._fulfilled += [(queue, rule_id) for rule_id in rule_ids]
-
-    def go_on(self) -> None:
-        """Give some of the rules whose wish has come true their queue."""
-        some = self._fulfilled[-ADOPTED_AT_ONCE:]
-        del self._fulfilled[-ADOPTED_AT_ONCE:]
+    def move_some(self) -> None:
+        """Give some of the rules whose queue is there now that queue."""
+        some = self._to_move[-ADOPTED_AT_ONCE:]
+        del self._to_move[-ADOPTED_AT_ONCE:]
         for queue, rule_id in some:
-            schedule = self._broker.schedules.by_id.get(rule_id)
-            if schedule is not None and wished_queue(schedule.job) == queue:
+            schedule = self._rules.by_id.get(rule_id)
+            if schedule is not None and intended_queue(schedule.job) == queue:
                 schedule.job.queue = queue
                 schedule.job.extra = b""
                 self._broker.amend_schedule(schedule)
 
-    def _collect(self) -> dict[str, dict[str, None]]:
-        """Note of each rule which queue it wishes for; those that have gone are forgotten."""
-        wishes = self._wishes = {}
-        self._wished = 0
-        for schedule in self._broker.schedules.by_id.values():
+    def _note_all(self) -> None:
+        """Note of each rule for which queue it is meant; those that have gone are forgotten."""
+        self._meant = {}
+        self._noted = 0
+        for schedule in self._rules.by_id.values():
             if schedule.id.startswith(_PREFIX):
-                self._note_wish(schedule)
-        for queue in [queue for queue in wishes if queue in self._broker.queues]:
-            self._fulfil(wishes, queue)  # a worker had named it before a restart, or just now
-        return wishes
+                self._note(schedule)
 
-    def _note_wish(self, schedule: Schedule) -> None:
-        wished = wished_queue(schedule.job)
-        if wished and self._wishes is not None:
-            known = self._wishes.setdefault(wished, {})
-            self._wished += schedule.id not in known
-            known[schedule.id] = None
-            if self._wished > 2 * self._broker.limits.rules_max + STALE_MAX:
-                self._wishes = None  # of rules that are long gone, mostly
-
-
-def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
-    """SCHEDULE: jobs by a rule. There is no answer."""
-    conversation.be_client()
-    if _is_work(frames):
-        conversation.spent += WHOLE_SHARE
-    try:
-        conversation.service.scheduling.schedule(frames, now)
-    except Refused as refusal:
-        conversation.refuse(refusal.text)
-
-
-def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
-    """UNSCHEDULE: no more jobs by this rule, nor by those that other schedulers keep."""
-    conversation.be_client()
-    schedulers = conversation.service.schedulers
-    if _is_work(frames) or schedulers.all:
-        conversation.spent += WHOLE_SHARE
-    try:
-        conversation.service.scheduling.unschedule(frames)
-    except Refused as refusal:
-        conversation.refuse(refusal.text)
-        return
-    if schedulers.all:
-        schedulers.tell(pieces(b"", frames))
-
-
-def _is_work(frames: list[bytes]) -> bool:
-    """Whether to read such a message is more work than usual: long texts, or a cron line."""
-    return sum(map(len, frames)) > USUAL_BYTES or (len(frames) > 8 and frames[8] != b"")
+    def _note(self, schedule: Schedule) -> None:
+        queue = intended_queue(schedule.job)
+        if queue and self._meant is not None:
+            rule_ids = self._meant.setdefault(queue, {})
+            self._noted += schedule.id not in rule_ids
+            rule_ids[schedule.id] = None
+            if self._noted > 2 * self._broker.limits.rules_max + STALE_MAX:
+                self._meant = None  # of rules that are long gone, mostly
 
 
 def schedule_id(body: bytes) -> str:
     """What a rule is known by: the original's digest of the call, or one of what is no call."""
     try:
         call = json.loads(body[: _CALL_BYTES_MAX + 1])[1]
-        named = json.dumps(
-            {name: call.get(name, _EMPTY.get(name)) for name in _NAMED}, sort_keys=True
-        )
+        named = json.dumps({name: call.get(name, _CALL[name]) for name in _CALL}, sort_keys=True)
         digest = sha1(named.encode(), usedforsecurity=False)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         digest = sha1(body, usedforsecurity=False)
