@@ -34,6 +34,9 @@ class NoServer:
 
     connections = memory_mb = uptime_s
 
+    def cpu_s(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
     def request_stop(self) -> None:
         pass
 
@@ -49,6 +52,6 @@ def services(broker: Broker, rng: Random) -> dict[str, Service]:
 def listeners(name: str, broker: Broker, rng: Random, **chosen: Any) -> dict[str, Service]:
     """The server's side of one protocol."""
     settings = {setting.name: setting.default for setting in DECLARED[name].settings}
-    around = Surroundings(broker, rng, NoServer(), (), "loopback", "UTC", UTC, "host", 1)
+    around = Surroundings(broker, rng, NoServer(), (), "loopback", "UTC", UTC, "host", 1, "", "")
     service = build_service(name, settings | chosen, around)
     return {name: service, **service.extra_listeners()}

@@ -23,12 +23,21 @@ def build_services(
     services: dict[str, Service] = {}
     zone = zone_of(settings.timezone)
     system = os.uname()
-    machine = system.nodename, os.getpid(), system.version, system.machine
     for name, declared in PROTOCOLS.items():
         if any(settings.listeners.get(listener) for listener in declared.listeners):
-            chosen_for_all = settings.remote_shutdown, settings.timezone, zone
-            listening = settings.listeners.get(name, ())
-            around = Surroundings(broker, rng, server, listening, *chosen_for_all, *machine)
+            around = Surroundings(
+                broker=broker,
+                rng=rng,
+                server=server,
+                addresses=settings.listeners.get(name, ()),
+                remote_shutdown=settings.remote_shutdown,
+                timezone=settings.timezone,
+                zone=zone,
+                host=system.nodename,
+                pid=os.getpid(),
+                os=system.version,
+                machine=system.machine,
+            )
             chosen = {
                 key: value.reveal() if isinstance(value, Secret) else value
                 for key, value in settings.protocols[name].items()
