@@ -63,11 +63,6 @@ class ZmtpConversation(Conversation):
             self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
             self.on_truncated(message, now)
 
-    def on_unreadable(self, error: WireError, now: Millis) -> None:
-        """These bytes are beyond repair."""
-        self.forget_unread()
-        self.link.close(error.text)
-
     def forget_unread(self) -> None:
         """Let go of what waits."""
         self.reader = FrameReader(0)

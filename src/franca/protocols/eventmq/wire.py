@@ -66,8 +66,6 @@ def unwrap(frames: list[bytes]) -> tuple[bytes, list[bytes]] | None:
 class Encoder:
     """Writes what a broker sends, each message with a new id."""
 
-    __slots__ = ("_ids", "name")
-
     def __init__(self, rng: Random) -> None:
         digits = f"{rng.getrandbits(96):024x}"
         stem = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{digits[16:20]}-".encode()
