@@ -95,8 +95,8 @@ def _answer(conversation: EventmqConversation, entries: Entries, sheet: Sheet) -
     finally:
         line.pop(own, None)
     if not conversation.link.full:
-        report = conversation.service.encoder.report(sheet.text())
-        conversation.send_after_commit(report, conversation.envelope)
+        report = conversation.service.encoder.report(sheet.text(), conversation.envelope)
+        conversation.link.write_pieces(report, durable=True)
     return b""
 
 

@@ -69,7 +69,8 @@ def refuse_request(conversation: EventmqConversation, frames: list[bytes], reaso
     is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ECHO_BYTES_MAX
     if is_whole and is_set(read_headers(frames[5]), REPLY_REQUESTED):
         error = msgspec.json.encode({"error": reason})
-        conversation.answer(b"".join(conversation.service.encoder.result(error, frames[3])))
+        message = conversation.service.encoder.result(error, frames[3], conversation.envelope)
+        conversation.send(message)
 
 
 def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:

@@ -255,8 +255,8 @@ class ResultDelivery:
         if found is not None and found.joined and job.id in found.joined:
             found.unjoin(job.id)  # it is not sent it twice
         if found is not None and found.takes_results and key not in self._backlogs:
-            message = self._encoder.result(result, msgid_of(job))
-            found.send_after_commit(message, client.envelope)
+            message = self._encoder.result(result, msgid_of(job), client.envelope)
+            found.link.write_pieces(message, durable=True)
         elif client.identity or found is not None:
             until = now + self._limits.kept_result_ms
             self._keep(KeptResult(client, result, msgid_of(job), until), now)
@@ -309,8 +309,8 @@ class ResultDelivery:
                 self._stuck[key] = None
                 _call_again(client)
                 break
-            message = self._encoder.result(kept.result, kept.msgid)
-            client.send_after_commit(message, kept.client.envelope)
+            message = self._encoder.result(kept.result, kept.msgid, kept.client.envelope)
+            client.link.write_pieces(message, durable=True)
             self._forget(kept)
             backlog.due_at = self._due(len(kept.result), self._now)
             backlog.is_waited_for = False

@@ -78,14 +78,6 @@ class ZmtpConversation(Conversation):
         else:
             self.link.write(pieces[0])
 
-    def send_after_commit(self, pieces: Sequence[bytes], envelope: bytes = b"") -> None:
-        """Send what must be durable first. A large piece is not copied."""
-        if len(pieces) == 1 and not envelope:
-            self.link.write_after_commit(pieces[0])
-        else:
-            self.link.write_bulk(envelope + pieces[0], *pieces[1:])
-            self.link.after_commit = True
-
     # -- the handshake --------------------------------------------------------------------------
 
     def _on_command(self, name: bytes, data: bytes) -> None:

@@ -231,7 +231,7 @@ class Worker:
         self.handed += 1
         self._service.handed[job.queue] += 1
         self._last_grant = job.id, job.attempts  # not the job: it may be large, and end elsewhere
-        self.conversation.send_after_commit(request_of(job))
+        self._link.write_pieces(request_of(job), durable=True)
 
     def held_as(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""
