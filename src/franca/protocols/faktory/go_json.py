@@ -274,8 +274,6 @@ def _outside(text: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, by
 class Reader(Generic[S]):
     """Decodes one kind of message: strictly first, as the original does if that fails."""
 
-    __slots__ = ("_encode", "_fields", "_members", "_missing", "strict")
-
     def __init__(self, shape: type[S], missing: Mapping[str, Raw] | None = None) -> None:
         self.strict = msgspec.json.Decoder(shape).decode
         self._encode = msgspec.json.Encoder().encode

@@ -162,7 +162,7 @@ class Intake:
             if len(args) > go_json.DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
                 self._check_fit(args)
             if _SPACE in args or _CR in args or _TAB in args:
-                args = _compact(args)
+                args = msgspec.json.format(args, indent=-1)
                 job.args = Raw(args)
         digest = crc32(args) | adler32(args) << 32
         if job.created_at or job.enqueued_at or job.backtrace or run_at or not is_plain:
@@ -247,8 +247,9 @@ class Intake:
         return b"" if failure == _NULL else self._tidied(failure)
 
     def _tidied(self, text: bytes) -> bytes:
+        """The same JSON without the spaces between its parts; numbers and keys stay as they are."""
         self._check_fit(text)
-        return _compact(text)
+        return msgspec.json.format(text, indent=-1)
 
     def _check_fit(self, text: bytes) -> None:
         """`Refused` if nobody should be given this JSON."""
@@ -326,11 +327,6 @@ def _run_at(job: WireJob) -> Millis:
         text = _quoted(job.at)
         raise Unfit(f"invalid timestamp for 'at': {text}: parsing time {text} as RFC3339")
     return max(moment, NEVER + 1)
-
-
-def _compact(text: bytes) -> bytes:
-    """The same JSON without the spaces between its parts; numbers and keys stay as they are."""
-    return msgspec.json.format(text, indent=-1)
 
 
 def _quoted(text: str) -> str:

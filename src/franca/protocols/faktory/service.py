@@ -35,8 +35,6 @@ class LargeCommands:
     are worked on. (The node's intake bounds all input; this one lets what is begun be finished.)
     """
 
-    __slots__ = ("_most", "_sending", "_taken", "_waiting")
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._sending: dict[FaktoryConversation, None] = {}
