@@ -54,10 +54,10 @@ class Challenge:
 def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """HELLO, or the end: whatever else a client says that is not known deserves no answer."""
     try:
-        hello = _READER.read(rest) if rest.startswith(b"{") else None
+        if not rest.startswith(b"{"):
+            raise Unreadable("not an object")
+        hello = _READER.read(rest)
     except Unreadable:
-        hello = None
-    if hello is None:
         conversation.link.close()
         return
     wid = hello.wid or ""
@@ -73,10 +73,8 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         conversation.link.write(error(refusal))
         conversation.link.close()
         return
-    conversation.holder = wid or ANONYMOUS + conversation.link.id
-    conversation.session = conversation.broker.open_session(
-        conversation.holder, OnHangUp.KEEP, conversation
-    )
+    holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
+    conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
     if wid:
         registry = conversation.service.registry
         conversation.worker = registry.join(wid, hello, conversation, now)

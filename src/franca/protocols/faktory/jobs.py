@@ -35,7 +35,6 @@ QUOTED_CHARS_MAX: Final = 40
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
-_LOW_HALF: Final = 2**32 - 1
 _NULL: Final = b"null"
 _BRACKET, _BRACE = b"[{"
 # To look for a byte by its number takes a tenth of the time that it takes as `b"e" in args`.
@@ -190,7 +189,7 @@ class Intake:
         custom = memoryview(b"" if job.custom is UNSET else job.custom)
         if said == _SAYS_NOTHING and not custom and not extra:
             return digest
-        low, high = digest & _LOW_HALF, digest >> 32
+        low, high = digest & 0xFFFFFFFF, digest >> 32
         # Not joined: it may be long.
         for piece in (self._encode(said), b"\n", custom, b"\n", extra):
             low, high = crc32(piece, low), adler32(piece, high)

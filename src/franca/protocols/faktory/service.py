@@ -147,8 +147,7 @@ class FaktoryService(Service):
 
     def _info(self, now: Millis) -> Steps[Sequence[bytes]]:
         stamp = Stamps().text(self.broker.wall(now))
-        facts = self._facts(now)
-        return info(self.broker, self.registry, facts, self.settings.version, stamp)
+        return info(self.broker, self.registry, self._facts(now), self.settings.version, stamp)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> FaktoryService:
