@@ -15,14 +15,13 @@ from franca.core.errors import Refused
 from franca.core.events import Finished
 from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import Outbox, Reply
+from franca.protocols.memodb.outbox import Reply
 from franca.protocols.memodb.requests import Request
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.wire import LARGE_BYTES, encode_result
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
-    from franca.protocols.memodb.service import MemoDBService
 
 READY: Final = State.READY
 DONE: Final = State.DONE
@@ -39,16 +38,14 @@ class Clients:
     `asked` are the requests under way, and `held` is a JOB that must wait for room.
     """
 
-    def __init__(
-        self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
-    ) -> None:
+    def __init__(self, conversation: MemoDBConversation) -> None:
+        service = conversation.service
         self.asked: dict[JobId, tuple[Request, bytes]] = {}
         self.held: Message | Parts | None = None
         self._conversation = conversation
-        self._outbox = outbox
+        self._outbox = conversation.outbox
         self._broker = service.broker
         self._service = service
-        self._settings = service.settings
         self._requests = service.requests
         self._by_key = service.requests.by_key
         self._room = service.room
@@ -186,7 +183,7 @@ class Clients:
         if (
             job is not None
             and job.state is READY
-            and now - request.asked_at >= self._settings.start_ms
+            and now - request.asked_at >= self._service.settings.start_ms
             and not self._broker.serves(job.queue)
         ):
             self._conversation.link.close()
@@ -214,7 +211,7 @@ class Clients:
     def _has_room(self, size: int) -> bool:
         if len(self.asked) >= self._jobs_max:
             return False
-        if self._bytes and self._bytes + size > self._settings.share_bytes:
+        if self._bytes and self._bytes + size > self._service.settings.share_bytes:
             return False
         return size <= LARGE_BYTES or self._room.is_free(size)
 

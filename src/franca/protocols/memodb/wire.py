@@ -161,8 +161,6 @@ class MessageReader(Inbox):
     beginning. Most jobs of a connection have the same, which is compared before the others.
     """
 
-    __slots__ = ("_header", "_header_bytes", "_known", "_name_max", "_put_back")
-
     def __init__(
         self, size_max: int, name_max: int, known: dict[bytes, Header], *, unix: bool
     ) -> None:
@@ -272,9 +270,7 @@ class MessageReader(Inbox):
         usual = head[at : at + USUAL]
         if parts.too_large:
             try:
-                parts.op = (
-                    read_header(head, at, len(head), self._name_max).op if at > 0 else IGNORED
-                )
+                parts.op = read_header(head, max(at, 0), len(head), self._name_max).op
             except Malformed:
                 pass
         elif usual == USUAL_JOB:
