@@ -18,14 +18,13 @@ from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.outbox import Reply
 from franca.protocols.memodb.requests import Request
 from franca.protocols.memodb.sp import WORD, Parts
-from franca.protocols.memodb.wire import LARGE_BYTES, encode_result
+from franca.protocols.memodb.wire import LARGE_BYTES, RESULT_HEAD
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
 
 READY: Final = State.READY
 DONE: Final = State.DONE
-_RESULT_HEAD: Final = encode_result(b"")
 SAMPLE_BYTES: Final = 1_024
 """How much of either end of a large job stands for the whole in its request's key."""
 IN_TIME_S: Final = 30
@@ -103,7 +102,7 @@ class Clients:
         """The same request again: it joins its job, or is given the reply once more."""
         job = request.job
         if job is None:
-            self._outbox.send(Reply(stack, _RESULT_HEAD, request.reply, again=True))
+            self._outbox.send(Reply(stack, RESULT_HEAD, request.reply, again=True))
         elif job.id in self.asked:
             self.asked[job.id] = (request, stack)
         else:
@@ -137,7 +136,7 @@ class Clients:
         if event.state is DONE:
             # Another client that asked the same may have been sent it already.
             again = request.job is None
-            self._outbox.send(Reply(stack, _RESULT_HEAD, event.result, False, b"", again))
+            self._outbox.send(Reply(stack, RESULT_HEAD, event.result, False, b"", again))
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)

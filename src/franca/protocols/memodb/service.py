@@ -38,9 +38,7 @@ class MemoDBService(Service):
         self.job_headers: dict[bytes, Header] = {}
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
-        self.requests = Requests(
-            broker, settings.remember_ms, settings.remember_replies, settings.remember_bytes
-        )
+        self.requests = Requests(broker, settings)
         self.conversations: dict[MemoDBConversation, None] = {}
         self.stopping = False
         self._sweep_at: Millis = NEVER
