@@ -121,7 +121,7 @@ class Input:
         if not self.is_pressed:
             self.room = max(self._calm_bytes - total, STEP_BYTES)
         self._seen_room = self.room
-        if self._is_too_much_unheard():
+        if self._is_too_much_waiting():
             self.stop()
             self.room = self._seen_room = -1
         elif self._is_stopped:
@@ -130,13 +130,13 @@ class Input:
             for link in self._engine.links:
                 cast(Connection, link.carrier).release(ALL)
 
-    def _is_too_much_unheard(self) -> bool:
+    def _is_too_much_waiting(self) -> bool:
         """Whether nothing more is of use until what has come was acted on.
 
         Turns end before all of it was; or most of it waits for the disk, which is behind.
         """
         engine = self._engine
-        if engine.unheard_bytes() > -self.least_room:
+        if engine.waiting_bytes() > -self.least_room:
             return True
         waits = self._gathered() + engine.kept_bytes()
         return engine.broker.is_behind() and waits > engine.limits.input_bytes

@@ -141,7 +141,7 @@ class Node:
             self._begin_group(now)
 
     def _gathered_bytes(self) -> int:
-        return self.engine.unheard_bytes() + sum(len(data) for _, data in self.gathered)
+        return self.engine.waiting_bytes() + sum(len(data) for _, data in self.gathered)
 
     def take_gathered(self) -> None:
         """Act in the next turn on what peers have said that wait for the disk."""
