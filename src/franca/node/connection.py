@@ -332,6 +332,13 @@ class Connection(asyncio.Protocol):
             self.socket.resume_reading()
 
 
+def connection_of(link: Link) -> Connection:
+    """The connection that carries a link."""
+    carrier = link.carrier
+    assert isinstance(carrier, Connection)
+    return carrier
+
+
 def _keep_alive(sock: socket.socket | None) -> None:
     """A peer that vanished without a word is noticed within a minute and a half."""
     if sock is None or sock.family == socket.AF_UNIX:

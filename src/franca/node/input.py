@@ -14,13 +14,12 @@ from fcntl import ioctl
 from itertools import islice
 from struct import unpack
 from termios import FIONREAD
-from typing import cast
 
 from msgspec import Struct
 
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.node.connection import ALL, SHARE, Connection
+from franca.node.connection import ALL, SHARE, Connection, connection_of
 from franca.node.output import Output
 
 STEP_BYTES = 2 * 1024 * 1024
@@ -81,7 +80,7 @@ class Input:
         if not self._is_stopped:
             self._is_stopped = True
             for link in self._engine.links:
-                cast(Connection, link.carrier).hold(ALL)
+                connection_of(link).hold(ALL)
 
     def _read_short(self) -> None:
         """Read from some of those who have sent little, though nobody else is read from.
@@ -95,7 +94,7 @@ class Input:
         asked = self._short_from if self._short_from < len(links) else 0
         for link in islice(links, asked, None):
             asked += 1
-            connection = cast(Connection, link.carrier)
+            connection = connection_of(link)
             if not link.closing and 0 < _received(connection) <= SHORT_BYTES:
                 self._short.append(connection)
                 if len(self._short) == SHORT_AT_ONCE:
@@ -128,7 +127,7 @@ class Input:
             self._is_stopped = False
             self._short.clear()
             for link in self._engine.links:
-                cast(Connection, link.carrier).release(ALL)
+                connection_of(link).release(ALL)
 
     def _is_too_much_waiting(self) -> bool:
         """Whether nothing more is of use until what has come was acted on.
@@ -152,7 +151,7 @@ class Input:
             if unread and not link.closing:
                 total += unread
                 if unread > share:
-                    large.append((unread, cast(Connection, link.carrier)))
+                    large.append((unread, connection_of(link)))
         large.sort(key=lambda one: -one[0])
         return total, {connection: unread for unread, connection in large}
 
