@@ -25,11 +25,12 @@ from random import Random
 
 import msgspec
 
-from tests.prove.fuzzing import PROTOCOLS, RAW, Message, of
+from tests.prove.fuzzing import RAW, Message, of
 from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
 from tests.prove.hostile.raw import Raw
 from tests.prove.hostile.strangers import FIRST_WORDS
 from tests.support import eventmq, gearman, memodb, periodic
+from tests.support.protocols import PROTOCOLS
 from tests.support.scoped import Scoped
 from tests.support.server import ROOT
 

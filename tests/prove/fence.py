@@ -64,6 +64,7 @@ class Play:
     ) -> None:
         self.server = server
         self.tally = tally
+        self.protocol = protocol
         self.cast = fences.of(protocol)
         # One that has all words, and whose jobs these are not.
         self.other = "gearman" if protocol in ("faktory", "memodb") else "faktory"
@@ -77,7 +78,7 @@ class Play:
             for copy in range(copies):
                 for variant in [script.only] if script.only else self.cast.VARIANTS:
                     queue = f"{protocol}-{number:02}-{copy:02}-{variant}"
-                    name = self.cast.submit(server.ports, queue)
+                    name = fences.submit(protocol, server.ports, queue)
                     self.parts[queue] = Part(script, variant, name)
 
     def take(self, who: str, stir: Callable[[], None]) -> None:
@@ -112,10 +113,10 @@ class Play:
     def _worker(self, who: str, variant: str) -> Worker:
         if (who, variant) not in self.workers:
             if who == "x":
-                speaks = fences.of(self.other)
-                made = speaks.worker(self.server.ports[self.other], who, speaks.VARIANTS[0])
+                kind = fences.of(self.other).VARIANTS[0]
+                made = Worker(self.other, self.server.ports[self.other], who, kind)
             else:
-                made = self.cast.worker(self.port, who, variant)
+                made = Worker(self.protocol, self.port, who, variant)
             self.workers[who, variant] = made
         return self.workers[who, variant]
 

@@ -30,13 +30,13 @@ from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
 from tests.prove.fuzz_bugs import PLANTED
-from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
+from tests.prove.fuzzing import Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.options import Options
 from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
-from tests.support.protocols import listeners
+from tests.support.protocols import PROTOCOLS, listeners
 
 NAME = "fuzz"
 MUTANTS = PLANTED.names

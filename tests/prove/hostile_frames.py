@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.prove import hostile
-from tests.prove.hostile import FRAME_BYTES, PROTOCOLS, SILENT_S, Heavy
+from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
 from tests.prove.looking import Memory
 from tests.prove.options import Options
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 NAME = "hostile-frames"
@@ -68,21 +69,21 @@ class Tally:
 def _small_frames(
     protocol: str, server: Server, witness: Witness, options: Options, tally: Tally
 ) -> None:
-    module, port = hostile.of(protocol), server.ports[protocol]
+    port = server.ports[protocol]
     short = options.short and protocol != PROTOCOLS[0]
-    table = module.cases(options.seed)[: _CASES_SHORT if short else None]
+    table = hostile.cases(protocol, options.seed)[: _CASES_SHORT if short else None]
     for case in table[:_WARM]:
-        module.play(port, case)
-    silences = module.silences(port)
+        hostile.play(protocol, port, case)
+    silences = hostile.silences(protocol, port)
     with Memory(server) as memory, ExitStack() as open_still:
         for case in table:
             tally.cases += 1
-            wrong = module.play(port, case)
+            wrong = hostile.play(protocol, port, case)
             if wrong:
                 tally.wrong.append(f"{protocol}, {case.name}: {wrong}")
         for _ in range(_STRANGERS):
             tally.cases += 1
-            open_still.enter_context(module.endless(port, known=False))
+            open_still.enter_context(hostile.endless(protocol, port, known=False))
         growth_mib = max(memory.peak_mib, memory.growth_mib())
         tally.rss_growth_mib = max(tally.rss_growth_mib, growth_mib)
     for silence in silences:
@@ -102,8 +103,8 @@ def _small_frames(
 def _large_frames(
     protocol: str, server: Server, witness: Witness, short: bool, tally: Tally
 ) -> None:
-    module, port = hostile.of(protocol), server.ports[protocol]
-    for heavy in module.heavies(short=short):
+    port = server.ports[protocol]
+    for heavy in hostile.of(protocol).heavies(short=short):
         tally.cases += 1
         name = f"{protocol}, {heavy.name}"
         worst_ms, peak_mib, wrong = _one_large(protocol, server, witness, heavy, tally)
@@ -119,7 +120,7 @@ def _large_frames(
         tally.heavy_peak_mib = max(tally.heavy_peak_mib, peak_mib)
         tally.worst_ms = max(tally.worst_ms, worst_ms)
     tally.cases += 1
-    with Memory(server) as memory, module.endless(port, known=True):
+    with Memory(server) as memory, hostile.endless(protocol, port, known=True):
         tally.heavy_peak_mib = max(tally.heavy_peak_mib, memory.peak_mib)
 
 
@@ -128,7 +129,7 @@ def _one_large(
 ) -> tuple[float, float, str]:
     """How long the good client waited, how much memory it took, and what was wrong."""
     with Memory(server) as memory:
-        wrong = hostile.of(protocol).play_heavy(server.ports[protocol], heavy)
+        wrong = hostile.play_heavy(protocol, server.ports[protocol], heavy)
     with Faktory(server.port, timeout=60.0) as client:
         client.hello().queue("REMOVE", ["hostile"])
     return _listen(witness, f"{protocol}, {heavy.name}", tally), memory.peak_mib, wrong

@@ -10,8 +10,7 @@ from random import Random
 import pytest
 
 from franca.node.gauges import Gauges
-from tests.prove import bugs, guard_bugs, log_canary, registry
-from tests.prove.hostile import faktory as hostile_faktory
+from tests.prove import bugs, guard_bugs, hostile, log_canary, registry
 from tests.prove.looking import ask, show
 from tests.prove.mutants import MUTANTS, TWEAKS
 from tests.prove.options import Options
@@ -109,11 +108,11 @@ def test_a_standstill_counts_for_as_long_as_it_lasted() -> None:
 
 
 def test_there_are_hostile_cases_of_every_outcome_and_the_seed_orders_them() -> None:
-    cases = hostile_faktory.cases(1)
+    cases = hostile.cases("faktory", 1)
     names = [case.name for case in cases]
     assert len(cases) > 1_000
-    assert names == [case.name for case in hostile_faktory.cases(1)]
-    assert names != [case.name for case in hostile_faktory.cases(2)]
+    assert names == [case.name for case in hostile.cases("faktory", 1)]
+    assert names != [case.name for case in hostile.cases("faktory", 2)]
     outcomes = {case.outcome for case in cases}
     assert outcomes == {"closed", "refused", "answered", "either"}
     assert all(case.data.endswith(b"\n") for case in cases)

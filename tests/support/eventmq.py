@@ -11,7 +11,7 @@ import struct
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, Self
@@ -274,6 +274,15 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
     return None
 
 
+def said(data: bytes) -> Iterator[list[bytes]]:
+    """All that a server said behind its greeting, message by message; `ValueError` if it cannot be read."""
+    unread = bytearray(data[GREETING_SIZE:])
+    while (frames := take_frames(unread)) is not None:
+        yield frames
+    if unread:
+        raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+
+
 def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
     """All that a peer has to say before its first message."""
     properties = b"".join(
@@ -314,11 +323,15 @@ class Peer(peer.Peer):
         self._waiting: defaultdict[str, list[Offer]] = defaultdict(list)
         self._settling: deque[Sequence[Offer] | Grant] = deque()
         self.say(handshake())
+        self._weight = self.rng.choice((10, 10, 10, 5, 20))
         if self.queues:
             self.rng.shuffle(self.queues)
-            weight = self.rng.choice((10, 10, 10, 5, 20))
-            self._send("INFORM", json.dumps(pairs(self.queues, weight)).encode(), b"worker")
+            self._inform()
         super().open()
+
+    def _inform(self) -> None:
+        queues = pairs(self.queues, self._weight)
+        self._send("INFORM", json.dumps(queues).encode(), b"worker")
 
     def _send(self, command: str, *parts: bytes, msgid: str = "") -> None:
         self._said += 1
@@ -392,6 +405,10 @@ class Peer(peer.Peer):
     def _settle(self, what: Sequence[Offer] | Grant) -> None:
         self._settling.append(what)
         self._send("STATUS")
+
+    def serve(self, queue: str) -> None:
+        super().serve(queue)
+        self._inform()
 
     def take(self) -> None:
         self._send("READY")

@@ -171,6 +171,14 @@ def take_replies(unread: bytearray) -> Iterator[bytes]:
         yield reply
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, reply by reply; `ValueError` if it cannot be read."""
+    unread = bytearray(data)
+    yield from take_replies(unread)
+    if unread:
+        raise ValueError(f"half a reply: {bytes(unread[:60])!r}")
+
+
 def take_reply(unread: bytearray) -> Reply | None:
     """Take a whole reply off the front; None until it is there."""
     raw = next(take_replies(unread), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from random import Random
 from typing import NamedTuple, Self
@@ -144,6 +144,22 @@ def take_packet(unread: bytearray) -> Packet | None:
     packet = Packet(Type(kind), bytes(unread[_HEADER.size : end]))
     del unread[:end]
     return packet
+
+
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, packet by packet (its number and its body) and line by line."""
+    unread = bytearray(data)
+    while unread:
+        if unread[0]:
+            line, end, _ = bytes(unread).partition(b"\n")
+            del unread[: len(line) + 1]
+            if not end:
+                raise ValueError(f"half a line: {line[:60]!r}")
+            yield line
+        elif (packet := take_packet(unread)) is not None:
+            yield bytes([packet.type]) + packet.body
+        else:
+            raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
 
 
 def work_in(packet: Packet) -> Work | None:
@@ -308,13 +324,14 @@ _SUBMITS = {
 }  # fmt: skip
 _SHARED = 6
 """Jobs that several clients submit under one unique id, at different times and in different ways."""
-_TIMEOUT_S = 5
+TIMES = {"brief": 5.0, "timed": 60.0}
+"""The seconds that workers of these variants give themselves for a job."""
 
 
 class Peer(peer.Peer):
     """JOB_CREATED comes in the order of the submits, an echo behind each report.
 
-    A `timed` worker gives itself a time for each job.
+    A worker may give itself a time for each job.
     """
 
     protocol = "gearman"
@@ -330,8 +347,10 @@ class Peer(peer.Peer):
 
     def _can_do(self) -> None:
         for queue in self.queues:
-            if self.variant == "timed":
-                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (_TIMEOUT_S * 1_000))
+            if self.variant in TIMES:
+                self._send(
+                    Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (TIMES[self.variant] * 1_000)
+                )
             else:
                 self._send(Type.CAN_DO, queue.encode())
 
@@ -391,7 +410,7 @@ class Peer(peer.Peer):
         work = work_in(packet)
         assert work is not None
         grant = Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
-        grant.reserve = float(_TIMEOUT_S) if self.variant == "timed" else None
+        grant.reserve = TIMES.get(self.variant)
         return grant
 
     def holder(self, link: str) -> str:
@@ -426,6 +445,12 @@ class Peer(peer.Peer):
         self._send(Type.WORK_STATUS, grant.handle, b"1", b"2")
         self._send(Type.WORK_DATA, grant.handle, data)
 
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(Type.CANT_DO, old.encode())
+        super().serve(queue)
+        self._can_do()
+
     def renew(self) -> None:
         """It keeps what it has."""
         self._send(Type.RESET_ABILITIES)
@@ -452,7 +477,7 @@ def _vary(offer: Offer, rng: Random) -> None:
 Peer.behaviour = Behaviour(
     vary=_vary,
     later=0.15,
-    variants={"worker": ("", "", "timed")},
+    variants={"worker": ("", "", "brief")},
     waiters=(1, 4),
     words={"ack": 76, "fail": 8, "exception": 8, "vanish": 8},
     eager=True,

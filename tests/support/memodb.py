@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.support import peer
@@ -204,6 +204,21 @@ class MemoDB(Connection):
         return reply
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""
+    if not data.startswith(HELLO_BACK):
+        if not HELLO_BACK.startswith(data):
+            raise ValueError(f"no hello: {data[:40]!r}")
+        return
+    at = len(HELLO_BACK)
+    while at < len(data):
+        (size,) = struct.unpack_from(">Q", data, at)
+        if len(data) < at + 8 + size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield data[at + 8 : at + 8 + size]
+        at += 8 + size
+
+
 # -- in common words -------------------------------------------------------------------------------
 
 _FOREVER_MS = 2**32 - 1
@@ -292,6 +307,10 @@ class Peer(peer.Peer):
     def submit(self, *offers: Offer) -> None:
         for offer in offers:
             self._ask(job(offer.queue, offer.body, offer.reserve * 1_000), offer)
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return b"nobody"
 
     def take(self) -> None:
         self.rng.shuffle(self.queues)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
@@ -157,6 +157,23 @@ def take_payload(dialect: str, unread: bytearray) -> bytes | None:
         raise ValueError("an answer with a wrong CRC")
     del unread[:end]
     return payload
+
+
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, frame by frame, with a CRC or without; `ValueError` if it cannot be read."""
+    at = 0
+    while at < len(data):
+        if data[at : at + 4] != b"\0RES" or len(data) < at + 9:
+            raise ValueError(f"no frame: {data[at : at + 40]!r}")
+        (size,) = struct.unpack_from(">I", data, at + 4)
+        payload = data[at + 12 : at + 12 + size]
+        head = 12
+        if len(data) < at + 12 or crc32(payload) != int.from_bytes(data[at + 8 : at + 12], "big"):
+            payload, head = data[at + 8 : at + 8 + size], 8
+        if len(payload) < size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield payload
+        at += head + size
 
 
 def parsed(dialect: str, payload: bytes) -> Message:
@@ -399,7 +416,7 @@ class Peer(peer.Peer):
     protocol = "periodic"
 
     def open(self) -> None:
-        self.dialect = self.variant or CRC
+        self.dialect = DOC if self.variant == DOC else CRC
         self._ids = 0
         self._asked: dict[bytes, Offer | Grant] = {}
         self._grab = b""
@@ -474,6 +491,16 @@ class Peer(peer.Peer):
             numbers = {"at": offer.at, "timeout": offer.reserve}
             job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
             self._asked[self._send(command, job)] = offer
+
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(CANT_DO, named(self.dialect, old))
+        super().serve(queue)
+        self._send(CAN_DO, named(self.dialect, queue))
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return str8(name) + str8(name)
 
     def take(self) -> None:
         self._grab = self._send(GRAB_JOB)
