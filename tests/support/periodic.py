@@ -19,18 +19,6 @@ from zlib import crc32
 from tests.prove.bodies import plain
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Offer,
-    Refused,
-    Result,
-    Unexpected,
-)
 
 CRC = "crc"
 DOC = "doc"
@@ -418,9 +406,9 @@ class Peer(peer.Peer):
     def open(self) -> None:
         self.dialect = DOC if self.variant == DOC else CRC
         self._ids = 0
-        self._asked: dict[bytes, Offer | Grant] = {}
+        self._asked: dict[bytes, peer.Offer | peer.Grant] = {}
         self._grab = b""
-        self._pinged: deque[Grant] = deque()
+        self._pinged: deque[peer.Grant] = deque()
         self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
             self._send(PING)  # it must say more before a second is over
@@ -443,40 +431,40 @@ class Peer(peer.Peer):
         payload = take_payload(self.dialect, self.unread)
         if payload is not None and not self.is_open:
             if len(payload) != 4:
-                raise Unexpected(payload)
+                raise peer.Unexpected(payload)
             self._begin()
             return self.cut()
         return None if payload is None else parsed(self.dialect, payload)
 
-    def answers(self, message: Message) -> Iterable[Answer]:
+    def answers(self, message: Message) -> Iterable[peer.Answer]:
         if message.command == JOB_ASSIGN:
-            yield Granted(self._grant(message))
+            yield peer.Granted(self._grant(message))
             return
         asked = self._asked.pop(message.msgid, None)
-        if isinstance(asked, Offer):
+        if isinstance(asked, peer.Offer):
             yield self._about(asked, message)
         elif message.command == PONG and self._pinged:
-            yield Done(self._pinged.popleft())
+            yield peer.Done(self._pinged.popleft())
         elif message.command not in (SUCCESS, PONG):
-            raise Unexpected(message)
+            raise peer.Unexpected(message)
         elif asked is not None:
-            yield Done(asked)
+            yield peer.Done(asked)
 
-    def _about(self, offer: Offer, message: Message) -> Answer:
+    def _about(self, offer: peer.Offer, message: Message) -> peer.Answer:
         if message.command == SUCCESS and not offer.waits:
-            return Accepted(offer, _name(offer))
+            return peer.Accepted(offer, _name(offer))
         if message.command == NO_WORKER:
-            return Refused(offer, "no worker")
+            return peer.Refused(offer, "no worker")
         if message.command != DATA:
-            raise Unexpected(message)
+            raise peer.Unexpected(message)
         failed = message.data in (b"failed", b"expired", b"removed")
-        return Result(offer, message.data, failed)
+        return peer.Result(offer, message.data, failed)
 
-    def _grant(self, message: Message) -> Grant:
+    def _grant(self, message: Message) -> peer.Grant:
         job = assigned(self.dialect, message)
         workload = plain(job.workload) if self.dialect == DOC else job.workload
         reserve = float(job.timeout) if job.timeout else None
-        return Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
+        return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
 
     @property
     def habits(self) -> str:
@@ -485,7 +473,7 @@ class Peer(peer.Peer):
     def holder(self, link: str) -> str:
         return f"periodic {link}"
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             command = RUN_JOB if offer.waits else SUBMIT_JOB
             numbers = {"at": offer.at, "timeout": offer.reserve}
@@ -510,7 +498,7 @@ class Peer(peer.Peer):
             self._send(GRAB_JOB, msgid=self._grab)
         return self.dialect == CRC
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "ack":
             parting = SEPARATOR if result and self.dialect == DOC else b""
             msgid = self._send(WORK_DONE, grant.handle + parting + result)
@@ -529,11 +517,11 @@ class Peer(peer.Peer):
         self._send(PING)
 
 
-def _name(offer: Offer) -> str:
+def _name(offer: peer.Offer) -> str:
     return offer.name or offer.jid
 
 
-def _vary(offer: Offer, rng: Random) -> None:
+def _vary(offer: peer.Offer, rng: Random) -> None:
     offer.volatile = offer.waits
     offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
     if not offer.waits and rng.random() < 0.3:
@@ -542,7 +530,7 @@ def _vary(offer: Offer, rng: Random) -> None:
         offer.queue = ("alpha", "beta")[number % 2]
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     later=0.15,
     variants={"producer": (CRC, CRC, DOC), "worker": (CRC, CRC, DOC)},
