@@ -20,8 +20,8 @@ from tests.prove.bodies import plain
 from tests.support import peer
 from tests.support.connection import Connection
 
-CRC = "crc"
-DOC = "doc"
+CRC, BIN, DOC = "crc", "bin", "doc"
+"""Today's dialect, the same without a CRC, and the document's."""
 CLIENT, WORKER = 1, 2
 NOOP, GRAB_JOB, SCHED_LATER, WORK_DONE, WORK_FAIL, JOB_ASSIGN, NO_JOB, CAN_DO, CANT_DO = range(9)
 PING, PONG, SLEEP, UNKNOWN, SUBMIT_JOB, STATUS, DROP_FUNC, SUCCESS, REMOVE_JOB = range(9, 18)
@@ -97,7 +97,7 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
 
 def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
     """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
-    if dialect == CRC:
+    if dialect != DOC:
         return packed(func, name, workload, **numbers)
     keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
     job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
@@ -124,7 +124,7 @@ def framed(dialect: str, payload: bytes) -> bytes:
 
 def message(dialect: str, command: int, args: bytes, msgid: bytes) -> bytes:
     """The bytes of a command."""
-    if dialect == CRC:
+    if dialect != DOC:
         return framed(dialect, msgid + bytes([command]) + args)
     tail = SEPARATOR + args if args else b""
     return framed(dialect, msgid + SEPARATOR + bytes([command]) + tail)
@@ -166,7 +166,7 @@ def said(data: bytes) -> Iterator[bytes]:
 
 def parsed(dialect: str, payload: bytes) -> Message:
     """An answer's id, command and the rest."""
-    if dialect == CRC:
+    if dialect != DOC:
         return Message(payload[:4], payload[4], payload[5:])
     msgid, _, rest = payload.partition(SEPARATOR)
     if len(rest) == 1 or rest[1:3] == SEPARATOR:
@@ -176,7 +176,7 @@ def parsed(dialect: str, payload: bytes) -> Message:
 
 def assigned(dialect: str, message: Message) -> Assigned:
     """The job that a JOB_ASSIGN brings."""
-    if dialect == CRC:
+    if dialect != DOC:
         return replace(unpacked(message.data)[0], msgid=message.msgid)
     handle, _, job = message.data.partition(SEPARATOR)
     return _of_json(handle, message.msgid, json.loads(job))

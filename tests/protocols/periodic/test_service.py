@@ -11,9 +11,9 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import read_rules
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
-from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8
+from tests.support.periodic import BIN, packed, str8
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
