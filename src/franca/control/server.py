@@ -88,8 +88,14 @@ class ControlServer:
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         """Answer line after line; in the end, why no more are answered, if anybody asks."""
-        if len(self._talks) > CLIENTS_MAX and not self._let_one_go():
-            return error_reply("busy", f"{CLIENTS_MAX} clients are talking to this server already")
+        if len(self._talks) > CLIENTS_MAX:
+            # The client that has asked for nothing for longest makes room.
+            oldest = next(iter(self._idle), None)
+            if oldest is None:
+                text = f"{CLIENTS_MAX} clients are talking to this server already"
+                return error_reply("busy", text)
+            del self._idle[oldest]
+            oldest.close()
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -98,14 +104,6 @@ class ControlServer:
         except TimeoutError:
             return error_reply("timed-out", f"a request must be complete within {LINE_S:g} s")
         return b""
-
-    def _let_one_go(self) -> bool:
-        """Hang up on the client that has asked for nothing for longest; False if all are busy."""
-        for writer in self._idle:
-            del self._idle[writer]
-            writer.close()
-            return True
-        return False
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One line and its answer; False if there are no more lines."""
