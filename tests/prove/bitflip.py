@@ -15,10 +15,8 @@ from a torn write that was never acknowledged: `last_group` counts those, and no
 from __future__ import annotations
 
 import shutil
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -43,11 +41,9 @@ from franca.core.model import (
 from franca.core.tail import SupplyReady, SupplyWaiting
 from franca.store.port import Store, StoreError
 from franca.store.sqlite import SqliteStore
-from tests.prove import mutants
-from tests.prove.options import Options
-
-NAME = "bitflip"
-MUTANTS: tuple[str, ...] = ("no-crc", "no-log-check")
+from tests.prove.crash_states import in_memory
+from tests.prove.harness import Options, Result
+from tests.prove.mutants import plant
 
 _NOW = 1_700_000_000_000
 _LIMITS = Limits(window_jobs=30, supply_jobs=15)
@@ -55,6 +51,7 @@ _QUEUES = ("mail", "reports", "ünlisted")
 _FILE = "store.db"
 _BESIDE = ("", "-wal", "-shm")
 _LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
+_BAD = ("served_wrong", "silent_drop")
 _VOLATILE = ("progress", "start_by", "timed", "shelf", "ended_at", "result")
 
 
@@ -165,27 +162,20 @@ class Content:
             for job_id, fields in mine.items():
                 if theirs.get(job_id) != fields:
                     return f"job {job_id}"
-        if any(given not in right.given for given in self.given):
+        places = {given: place for place, given in enumerate(right.given)}
+        if any(given not in places for given in self.given):
             return "a job that was given out"
-        return "" if self.in_order(right) else "the order of jobs"
+        order = [places[given] for given in self.given]
+        return "" if order == sorted(order) else "the order of jobs"
 
     def misborn(self, right: Content) -> str:
         """What the server believed at its start and is not so, if anything."""
         return ", ".join(name for name, value in self.born.items() if value != right.born[name])
 
-    def in_order(self, right: Content) -> bool:
-        places = {given: place for place, given in enumerate(right.given)}
-        mine = [places[given] for given in self.given]
-        return mine == sorted(mine)
-
     def missing(self, right: Content) -> set[int]:
         """The jobs that did not come out."""
-        given, all_given = ({g[0] for g in c.given} for c in (self, right))
-        return (
-            (right.jobs.keys() - self.jobs.keys())
-            | (right.ended.keys() - self.ended.keys())
-            | (all_given - given)
-        )
+        shown = right.jobs.keys() - self.jobs.keys() | right.ended.keys() - self.ended.keys()
+        return shown | {g[0] for g in right.given} - {g[0] for g in self.given}
 
 
 def use(path: Path, way: Way) -> Content:
@@ -195,7 +185,13 @@ def use(path: Path, way: Way) -> Content:
         keeper = Keeper(path)
         try:
             keeper.commit()
-            content.born = _born(keeper.broker)
+            broker = keeper.broker
+            content.born = {  # what a server knows right after its start
+                "totals": asdict(broker.totals),
+                "counts": {count.queue: asdict(count) for count in broker.counts()},
+                "paused": {name: queue.paused for name, queue in broker.queues.items()},
+                "schedules": {name: repr(s) for name, s in broker.schedules.by_id.items()},
+            }
             way(keeper, content)
         finally:
             keeper.store.close()
@@ -204,16 +200,6 @@ def use(path: Path, way: Way) -> Content:
     except AssertionError as error:
         content.refusal = f"assertion: {error}"  # the broker's own sums; a server stops on it
     return content
-
-
-def _born(broker: Broker) -> dict[str, Any]:
-    """What a server knows right after its start."""
-    return {
-        "totals": asdict(broker.totals),
-        "counts": {count.queue: asdict(count) for count in broker.counts()},
-        "paused": {name: queue.paused for name, queue in broker.queues.items()},
-        "schedules": {name: repr(schedule) for name, schedule in broker.schedules.by_id.items()},
-    }
 
 
 def read(keeper: Keeper, content: Content) -> None:
@@ -247,142 +233,106 @@ def _found(store: Store, query: JobQuery, content: Content) -> dict[int, dict[st
     return found
 
 
-# -- the harm --------------------------------------------------------------------------------------------
+# -- the damage ------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Tally:
-    """What came of all copies."""
-
-    figures: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
-
-    def judge(self, what: str, found: Content, right: Content, last_group: set[int]) -> None:
-        self.figures["refused"] += bool(found.refusal)
-        missing = set() if found.refusal else found.missing(right)
-        spared = bool(missing) and missing <= last_group
-        wrong = found.wrong(right) or ("" if missing else found.misborn(right))
-        if wrong:
-            self.figures["served_wrong"] += 1
-            self.examples.append(f"{what}: {wrong}")
-        elif spared:
-            self.figures["last_group"] += 1
-        elif missing:
-            self.figures["silent_drop"] += 1
-            self.examples.append(f"{what}: {len(missing)} missing: {sorted(missing)[:5]}")
-        elif not found.refusal:
-            self.figures["harmless"] += 1
-
-    @property
-    def ok(self) -> bool:
-        return not (self.figures["served_wrong"] or self.figures["silent_drop"])
-
-
-@dataclass
 class Files:
     """A store as it was found, by the endings of its files' names."""
 
-    name: str
-    content: dict[str, bytes]
-
-    @classmethod
-    def of(cls, name: str, path: Path) -> Files:
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
         beside = {suffix: Path(f"{path}{suffix}") for suffix in _BESIDE}
-        return cls(name, {s: p.read_bytes() for s, p in beside.items() if p.exists()})
+        self.content = {s: p.read_bytes() for s, p in beside.items() if p.exists()}
 
-    def put(self, into: Path, changed: dict[str, bytes]) -> Path:
+    def use(self, home: Path, way: Way, changed: dict[str, bytes]) -> Content:
+        """What comes out of a copy with some of its files changed; an empty index is not there."""
+        folder = home / "state"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         for suffix, data in (self.content | changed).items():
-            (into / f"{_FILE}{suffix}").write_bytes(data)
-        return into / _FILE
-
-    def without_index(self) -> Files:
-        content = {suffix: data for suffix, data in self.content.items() if suffix != "-shm"}
-        return Files(f"{self.name} without index", content)
+            if data or suffix != "-shm":
+                (folder / f"{_FILE}{suffix}").write_bytes(data)
+        return use(folder / _FILE, way)
 
 
-def run(options: Options) -> bool:
-    began = time.monotonic()
-    rng = Random(options.seed)
+def run(options: Options) -> Result:
     if options.mutant:
-        mutants.MUTANTS[options.mutant]()
+        plant(options.mutant)
     flips = options.number("flips", 500, short=150)
     cuts = options.number("trunc", 50, short=15)
-    tally = Tally()
-    with _in_memory() as scratch:
-        home = Path(scratch)
+    rng, counts, examples = options.rng, Counter[str](), list[str]()
+    with in_memory() as home:
         stopped, killed, before = _stores(home, rng, options.number("jobs", 400, short=250))
-        rights = {way: use(stopped.put(_fresh(home), {}), way) for way in WAYS}
+        rights = {way: stopped.use(home, way, {}) for way in WAYS}
         for way, right in rights.items():
             assert not right.refusal, right.refusal
             assert len(right.jobs) + len(right.given) > 100, "hardly any jobs"
-            assert use(killed.put(_fresh(home), {}), way) == right, "a kill changed something"
-        older = use(before.put(_fresh(home), {}), read)
-        last_group = rights[read].jobs.keys() - older.jobs.keys()
-        for what, files, suffix, count in (
-            ("flip", stopped, "", flips),
-            ("flip", killed, "", flips // 5),
-            ("flip", killed, "-wal", flips),
-            ("flip", killed.without_index(), "-wal", flips // 5),
-            ("cut", stopped, "", cuts),
-            ("cut", killed, "-wal", cuts),
+            assert killed.use(home, way, {}) == right, "a kill changed something"
+        last_group = rights[read].jobs.keys() - before.use(home, read, {}).jobs.keys()
+        for what, files, suffix, without_index, count in (
+            ("flip", stopped, "", False, flips),
+            ("flip", killed, "", False, flips // 5),
+            ("flip", killed, "-wal", False, flips),
+            ("flip", killed, "-wal", True, flips // 5),
+            ("cut", stopped, "", False, cuts),
+            ("cut", killed, "-wal", False, cuts),
         ):
-            allowed = last_group if "without" in files.name else set()
+            counts[what] += count
+            allowed = last_group if without_index else set()
             for _ in range(count):
-                harm, data = _harm(what, files.content[suffix], rng)
-                tally.figures[what] += 1
+                harm, data = _harmed(what, files.content[suffix], rng)
+                changed = {suffix: data} | ({"-shm": b""} if without_index else {})
                 for way, right in rights.items():
-                    place = f"{files.name}{suffix} {harm}"
                     try:
-                        found = use(files.put(_fresh(home), {suffix: data}), way)
+                        found = files.use(home, way, changed)
+                        verdict, detail = _judge(found, right, allowed)
+                        counts["refused"] += bool(found.refusal)
                     except Exception as error:
                         if not options.mutant:
                             raise
                         # Unchecked, a value of another kind may be stumbled over.
-                        tally.figures["served_wrong"] += 1
-                        tally.examples.append(f"{place}: {error!r}")
-                        continue
-                    tally.judge(place, found, right, allowed)
-    figures = tally.figures
-    print(
-        f"T15 {NAME}: flips={figures['flip']} trunc={figures['cut']}"
-        f" served_wrong={figures['served_wrong']} silent_drop={figures['silent_drop']}"
-        f" refused={figures['refused']} harmless={figures['harmless']}"
-        f" last_group={figures['last_group']} seconds={time.monotonic() - began:.0f}"
+                        verdict, detail = "served_wrong", repr(error)
+                    counts[verdict] += 1
+                    if verdict in _BAD:
+                        examples.append(f"{files.name}{suffix} {harm}: {detail}")
+    shown = (*_BAD, "refused", "harmless", "last_group")
+    return Result(
+        not examples,
+        examples[:8],
+        flips=counts["flip"],
+        trunc=counts["cut"],
+        **{verdict: counts[verdict] for verdict in shown},
     )
-    for example in tally.examples[:8]:
-        print(f"  {example}")
-    return tally.ok
+
+
+def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
+    """What is to be said of a copy, and why. Before it refuses it may only have shown what is right."""
+    missing = set[int]() if found.refusal else found.missing(right)
+    wrong = found.wrong(right) or ("" if missing else found.misborn(right))
+    if wrong:
+        return "served_wrong", wrong
+    if missing and missing <= last_group:
+        return "last_group", ""
+    if missing:
+        return "silent_drop", f"{len(missing)} missing: {sorted(missing)[:5]}"
+    return ("was_refused" if found.refusal else "harmless"), ""
 
 
 def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
     """The same store after a stop, after a kill, and without its last group."""
     keeper = fill(home / _FILE, rng, jobs)
-    before = Files.of("before", home / _FILE)
+    before = Files("before", home / _FILE)
     for number in range(3):
         keeper.broker.submit(NewJob("mail", "kind", b"last", Policy(), f"last-{number}"), _NOW)
     keeper.commit()
-    killed = Files.of("killed", home / _FILE)
+    killed = Files("killed", home / _FILE)
     keeper.store.close()
-    return Files.of("stopped", home / _FILE), killed, before
+    return Files("stopped", home / _FILE), killed, before
 
 
-def _harm(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:
+def _harmed(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:
     if what == "cut":
         size = rng.choice((0, rng.randrange(len(data)), rng.randrange(len(data)) // 4096 * 4096))
         return f"cut to {size}", data[:size]
     at, bit = rng.randrange(len(data)), rng.randrange(8)
     return f"bit {bit} of byte {at}", data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
-
-
-def _fresh(home: Path) -> Path:
-    folder = home / "state"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return folder
-
-
-def _in_memory() -> tempfile.TemporaryDirectory[str]:
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(
-        prefix="franca-flip-", dir=memory if memory.is_dir() else None
-    )

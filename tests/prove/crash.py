@@ -9,7 +9,7 @@ these states needs no more from a file system than POSIX says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -147,9 +147,7 @@ class Disk:
             case Kind.SEND:
                 pass
 
-    def after_crash(
-        self, rng: Random, matters: Callable[[str], bool] = lambda name: True
-    ) -> dict[str, bytes]:
+    def after_crash(self, rng: Random, but_for: str = "") -> dict[str, bytes]:
         """One of the directories that may be found after the power went at this moment."""
         names = dict(self._durable)
         mode = rng.choice(MODES)
@@ -161,7 +159,7 @@ class Disk:
         return {
             name: self.contents[file].after_crash(rng)
             for name, file in names.items()
-            if matters(name)
+            if name != but_for
         }
 
     def surely(self) -> dict[str, bytes]:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
@@ -27,11 +26,10 @@ import msgspec
 
 from tests.prove.fuzzing import PROTOCOLS, RAW, Message, of
 from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
+from tests.prove.harness import SideProcess
 from tests.prove.hostile.raw import Raw
 from tests.prove.hostile.strangers import FIRST_WORDS
 from tests.support import eventmq, gearman, memodb, periodic
-from tests.support.scoped import Scoped
-from tests.support.server import ROOT
 
 HOARD = "hoard"
 """The queue of jobs that are too large to be many."""
@@ -62,26 +60,15 @@ class Figures(msgspec.Struct):
     faults: list[str]
 
 
-class Crowd(Scoped):
+class Crowd(SideProcess):
     """The harness's end of the process."""
 
     def __init__(self, order: Order) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.prove.crowd", msgspec.json.encode(order).decode()],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        super().__init__(__name__, msgspec.json.encode(order).decode())
 
     def figures(self) -> Figures:
         """What it has sent so far."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return msgspec.json.decode(self._process.stdout.readline(), type=Figures)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        return msgspec.json.decode(self.ask(), type=Figures)
 
 
 # -- how each protocol is spoken -----------------------------------------------------------------
@@ -279,31 +266,19 @@ class Peer(threading.Thread):
                 peer.read()
 
 
-class Hoarder(threading.Thread):
-    """Fills a queue with large jobs now and then, and asks for one of them."""
-
-    def __init__(self, order: Order) -> None:
-        super().__init__(daemon=True)
-        self.port = order.ports["faktory"]
-        self.count = order.hoard
-        self.fault = ""
-
-    def run(self) -> None:
-        while self.count:
-            with suppress(OSError):
-                self._fill()
-            time.sleep(_HOARD_EVERY_S)
-
-    def _fill(self) -> None:
-        with Raw(self.port) as peer:
-            peer.send(TONGUES["faktory"].hello)
-            body = b"x" * _HOARD_BYTES
-            for number in range(self.count):
-                head = b'PUSH {"jid":"hoard-%08d","jobtype":"x","queue":"%b","args":["'
-                peer.send(head % (number, HOARD.encode()) + body + b'"]}\r\n')
-            peer.send(b"FETCH %b\r\nQUEUE REMOVE %b\r\n" % ((HOARD.encode(),) * 2))
-            peer.send(TONGUES["faktory"].last)
-            peer.read_until(TONGUES["faktory"].answer)
+def _hoard(order: Order) -> None:
+    """Fill a queue with large jobs now and then, and ask for one of them."""
+    tongue, queue = TONGUES["faktory"], HOARD.encode()
+    head = b'PUSH {"jid":"hoard-%08d","jobtype":"x","queue":"%b","args":["'
+    while order.hoard:
+        with suppress(OSError), Raw(order.ports["faktory"]) as peer:
+            peer.send(tongue.hello)
+            for number in range(order.hoard):
+                peer.send(head % (number, queue) + b"x" * _HOARD_BYTES + b'"]}\r\n')
+            peer.send(b"FETCH %b\r\nQUEUE REMOVE %b\r\n" % (queue, queue))
+            peer.send(tongue.last)
+            peer.read_until(tongue.answer)
+        time.sleep(_HOARD_EVERY_S)
 
 
 def main(argv: list[str]) -> None:
@@ -313,11 +288,13 @@ def main(argv: list[str]) -> None:
         for protocol in order.ports
         for number in range(_PEERS)
     ]
-    for thread in (*peers, Hoarder(order)):
+    for thread in (*peers, threading.Thread(target=_hoard, args=(order,), daemon=True)):
         thread.start()
     for _ in sys.stdin:
-        sent = {name: sum(p.sent for p in peers if p.protocol == name) for name in order.ports}
-        past = {name: sum(p.past for p in peers if p.protocol == name) for name in order.ports}
+        sent, past = Counter[str](), Counter[str]()
+        for peer in peers:
+            sent[peer.protocol] += peer.sent
+            past[peer.protocol] += peer.past
         faults = [peer.fault for peer in peers if peer.fault]
         figures = Figures(sent, past, sum(peer.connections for peer in peers), faults)
         print(msgspec.json.encode(figures).decode(), flush=True)

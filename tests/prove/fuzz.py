@@ -14,7 +14,6 @@ import signal
 import time
 import traceback
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,16 +28,13 @@ from franca.core.model import Millis, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
-from tests.prove.fuzz_bugs import PLANTED
 from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result
+from tests.prove.mutants import plant
 from tests.sim import checks, puppets
 from tests.sim.disk import Disk
 from tests.sim.world import START
-
-NAME = "fuzz"
-MUTANTS = PLANTED.names
 
 _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
 # A share that ends lets others act, and that may make a difference; so may a window that runs dry
@@ -216,38 +212,36 @@ class Tally:
         self.counts[kind] += 1
         self.finds.append((kind, what, exchange))
 
-    def line(self) -> str:
-        return " ".join(f"{kind}={self.counts[kind]}" for kind in KINDS)
 
-
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     seconds = options.number("seconds", 60, short=4)
-    began = time.monotonic()
     signal.signal(signal.SIGPROF, _alarm)
-    names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
+    names = [name for name in PROTOCOLS if name in options.extra.get("only", PROTOCOLS)]
+    enough = _ENOUGH
     if options.mutant:
+        plant(options.mutant)
         # A bug is named after its protocol: all the time there is goes to that one. The hunt ends
         # when it is found, so that the longest search costs nothing but where a bug escapes.
         seconds *= len(names) * _LONGEST_SEARCH
         names = [name for name in names if options.mutant.startswith(name)]
-    enough = 1 if options.mutant else _ENOUGH
+        enough = 1
     tallies = {name: Tally() for name in names}
-    with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
-        for name, tally in tallies.items():
-            # Of the processor's time: a machine that is busy with something else has less to give.
-            _hunt(name, Random(options.seed), time.process_time() + seconds, tally, enough)
-    execs = sum(tally.execs for tally in tallies.values())
-    total = Tally(counts=sum((tally.counts for tally in tallies.values()), Counter()))
-    print(
-        f"T16 {NAME}: parsers={len(names)} execs={execs} {total.line()}"
-        f" seconds={time.monotonic() - began:.0f}"
-    )
+    details: list[str] = []
     for name, tally in tallies.items():
-        print(f"  {name}: execs={tally.execs} visited={tally.visited} {tally.line()}")
+        # Of the processor's time: a machine that is busy with something else has less to give.
+        _hunt(name, options.rng, time.process_time() + seconds, tally, enough)
+        counts = " ".join(f"{kind}={tally.counts[kind]}" for kind in KINDS)
+        details.append(f"{name}: execs={tally.execs} visited={tally.visited} {counts}")
         for kind, what, exchange in tally.finds[:3]:
-            print(f"    {kind}: {what}")
-            _keep(options.keep, name, _shortened(kind, exchange))
-    return all(tally.execs and not tally.finds for tally in tallies.values())
+            details.append(f"  {kind}: {what}")
+            details += _kept(options.keep, name, _shortened(kind, exchange))
+    return Result(
+        all(tally.execs and not tally.finds for tally in tallies.values()),
+        details,
+        parsers=len(names),
+        execs=sum(tally.execs for tally in tallies.values()),
+        **{kind: sum(tally.counts[kind] for tally in tallies.values()) for kind in KINDS},
+    )
 
 
 def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
@@ -376,12 +370,13 @@ def _unlike(one: dict[str, list[bytes]], other: dict[str, list[bytes]]) -> str:
     return "hung up on others"
 
 
-def _keep(place: Path | None, protocol: str, exchange: Exchange) -> None:
-    shown = "\n".join(f"    {step!r}" for step in exchange)
+def _kept(place: Path | None, protocol: str, exchange: Exchange) -> list[str]:
+    """The exchange, to be shown; all of it is left where evidence is."""
+    shown = [f"  {step!r}"[:4_000] for step in exchange]
     if place is not None:
         with place.open("a") as file:
-            file.write(f"# {protocol}\n{shown}\n")
-    print(shown[:4_000])
+            file.writelines([f"# {protocol}\n", *(f"{step!r}\n" for step in exchange)])
+    return shown
 
 
 def _alarm(number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,7 @@ favours the server, so that a violation is one: what was sent, answered and seen
 reading. It therefore misses what a live history cannot show; simulation, where times are exact,
 is for that. O(n log n) in the number of events.
 
-Rules about one job are here, rules about many (order, uniqueness, pause) in `between_jobs.py`.
+Rules about one job are here, rules about many (order, uniqueness, pause) in `history_order.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.prove import between_jobs
+from tests.prove import history_order
 from tests.prove.events import HABITS, Event, Rules
-from tests.prove.index import NEVER, Index, JobStory
+from tests.prove.history_index import NEVER, Index, JobStory
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -77,10 +77,13 @@ class Verdict:
         """How many jobs were accepted in each protocol."""
         return ",".join(f"{name}:{count}" for name, count in sorted(self.by_protocol.items()))
 
-    def line(self, always: Iterable[str] = ()) -> str:
-        """`class=count` for the named classes and for every broken one."""
-        shown = dict.fromkeys([*always, *self.broken])
-        return " ".join(f"{kind}={self.counts[kind]}" for kind in shown)
+    @property
+    def examples(self) -> list[str]:
+        return [sample for samples in self.samples.values() for sample in samples]
+
+    def figures(self, always: Iterable[str] = ()) -> dict[str, int]:
+        """How often the named classes, and every broken one, occurred."""
+        return {kind: self.counts[kind] for kind in [*always, *self.broken]}
 
 
 def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None) -> Verdict:
@@ -90,7 +93,7 @@ def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None)
     judge = _Judge(index, rules or Rules(), drained)
     for story in index.stories.values():
         judge.job(story)
-    for kind, jid, detail in between_jobs.violations(index, judge.rules):
+    for kind, jid, detail in history_order.violations(index, judge.rules):
         judge.verdict.note(kind, index.stories.get(jid), detail)
     judge.counters()
     return judge.verdict
@@ -106,18 +109,17 @@ class _Judge:
     def job(self, story: JobStory) -> None:
         """Hold one job's story against the promises."""
         self.verdict.deliveries += len(story.deliveries)
-        if any(push.out == "ok" for push in story.pushes):
-            self.verdict.accepted += 1
-            self.verdict.by_protocol[story.pushes[0].proto] += 1
         if story.pushes:
             own = story.pushes[0].proto
             self.verdict.crossings += sum(run.proto != own for run in story.deliveries)
+            if any(push.out == "ok" for push in story.pushes):
+                self.verdict.accepted += 1
+                self.verdict.by_protocol[own] += 1
         if not self._has_origin(story):
             return
         self._bodies_and_times(story)
         settled = self._accepted_acks(story)
-        again = self._completions(story, settled)
-        self._redeliveries(story, again)
+        self._redeliveries(story, self._completions(story, settled))
         self._refused_reports(story)
         self._attempts(story)
         self._results(story, settled)
@@ -143,14 +145,13 @@ class _Judge:
         return False
 
     def _bodies_and_times(self, story: JobStory) -> None:
-        possible = story.possible
-        bodies = {push.body for push in possible}
-        times = [push.at for push in possible]
-        due = None if None in times else min((at for at in times if at is not None), default=None)
+        bodies = {push.body for push in story.possible}
+        # One that has no time of its own may come at once.
+        due = min((push.at or 0.0 for push in story.possible), default=0.0)
         for delivery in story.deliveries:
             if delivery.body and "" not in bodies and bodies and delivery.body not in bodies:
                 self.verdict.note("mangled", story, f"{delivery.body} is none of {sorted(bodies)}")
-            if due is not None and delivery.t1 < due - self.rules.epsilon:
+            if delivery.t1 < due - self.rules.epsilon:
                 self.verdict.note("early", story, f"{due - delivery.t1:.3f} s too early")
 
     # -- I6, I7 ----------------------------------------------------------------------------
@@ -163,7 +164,7 @@ class _Judge:
         for ack in story.ends:
             if not story.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
                 continue
-            if story.volatile and self.index.restarts.first_from(ack.t0) < NEVER:
+            if story.volatile and self.index.restarts.since(ack.t0) < NEVER:
                 continue  # forgotten with the job, which its client may have asked for again
             delivery = story.last_delivery_to(ack.holder, ack.t0)
             if delivery is None:
@@ -173,9 +174,7 @@ class _Judge:
             told = HABITS[ack.proto].ack_tells and not crossed
             if told or self._held(story, delivery, ack):
                 place = next(i for i, d in enumerate(story.deliveries) if d is delivery)
-                known = accepted.get(place)
-                if known is None or ack.t1 < known.t1:
-                    accepted[place] = ack
+                accepted[place] = min(accepted.get(place, ack), ack, key=lambda one: one.t1)
         return accepted
 
     def _held(self, story: JobStory, delivery: Event, report: Event) -> bool:
@@ -282,15 +281,13 @@ class _Judge:
             sure = sum(moment < run.t0 for moment in failed)
             if retry is not None and sure > max(retry, 0):
                 self.verdict.note("attempts", story, f"run after {sure} failures, retry={retry}")
-            elif run.attempt is not None and not self._count_fits(run, sure, place):
-                self.verdict.note("attempts", story, f"told {run.attempt} failures, {sure} seen")
-
-    def _count_fits(self, run: Event, sure: int, runs_before: int) -> bool:
-        told = run.attempt or 0
-        if told < sure:
-            return False
-        # Runs that nobody saw may have failed too.
-        return told <= runs_before + self.index.hidden.begun_by(run.t1)
+            elif run.attempt is not None:
+                # Runs that nobody saw may have failed too.
+                most = place + self.index.hidden.begun_by(run.t1)
+                if not sure <= run.attempt <= most:
+                    self.verdict.note(
+                        "attempts", story, f"told {run.attempt} failures, {sure} seen"
+                    )
 
     def _sure_failures(self, story: JobStory) -> Iterator[float]:
         """When each failure that surely counted had been taken note of."""
@@ -308,7 +305,7 @@ class _Judge:
     def _only_expired(self, story: JobStory, run: Event, after: Event) -> bool:
         said = any(end.holder == run.holder and end.t0 >= run.t0 for end in story.ends)
         closed = self.index.closed_from(run.conn, run.t0) < after.t1
-        restarted = self.index.restarts.first_from(run.t0) < after.t1
+        restarted = self.index.restarts.since(run.t0) < after.t1
         reserve = run.reserve if run.reserve is not None else story.reserve
         expired = reserve is not None and run.t0 + reserve <= after.t1
         return expired and not (said or closed or restarted)
@@ -322,7 +319,7 @@ class _Judge:
             if heard > len(asked):
                 self.verdict.note("result", story, f"{conn} heard the end {heard} times")
             stayed = self.index.closed_from(conn, 0.0) == NEVER
-            served = self.index.restarts.first_from(asked[0].t0) == NEVER
+            served = self.index.restarts.since(asked[0].t0) == NEVER
             if self.drained and settled and stayed and served and heard == 0:
                 self.verdict.note("result", story, f"{conn} never heard the end")
             parts = [p.seq for p in story.parts if p.conn == conn and p.seq is not None]
@@ -341,10 +338,14 @@ class _Judge:
             return  # who waited for it heard its end, whatever it was
         if any(push.at is not None and push.at > self.index.horizon for push in accepted):
             return
-        if all(push.volatile and self._abandoned(push) for push in accepted):
+        if all(push.volatile and self._is_abandoned(push) for push in accepted):
             return
         runs = len(story.deliveries)
         self.verdict.note("lost", story, f"{runs} runs, none completed" if runs else "never seen")
+
+    def _is_abandoned(self, push: Event) -> bool:
+        gone = self.index.closed_from(push.conn, push.t0)
+        return min(gone, self.index.restarts.since(push.t0)) != NEVER
 
     def _taken_away(self, story: JobStory) -> bool:
         if any(remove.out != "no" for remove in story.removes):
@@ -365,15 +366,11 @@ class _Judge:
         unseen = self.index.hidden.begun_by(NEVER) > 0 and allowed == 1
         return len(story.deliveries) + unseen >= min(allowed, self.rules.losses_max)
 
-    def _abandoned(self, push: Event) -> bool:
-        restarted = self.index.restarts.first_from(push.t0) != NEVER
-        return restarted or self.index.closed_from(push.conn, push.t0) != NEVER
-
     # -- I17 -------------------------------------------------------------------------------
 
     def counters(self) -> None:
         """Hold what the server counted against itself and against the history."""
-        for count in self.index.counts:
+        for count in self.index.of["count"]:
             tally = count.tally or {}
             ends = [tally[key] for key in ("done", "dead", "discarded", "removed") if key in tally]
             balanced = "pushed" not in tally or len(ends) < 4 or tally["pushed"] == sum(ends)

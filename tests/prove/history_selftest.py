@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from tests.prove.harness import Options, Result
 from tests.prove.history import CLASSES
-from tests.prove.options import Options
-from tests.prove.planted import CLEAN, CLEAN_LONG, PLANTED, PLANTED_LONG, selftest
-
-NAME = "history-selftest"
-MUTANTS: tuple[str, ...] = ()
+from tests.prove.planted_histories import CLEAN, FAULTY, selftest
 
 
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     complaints: list[str] = []
     classes, alarms = selftest(complaints.append)
-    print(
-        f"T4 {NAME}: classes={classes}/{len(CLASSES)} false_alarms={alarms}"
-        f" planted={len(PLANTED + PLANTED_LONG)} clean={len(CLEAN + CLEAN_LONG)}"
+    return Result(
+        classes == len(CLASSES) and alarms == 0,
+        complaints,
+        classes=f"{classes}/{len(CLASSES)}",
+        false_alarms=alarms,
+        planted=len(FAULTY),
+        clean=len(CLEAN),
     )
-    for complaint in complaints:
-        print(f"  {complaint}")
-    return classes == len(CLASSES) and alarms == 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
@@ -83,6 +83,13 @@ class Load:
         for actor in self.actors:
             if actor.error is not None:
                 raise RuntimeError(f"{actor.name} failed") from actor.error
+
+    @contextmanager
+    def restarting(self) -> Iterator[None]:
+        """Note that the server was restarted meanwhile."""
+        before = time.monotonic()
+        yield
+        self.noted.append(Event("restart", t0=before, t1=time.monotonic()))
 
     def complain(self, what: str) -> None:
         """An actor saw something that it should not have seen."""

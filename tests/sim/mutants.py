@@ -26,7 +26,6 @@ from franca.protocols.memodb.workers import Worker
 from franca.protocols.periodic.client_commands import Client
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
-from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
 
 MUTANTS = Mutants()
@@ -270,12 +269,3 @@ def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
             self._end(heir, State.CANCELLED, b"", Failure(), now)
 
     return forget
-
-
-def caught_by(name: str) -> int | None:
-    """The first seed that catches the bug, or None."""
-    with MUTANTS.planted(name):
-        for life in hunt(SEEDS, first_only=True):
-            if life.violations:
-                return life.seed
-    return None

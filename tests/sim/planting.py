@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,13 @@ class Mutants:
             return change
 
         return plant
+
+    def protocol_of(self, name: str) -> str:
+        """The protocol that the bug is in; nothing if it is in none alone."""
+        owner = self._plants[name][0]
+        module = str(getattr(owner, "__module__", getattr(owner, "__name__", "")))
+        found = re.match(r"franca\.protocols\.([a-z]+)\.", module)
+        return found.group(1) if found else ""
 
     @contextmanager
     def planted(self, name: str) -> Iterator[None]:

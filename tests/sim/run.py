@@ -43,8 +43,11 @@ class Life:
     violations: list[str]
 
 
-def live(seed: int, steps: int = STEPS) -> Life:
-    """Live through a seed. Whatever does not hold is among the violations."""
+def live(seed: int, steps: int = STEPS, speaks: str = "") -> Life:
+    """Live through a seed. Whatever does not hold is among the violations.
+
+    The world speaks the protocol `speaks` beside others; without it, any.
+    """
     rng = Random(seed)
     jumps = rng.random() < 0.25
     faults = Faults(
@@ -60,6 +63,8 @@ def live(seed: int, steps: int = STEPS) -> Life:
     world = World(rng.getrandbits(64), puppets.services, limits, faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
     protocols = rng.sample(puppets.PROTOCOLS, min(rng.choice((1, 2, 2, 3)), len(puppets.PROTOCOLS)))
+    if speaks and speaks not in protocols:
+        protocols[0] = speaks
     for protocol in protocols:
         puppets.of(protocol).populate(world, exact_times=not jumps)
     broken: list[str] = []
@@ -152,10 +157,10 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
     ]
 
 
-def hunt(seeds: Iterable[int], *, first_only: bool = False) -> Iterator[Life]:
+def hunt(seeds: Iterable[int], *, first_only: bool = False, speaks: str = "") -> Iterator[Life]:
     """One life after the other; with `first_only`, no more after one in which something broke."""
     for seed in seeds:
-        life = live(seed)
+        life = live(seed, speaks=speaks)
         yield life
         if life.violations and first_only:
             return
