@@ -91,7 +91,7 @@ def run_all(*, short: bool, seed: int | None) -> int:
     def run(run: tuple[str, str]) -> Outcome:
         return _run_apart(*run, short=short, seed=seed)
 
-    runs = [(name, mutant) for name, p in PROOFS.items() for mutant in ("", *p.all_mutants)]
+    runs = [(name, mutant) for name, p in PROOFS.items() for mutant in ("", *p.mutants)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         outcomes = list(pool.map(run, [r for r in runs if not PROOFS[r[0]].timed]))
     outcomes += [run(timed) for timed in runs if PROOFS[timed[0]].timed]

@@ -12,14 +12,12 @@ import os
 import socket
 import ssl
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +26,7 @@ import trustme
 from franca.node.settings import LISTENERS, flag_of
 from tests.prove.harness import Options, Result
 from tests.support.faktory import Faktory, FaktoryError
-from tests.support.server import HOST, ROOT, free_port
+from tests.support.server import HOST, READY, free_port
 
 _EXIT_CONFIG = 78
 _REMEDIES = ("127.0.0.1", "--insecure-bind", "--tls-client-ca")
@@ -129,53 +127,36 @@ def _tls_flags(home: Path) -> tuple[str, ...]:
     return ("--tls-cert", str(home / "cert.pem"), "--tls-key", str(home / "key.pem"))
 
 
-def _try(case: Case, home: Path, prefix: tuple[str, ...]) -> Outcome:
+def _try(case: Case, number: int, options: Options) -> Outcome:
     port = free_port()
-    home.mkdir()
     address = case.address
     if not address.startswith("/"):
         address = address.replace("P", str(port)).replace("Q", str(free_port()))
-    log = home / "stderr"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, *prefix, "serve", *_arguments(case, address, home)],
-            cwd=ROOT, env=_environment(case, address), stdin=subprocess.DEVNULL,
-            stdout=file, stderr=file,
-        )  # fmt: skip
+    arguments, env = [*case.arguments], dict(case.env)
+    if case.source == "file":
+        config = options.home / f"{number}.toml"
+        config.write_text(f'[{case.listener}]\nlisten = ["{address}"]\n')
+        arguments += ["--config", str(config)]
+    elif case.source == "environment":
+        env[f"FRANCA_{case.listener.upper()}__LISTEN"] = address
+    else:
+        arguments += [w for one in address.split(",") for w in (flag_of(case.listener), one)]
+    # The default ports belong to nobody here.
+    arguments += [w for name in LISTENERS if name != case.listener for w in (flag_of(name), "off")]
+    server = options.server(str(number), extra_args=arguments, env=env, by_default=LISTENERS)
     try:
+        server.launch()
         deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and process.poll() is None:
-            if b'"ready"' in log.read_bytes():
+        while time.monotonic() < deadline and server.running:
+            if READY in server.log_path.read_bytes():
                 break
             time.sleep(_POLL_S)
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
-        return Outcome(case, process.poll(), listens, lets_in, log.read_text(errors="replace"))
+        said = server.log_path.read_text(errors="replace")
+        return Outcome(case, server.process.poll(), listens, lets_in, said)
     finally:
-        process.kill()
-        process.wait()
-
-
-def _arguments(case: Case, address: str, home: Path) -> list[str]:
-    base = ["--data", str(home / "data"), "--log-format", "json", *case.arguments]
-    # The default ports belong to nobody here.
-    base += [w for name in LISTENERS if name != case.listener for w in (flag_of(name), "off")]
-    if case.source == "file":
-        config = home / "franca.toml"
-        config.write_text(f'[{case.listener}]\nlisten = ["{address}"]\n')
-        return [*base, "--config", str(config)]
-    if case.source == "environment":
-        return base
-    return [*base, *(word for one in address.split(",") for word in (flag_of(case.listener), one))]
-
-
-def _environment(case: Case, address: str) -> dict[str, str]:
-    secret = ("FAKTORY_", "FRANCA_")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(secret)}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    if case.source == "environment":
-        env[f"FRANCA_{case.listener.upper()}__LISTEN"] = address
-    return env | dict(case.env)
+        server.kill9()
 
 
 def _answers(place: int | str) -> bool:
@@ -210,9 +191,10 @@ def _lets_in(port: int, *, tls: bool) -> bool:
 
 def run(options: Options) -> Result:
     cases = list(_cases(options.home, short=options.short))
-    homes = [options.home / str(number) for number in range(len(cases))]
+    for name in [name for name in os.environ if name.startswith(("FAKTORY_", "FRANCA_"))]:
+        del os.environ[name]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        outcomes = list(pool.map(_try, cases, homes, repeat(options.argv_prefix)))
+        outcomes = list(pool.map(_try, cases, count(), repeat(options)))
     wrong = [outcome for outcome in outcomes if outcome.complaint]
     refusals = sum(not case.may_start for case in cases)
     return Result(

@@ -15,7 +15,6 @@ from a torn write that was never acknowledged: `last_group` counts those, and no
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +37,12 @@ from franca.core.model import (
     Schedule,
     State,
 )
-from franca.core.tail import SupplyReady, SupplyWaiting
 from franca.store.port import Store, StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove.crash_states import in_memory
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
+from tests.sim.disk import write_out
 
 _NOW = 1_700_000_000_000
 _LIMITS = Limits(window_jobs=30, supply_jobs=15)
@@ -51,7 +50,7 @@ _QUEUES = ("mail", "reports", "ünlisted")
 _FILE = "store.db"
 _BESIDE = ("", "-wal", "-shm")
 _LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
-_BAD = ("served_wrong", "silent_drop")
+_VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
 _VOLATILE = ("progress", "start_by", "timed", "shelf", "ended_at", "result")
 
 
@@ -71,15 +70,7 @@ class Keeper:
         """One group, and what memory wanted of the store."""
         broker = self.broker
         while broker.has_changes() or broker.wants:
-            changes = broker.drain()
-            wants = broker.take_wants()
-            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
-                if isinstance(want, SupplyReady):
-                    broker.supplied_ready(want, jobs, _NOW)
-                elif isinstance(want, SupplyWaiting):
-                    broker.supplied_waiting(want, jobs)
-                else:
-                    want.by.recalled(want.query, broker.resolve(want.query, jobs), _NOW)
+            write_out(broker, self.store, _NOW)
             self.store.commit()
         broker.events.clear()
 
@@ -260,7 +251,7 @@ def run(options: Options) -> Result:
         plant(options.mutant)
     flips = options.number("flips", 500, short=150)
     cuts = options.number("trunc", 50, short=15)
-    rng, counts, examples = options.rng, Counter[str](), list[str]()
+    rng, tally = options.rng, Tally("flips", "trunc", *_VERDICTS)
     with in_memory() as home:
         stopped, killed, before = _stores(home, rng, options.number("jobs", 400, short=250))
         rights = {way: stopped.use(home, way, {}) for way in WAYS}
@@ -270,14 +261,14 @@ def run(options: Options) -> Result:
             assert killed.use(home, way, {}) == right, "a kill changed something"
         last_group = rights[read].jobs.keys() - before.use(home, read, {}).jobs.keys()
         for what, files, suffix, without_index, count in (
-            ("flip", stopped, "", False, flips),
-            ("flip", killed, "", False, flips // 5),
-            ("flip", killed, "-wal", False, flips),
-            ("flip", killed, "-wal", True, flips // 5),
-            ("cut", stopped, "", False, cuts),
-            ("cut", killed, "-wal", False, cuts),
+            ("flips", stopped, "", False, flips),
+            ("flips", killed, "", False, flips // 5),
+            ("flips", killed, "-wal", False, flips),
+            ("flips", killed, "-wal", True, flips // 5),
+            ("trunc", stopped, "", False, cuts),
+            ("trunc", killed, "-wal", False, cuts),
         ):
-            counts[what] += count
+            tally[what] += count
             allowed = last_group if without_index else set()
             for _ in range(count):
                 harm, data = _harmed(what, files.content[suffix], rng)
@@ -286,27 +277,21 @@ def run(options: Options) -> Result:
                     try:
                         found = files.use(home, way, changed)
                         verdict, detail = _judge(found, right, allowed)
-                        counts["refused"] += bool(found.refusal)
+                        tally["refused"] += bool(found.refusal)
                     except Exception as error:
                         if not options.mutant:
                             raise
                         # Unchecked, a value of another kind may be stumbled over.
                         verdict, detail = "served_wrong", repr(error)
-                    counts[verdict] += 1
-                    if verdict in _BAD:
-                        examples.append(f"{files.name}{suffix} {harm}: {detail}")
-    shown = (*_BAD, "refused", "harmless", "last_group")
-    return Result(
-        not examples,
-        examples[:8],
-        flips=counts["flip"],
-        trunc=counts["cut"],
-        **{verdict: counts[verdict] for verdict in shown},
-    )
+                    if detail:
+                        tally.note(verdict, f"{files.name}{suffix} {harm}: {detail}")
+                    elif verdict:
+                        tally[verdict] += 1
+    return Result(not tally.examples, tally.examples[:8], **tally)
 
 
 def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
-    """What is to be said of a copy, and why. Before it refuses it may only have shown what is right."""
+    """What is to be said of a copy, if it is more than that it was refused, and what is wrong if anything."""
     missing = set[int]() if found.refusal else found.missing(right)
     wrong = found.wrong(right) or ("" if missing else found.misborn(right))
     if wrong:
@@ -315,7 +300,7 @@ def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, s
         return "last_group", ""
     if missing:
         return "silent_drop", f"{len(missing)} missing: {sorted(missing)[:5]}"
-    return ("was_refused" if found.refusal else "harmless"), ""
+    return ("" if found.refusal else "harmless"), ""
 
 
 def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
@@ -331,7 +316,7 @@ def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
 
 
 def _harmed(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:
-    if what == "cut":
+    if what == "trunc":
         size = rng.choice((0, rng.randrange(len(data)), rng.randrange(len(data)) // 4096 * 4096))
         return f"cut to {size}", data[:size]
     at, bit = rng.randrange(len(data)), rng.randrange(8)

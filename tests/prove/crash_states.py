@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -20,12 +19,14 @@ from random import Random
 from tests.prove import trace
 from tests.prove.crash import Disk, materialise
 from tests.prove.dialogues import Dialogue
+from tests.prove.harness import Tally
 from tests.prove.load import BROKEN, left_in
 from tests.support.faktory import Faktory
 from tests.support.server import Server, ServerFailed
 
 _MAGIC = b"SQLite format 3\0"
 _BALLAST = "ballast"
+_BROKEN_PROMISES = ("lost_acked", "resurrected", "corrupt", "refused")
 
 State = tuple[int, dict[str, bytes]]
 """How many records had been made when the power went, and the files that were found."""
@@ -126,21 +127,15 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-@dataclass
-class Tally:
+class StateTally(Tally):
     """How many states there were, and how many of them broke which promise."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__("states", *_BROKEN_PROMISES, "served", "jobs_lost")
 
     @property
     def ok(self) -> bool:
-        return not any(self.counts[k] for k in ("lost_acked", "resurrected", "corrupt", "refused"))
-
-    @property
-    def figures(self) -> dict[str, int]:
-        shown = ("states", "lost_acked", "resurrected", "corrupt", "served", "refused")
-        return {kind: self.counts[kind] for kind in shown}
+        return not any(self[kind] for kind in _BROKEN_PROMISES)
 
     def judge(
         self, states: Iterable[State], jobs: dict[str, Fate], *, serve_every: int = 0
@@ -154,37 +149,33 @@ class Tally:
                     self._serve(cut, materialise(files, scratch / "served"), len(names))
 
     def _judge_one(self, cut: int, data: Path, jobs: dict[str, Fate]) -> set[str]:
-        self.counts["states"] += 1
+        self["states"] += 1
         try:
             names = names_in(data)
         except sqlite3.DatabaseError as error:
-            self._note("corrupt", f"cut={cut}: damaged: {str(error)[:200]}")
+            self.note("corrupt", f"cut={cut}: damaged: {str(error)[:200]}")
             return set()
         lost = [jid for jid, f in jobs.items() if f.must_be_there(cut) and jid not in names]
         risen = [jid for jid in names if jid in jobs and jobs[jid].must_be_gone(cut)]
-        self.counts["jobs_lost"] += len(lost)
+        self["jobs_lost"] += len(lost)
         if lost:
-            self._note("lost_acked", f"cut={cut}: lost {lost[:3]}")
+            self.note("lost_acked", f"cut={cut}: lost {lost[:3]}")
         if risen:
-            self._note("resurrected", f"cut={cut}: risen {risen[:3]}")
+            self.note("resurrected", f"cut={cut}: risen {risen[:3]}")
         return names
 
     def _serve(self, cut: int, data: Path, held: int) -> None:
         """Start a server on the state; it must serve exactly the jobs that the file holds."""
-        self.counts["served"] += 1
+        self["served"] += 1
         try:
             with Server(data) as server, Faktory(server.port) as client:
                 info = client.hello().info()
         except (ServerFailed, *BROKEN) as failure:
-            self._note("refused", f"cut={cut}: not served: {str(failure)[-300:]}")
+            self.note("refused", f"cut={cut}: not served: {str(failure)[-300:]}")
             return
         served = left_in(info) + info["faktory"]["tasks"]["Dead"]["size"]
         if served != held:
-            self._note("refused", f"cut={cut}: {held} jobs in the file, {served} served")
-
-    def _note(self, kind: str, example: str) -> None:
-        self.counts[kind] += 1
-        self.examples.append(example)
+            self.note("refused", f"cut={cut}: {held} jobs in the file, {served} served")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally
 from tests.prove.load import BROKEN
 from tests.support.faktory import Faktory, FaktoryError, job
 from tests.support.server import ServerFailed
@@ -47,9 +47,10 @@ class Client:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.refused = self.finished = self.acks_refused = self.mangled = self.resumed = 0
         self.acked: dict[str, str] = {}  # pushed, answered, not yet finished
-        self.complaints: list[str] = []
+        self.tally = Tally(
+            "refused", "acks_accepted", "acks_refused", "lost", "mangled", "resumed", "restarts"
+        )
 
     def fill_the_disk(self, faktory: Faktory, filler: Path) -> None:
         """Have it full four times, in the ways that are told above."""
@@ -63,7 +64,7 @@ class Client:
             self._resume(f"foreign-{count}")
         for name, pause_s in (("slow", 0.2), ("fast", 0.0)):
             self._push_until_refused(name, pause_s)
-            assert self.refused, "the disk was never full"
+            assert self.tally["refused"], "the disk was never full"
             self._drain()
             self._resume(name)
 
@@ -78,14 +79,13 @@ class Client:
         """Finish everything there is; each job must be what was pushed, and no ACK may be refused."""
         while (got := self.faktory.fetch("q")) is not None:
             jid: str = got["jid"]
-            self.mangled += self.acked.get(jid) != got["args"][0]
+            self.tally["mangled"] += self.acked.get(jid) != got["args"][0]
             try:
                 self.faktory.ack(jid)
             except FaktoryError as error:
-                self.acks_refused += 1
-                self.complaints.append(f"ACK refused: {error}")
+                self.tally.note("acks_refused", f"ACK refused: {error}")
                 continue
-            self.finished += 1
+            self.tally["acks_accepted"] += 1
             self.acked.pop(jid, None)
 
     def _resume(self, name: str) -> None:
@@ -93,10 +93,10 @@ class Client:
         deadline = time.monotonic() + _RESUMES_WITHIN_S
         while not self._push(f"{name}-after"):
             if time.monotonic() > deadline:
-                self.complaints.append(f"{name}: still refused")
+                self.tally.examples.append(f"{name}: still refused")
                 return
             time.sleep(0.1)
-        self.resumed += 1
+        self.tally["resumed"] += 1
         self._drain()
 
     def _push(self, jid: str) -> bool:
@@ -104,7 +104,7 @@ class Client:
         try:
             self.faktory.push(job(jid, body, queue="q"))
         except FaktoryError:
-            self.refused += 1
+            self.tally["refused"] += 1
             return False
         self.acked[jid] = body
         return True
@@ -115,6 +115,7 @@ def run(options: Options) -> Result:
         shutil.rmtree(options.home)  # nobody will come back to it
         _run_where_disks_can_be_mounted()
     client = Client(options.rng)
+    tally = client.tally
     with _small_disk(options) as disk:
         server = options.server(disk / "data", env=_LIMITS)
         server.log_path = options.home / "stderr"
@@ -125,21 +126,12 @@ def run(options: Options) -> Result:
             except BROKEN as error:
                 with suppress(ServerFailed):
                     server.wait(_RESUMES_WITHIN_S)
-                client.complaints.append(f"{error}: {server.log_tail()[-300:]}")
-            ended = not server.running
-    bad = len(client.acked) + client.mangled + client.acks_refused + ended
-    worked = client.refused > 0 and client.finished > 0 and client.resumed == _TIMES_FULL
-    return Result(
-        worked and not bad,
-        client.complaints[:5],
-        refused=client.refused,
-        acks_accepted=client.finished,
-        acks_refused=client.acks_refused,
-        lost=len(client.acked),
-        mangled=client.mangled,
-        resumed=client.resumed,
-        restarts=ended,
-    )
+                tally.examples.append(f"{error}: {server.log_tail()[-300:]}")
+            tally["restarts"] = int(not server.running)
+    tally["lost"] = len(client.acked)
+    bad = any(tally[kind] for kind in ("lost", "mangled", "acks_refused", "restarts"))
+    worked = tally["refused"] and tally["acks_accepted"] and tally["resumed"] == _TIMES_FULL
+    return Result(bool(worked) and not bad, tally.examples[:5], **tally)
 
 
 def _take_every_byte(path: Path) -> None:

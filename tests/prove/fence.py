@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.prove import fences
 from tests.prove.fences import Script, Word, Worker
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally
 from tests.prove.observe import show
 from tests.prove.peers import PROTOCOLS
 from tests.prove.wall_clock import TWEAK, WallClock
@@ -23,17 +22,6 @@ from tests.support.faktory import Faktory, job
 from tests.support.server import Server
 
 _STIR_S = 1.0
-
-
-@dataclass
-class Tally:
-    """What came of all words."""
-
-    words: int = 0
-    stale_effects: int = 0
-    double_completion: int = 0
-    unheeded: int = 0
-    examples: list[str] = field(default_factory=list)
 
 
 class Part(NamedTuple):
@@ -74,8 +62,7 @@ class Play:
             stage.stir()
             wanted = (who == "a" or part.script.taken) and not self.completions[part.name]
             if wanted and not self._worker(who, part.variant).take(queue):
-                self.tally.unheeded += 1
-                self.tally.examples.append(f"{part.script.name}: {who} found no job")
+                self.tally.note("unheeded", f"{part.script.name}: {who} found no job")
 
     def say(self, when: str, stage: Stage) -> None:
         for part in self.parts.values():
@@ -86,7 +73,7 @@ class Play:
     def leave(self) -> None:
         for worker in self.workers.values():
             worker.leave()
-        self.tally.double_completion += sum(n > 1 for n in self.completions.values())
+        self.tally["double_completion"] += sum(n > 1 for n in self.completions.values())
 
     def _worker(self, who: str, variant: str) -> Worker:
         if (who, variant) not in self.workers:
@@ -108,16 +95,15 @@ class Play:
         effect = "nothing" if before == after else effect
         self.completions[part.name] += effect == "done"
         if effect != wanted:
-            self.tally.stale_effects += wanted == "nothing"
-            self.tally.unheeded += wanted != "nothing"
+            kind = "stale_effects" if wanted == "nothing" else "unheeded"
             scene = f"{part.name} {part.variant}: {part.script.name}, {when}"
-            self.tally.examples.append(f"{scene}: {who} said {verb}, heard {heard}: {effect}")
+            self.tally.note(kind, f"{scene}: {who} said {verb}, heard {heard}: {effect}")
 
     def _settle(self) -> None:
         """Until what was done is in the store, where operators look: a promise that came later is."""
-        self.tally.words += 1
+        self.tally["words"] += 1
         with Faktory(self.server.port) as client:
-            client.hello().push(job(f"settled-{self.tally.words:06}", queue="settled"))
+            client.hello().push(job(f"settled-{self.tally['words']:06}", queue="settled"))
 
 
 class Stage:
@@ -177,7 +163,7 @@ class Stage:
 
 def run(options: Options) -> Result:
     copies = options.number("copies", 4, short=1)
-    tally = Tally()
+    tally = Tally("words", "stale_effects", "double_completion", "unheeded")
     protocols = PROTOCOLS
     scenes = {"alive": False, "killed": True}
     if options.mutant:
@@ -190,13 +176,6 @@ def run(options: Options) -> Result:
         with options.server(name, TWEAK, env=env, speaks=PROTOCOLS) as server:
             plays = [Play(p, server, tally, copies, killing=killing) for p in protocols]
             Stage(server, wall_clock, plays).play(killing=killing)
-    bad = tally.stale_effects + tally.double_completion + tally.unheeded
-    return Result(
-        not bad and tally.words > 0,
-        tally.examples[:10],
-        words=tally.words,
-        stale_effects=tally.stale_effects,
-        double_completion=tally.double_completion,
-        unheeded=tally.unheeded,
-        protocols=",".join(protocols),
-    )
+    bad = tally.total() - tally["words"]
+    held = not bad and tally["words"] > 0
+    return Result(held, tally.examples[:10], **tally, protocols=",".join(protocols))

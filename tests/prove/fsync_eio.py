@@ -21,10 +21,10 @@ from typing import TypeVar
 
 from tests.prove import trace
 from tests.prove.crash import Disk
-from tests.prove.crash_states import State, Tally, fates
+from tests.prove.crash_states import State, StateTally, fates
 from tests.prove.dialogues import Dialogue
 from tests.prove.dialogues.faktory import talk
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally
 from tests.prove.load import BROKEN
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import Server, ServerFailed
@@ -102,7 +102,7 @@ class Point:
 
     def false_ok(self) -> bool:
         """Whether an answer had left that the disk does not bear out."""
-        tally = Tally()
+        tally = StateTally()
         tally.judge(self._surely_there(), fates(self.records(), self.dialogues))
         self.complaints += tally.examples[:1]
         return not tally.ok
@@ -167,23 +167,17 @@ class Point:
 
 
 def run(options: Options) -> Result:
-    false_ok = continued = recovered = points = 0
-    complaints: list[str] = []
+    tally = Tally("points", "false_ok", "continued_after_error", "recovered")
     for number in range(1, options.number("points", 1_000, short=22) + 1):
         point = Point(options, str(number), number)
         point.suffer(options.rng)
-        points += 1
-        false_ok += point.false_ok()
-        continued += point.continued()
-        recovered += point.recovers()
-        complaints += [f"sync {number}: {complaint}" for complaint in point.complaints]
+        tally["points"] += 1
+        tally["false_ok"] += point.false_ok()
+        tally["continued_after_error"] += point.continued()
+        tally["recovered"] += point.recovers()
+        tally.examples += [f"sync {number}: {complaint}" for complaint in point.complaints]
         if point.failed_at is None:
             break
-    return Result(
-        not false_ok and not continued and recovered == points,
-        complaints[:10],
-        points=points,
-        false_ok=false_ok,
-        continued_after_error=continued,
-        recovered=recovered,
-    )
+    bad = tally["false_ok"] + tally["continued_after_error"]
+    held = not bad and tally["recovered"] == tally["points"]
+    return Result(held, tally.examples[:10], **tally)

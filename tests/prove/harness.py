@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -74,6 +77,33 @@ class Result:
     def __str__(self) -> str:
         shown = {name: int(v) if v is True or v is False else v for name, v in self.figures.items()}
         return " ".join(f"{name}={value}" for name, value in shown.items())
+
+
+class Tally(Counter[str]):
+    """Figures, in the order in which they are named, and examples of what was wrong."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(dict.fromkeys(names, 0))
+        self.examples: list[str] = []
+
+    def note(self, name: str, example: str) -> None:
+        self[name] += 1
+        self.examples.append(example)
+
+
+@contextmanager
+def running(*acts: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Each in a thread of its own meanwhile; then they are told to stop, and awaited."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=act, args=(stop,), daemon=True) for act in acts]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 class SideProcess(Scoped):

@@ -73,17 +73,20 @@ class Verdict:
             shown.append(f"{kind}: {story.jid if story else '-'}: {detail}")
 
     @property
-    def protocols(self) -> str:
-        """How many jobs were accepted in each protocol."""
-        return ",".join(f"{name}:{count}" for name, count in sorted(self.by_protocol.items()))
-
-    @property
     def examples(self) -> list[str]:
         return [sample for samples in self.samples.values() for sample in samples]
 
-    def figures(self, always: Iterable[str] = ()) -> dict[str, int]:
-        """How often the named classes, and every broken one, occurred."""
-        return {kind: self.counts[kind] for kind in [*always, *self.broken]}
+    def figures(self, always: Iterable[str] = ()) -> dict[str, object]:
+        """Of a summary line: how often the named classes, and every broken one, occurred, and of how much."""
+        by_protocol = ",".join(f"{name}:{n}" for name, n in sorted(self.by_protocol.items()))
+        return {
+            "acked": self.accepted,
+            **{kind: self.counts[kind] for kind in [*always, *self.broken]},
+            "protocols": by_protocol,
+            "crossings": self.crossings,
+            "deliveries": self.deliveries,
+            "recovered": self.recovered,
+        }
 
 
 def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None) -> Verdict:

@@ -47,13 +47,8 @@ def run(options: Options) -> Result:
         held,
         [*verdict.examples, *load.complaints[:10]],
         rounds=rounds,
-        acked=verdict.accepted,
         **verdict.figures(_SHOWN),
-        protocols=verdict.protocols,
-        crossings=verdict.crossings,
         complaints=len(load.complaints),
         drained=drained,
-        deliveries=verdict.deliveries,
-        recovered=verdict.recovered,
         round_s=round(round_s, 2),
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 
-from tests.prove.harness import Options, Result
-from tests.prove.history import Verdict, check
+from tests.prove.harness import Options, Result, Tally
+from tests.prove.history import check
 from tests.prove.load import Load, Plan
 from tests.prove.mutants import KILL_VARIABLE, KILLED
 from tests.support.server import Server
@@ -34,38 +34,26 @@ _ENOUGH = 3  # points that broke a promise: more would say no more
 
 def run(options: Options) -> Result:
     rng = options.rng
-    points = acked = lost = 0
-    broken: list[str] = []
+    tally = Tally("points", "lost", "broken", "acked")
     for name, counts in _POINTS.items():
         for count in counts if not options.short else counts[:2]:
-            if len(broken) < _ENOUGH:
-                points += 1
+            if tally["broken"] < _ENOUGH:
                 # Not always the very same moment: over many runs, all of them.
                 later = rng.randrange(3) if count > 4 else 0
-                verdict, wrong = _die_at(f"{name}:{count + later}", options)
-                acked += verdict.accepted
-                lost += verdict.counts["lost"]
-                broken += wrong
-    held = points >= 12 and not lost and not broken
-    return Result(held, broken, points=points, lost=lost, broken=len(broken), acked=acked)
+                _die_at(f"{name}:{count + later}", options, tally)
+    held = tally["points"] >= 12 and not tally["lost"] and not tally["broken"]
+    return Result(held, tally.examples, **tally)
 
 
-def _die_at(point: str, options: Options) -> tuple[Verdict, list[str]]:
+def _die_at(point: str, options: Options, tally: Tally) -> None:
     data = options.home / point.replace(":", "-")
     doomed = options.server(
         data, "quick-time", "tiny-log", "kill-point", env={KILL_VARIABLE: point}
     )
     healthy = Server(data, argv_prefix=Options(0).variant("quick-time"), port=doomed.port)
-    load = Load(
-        Plan(
-            doomed.ports,
-            options.seed,
-            reserve=_RESERVE_S,
-            producers=2,
-            consumers=2,
-            backlog_max=500,
-        )
-    )
+    plan = Plan(doomed.ports, options.seed, reserve=_RESERVE_S, backlog_max=500)
+    plan.producers = plan.consumers = 2
+    load = Load(plan)
     load.start()
     doomed.launch()
     code = doomed.wait(_DIES_WITHIN_S)
@@ -76,8 +64,10 @@ def _die_at(point: str, options: Options) -> tuple[Verdict, list[str]]:
         drained = load.drain(_DRAIN_S)
         load.stop()
     verdict = check(load.events, drained=drained)
-    if code == KILLED and drained and verdict.ok:
-        return verdict, []
-    options.keep_history(load.events)
-    said = f"{point}: ended with {code}, drained={drained:d} {verdict.figures()}"
-    return verdict, [f"{said} {verdict.examples[:2]} {doomed.log_tail()[-300:]}"]
+    tally["points"] += 1
+    tally["acked"] += verdict.accepted
+    tally["lost"] += verdict.counts["lost"]
+    if code != KILLED or not drained or not verdict.ok:
+        options.keep_history(load.events)
+        said = f"{point}: ended with {code}, drained={drained:d} {verdict.figures()}"
+        tally.note("broken", f"{said} {verdict.examples[:2]} {doomed.log_tail()[-300:]}")

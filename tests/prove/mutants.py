@@ -25,8 +25,10 @@ from msgspec.structs import replace
 from tests.prove import wall_clock
 
 Function = Callable[..., Any]
-Change = Mapping[str, Callable[[Any], Any]]
-"""What to replace, as `module:attribute` or `module:Class.attribute`, and by what."""
+Make = Callable[[Any], Any]
+"""Makes the replacement out of the original."""
+Change = Mapping[str, Make]
+"""What is replaced, as `module:attribute` or `module:Class.attribute`, of Franca unless it is Python's."""
 
 KILL_VARIABLE = "PROVE_KILL"
 KILLED = 137
@@ -40,14 +42,60 @@ _PLANTED = "planted"  # the kind of job that errors are planted in
 _HARD_TO_READ = (b"0x", b"9" * 20, b"1e400", b"ud800", b"[[[[", b"\xff\xfe")
 
 
-def by(value: Any) -> Callable[[Any], Any]:
-    """Replaced by this value, whatever it was."""
+def resolve(target: str) -> tuple[Any, str]:
+    """The object that has the attribute, and the attribute's name; it must exist."""
+    module, _, path = target.partition(":")
+    *classes, name = path.split(".")
+    is_pythons = module in sys.stdlib_module_names
+    holder: Any = importlib.import_module(module if is_pythons else f"franca.{module}")
+    for one in classes:
+        holder = getattr(holder, one)
+    assert hasattr(holder, name), f"{target} does not exist"
+    return holder, name
+
+
+def plant(name: str) -> None:
+    """Make a change in this process, for good."""
+    for target, make in (BUGS | TWEAKS)[name].items():
+        holder, attribute = resolve(target)
+        setattr(holder, attribute, make(getattr(holder, attribute)))
+
+
+# -- ways to make a replacement --------------------------------------------------------------------
+
+
+def by(value: Any) -> Make:
+    """This value, whatever it was."""
     return lambda original: value
 
 
-def always(value: Any) -> Callable[[Any], Any]:
-    """Replaced by a function that returns this value."""
+def by_other(target: str) -> Make:
+    """What another attribute holds."""
+    return lambda original: getattr(*resolve(target))
+
+
+def returning(value: Any) -> Make:
+    """A function that does nothing and returns this value."""
     return by(lambda *_, **__: value)
+
+
+def before(act: Function) -> Make:
+    """The original, and this before it, with the same arguments."""
+    return lambda original: _in_order(original, act, original)
+
+
+def after(act: Function) -> Make:
+    """The original, and this after it, with the same arguments."""
+    return lambda original: _in_order(original, original, act)
+
+
+def _in_order(original: Function, *calls: Function) -> Function:
+    @wraps(original)
+    def run(*arguments: Any, **options: Any) -> Any:
+        results = {call: call(*arguments, **options) for call in calls}
+        return results[original]
+
+    return run
 
 
 # -- the store and the disk ----------------------------------------------------------------------
@@ -101,17 +149,10 @@ def _within_the_last_transaction(execute: Function) -> Function:
     return executing
 
 
-def _failing_after_some(commit: Function) -> Function:
-    commits = 0
-
-    def count(self: Any) -> None:
-        nonlocal commits
-        commits += 1
-        if commits > _COMMITS:
-            raise OSError("planted")
-        commit(self)
-
-    return count
+def _fail_after_some(store: Any) -> None:
+    store.commits = getattr(store, "commits", 0) + 1
+    if store.commits > _COMMITS:
+        raise OSError("planted")
 
 
 def _deaf_to_the_disk(fail: Function) -> Function:
@@ -136,47 +177,22 @@ def _named(leased: bool) -> Function:
     return find
 
 
-def _sharing(name: str) -> Callable[[Function], Function]:
-    """What one connection was given, every connection may speak of."""
-    everybodys: dict[bytes, Any] = {}
-
-    def sharing(init: Function) -> Function:
-        @wraps(init)
-        def begin(self: Any, *arguments: Any, **options: Any) -> None:
-            init(self, *arguments, **options)
-            setattr(self, name, everybodys)
-
-        return begin
-
-    return sharing
-
-
 def _any_message(self: Any, msgid: bytes) -> Any:
     return _named(leased=True)(self._broker, "", msgid.decode("utf-8", "replace"))
 
 
-def _whoever_has_it(take_result: Function) -> Function:
-    def take(self: Any, worker: Any, *result: Any) -> Any:
-        if worker.job is not None:
-            worker.job.holder = worker.session.holder
-        return take_result(self, worker, *result)
-
-    return take
+def _sharing(name: str) -> Make:
+    """What one connection was given, every connection may speak of."""
+    everybodys: dict[bytes, Any] = {}
+    return after(lambda self, *_, **__: setattr(self, name, everybodys))
 
 
-def _keeping_leases(close_session: Function) -> Function:
-    def close(self: Any, session: Any, now: int) -> None:
-        session.leases.clear()
-        close_session(self, session, now)
-
-    return close
+def _take_over(self: Any, worker: Any, *result: Any) -> None:
+    if worker.job is not None:
+        worker.job.holder = worker.session.holder
 
 
 # -- settings, peers and the guard ---------------------------------------------------------------
-
-
-def _guessable(init: Function) -> Function:
-    return lambda self, password, rng, **options: init(self, password, Random(7), **options)
 
 
 def _latin(names: Any) -> Any:
@@ -194,25 +210,22 @@ def _limits(**changed: int) -> Change:
     """Brokers are built with these limits instead of those of the settings."""
 
     def changing(init: Function) -> Function:
-        @wraps(init)
-        def begin(self: Any, limits: Any, *arguments: Any, **options: Any) -> None:
-            init(self, replace(limits, **changed), *arguments, **options)
+        return wraps(init)(
+            lambda self, limits, *rest, **options: init(
+                self, replace(limits, **changed), *rest, **options
+            )
+        )
 
-        return begin
-
-    return {"franca.core.broker:Broker.__init__": changing}
+    return {"core.broker:Broker.__init__": changing}
 
 
-def _dropping_the_turn(take_inputs: Function) -> Function:
-    def take(self: Any, now: int, between: object = None) -> None:
-        inputs, self.inputs[:] = self.inputs[:], []
-        for link, data in inputs:
-            if not (link.closing or link.closed):
-                if any(word in data for word in _HARD_TO_READ):
-                    return
-                self._keep(link, data, now)
-
-    return take
+def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
+    inputs, self.inputs[:] = self.inputs[:], []
+    for link, data in inputs:
+        if not (link.closing or link.closed):
+            if any(word in data for word in _HARD_TO_READ):
+                return
+            self._keep(link, data, now)
 
 
 # -- the readers, for the fuzz ---------------------------------------------------------------------
@@ -225,13 +238,9 @@ def _losing_a_byte(feed: Function) -> Function:
     return lose
 
 
-def _forgetting_half_a_header(wait: Function) -> Function:
-    def forget(self: Any, data: bytes, at: int, needed: int) -> None:
-        wait(self, data, at, needed)
-        if len(self._part) == 11:
-            self._part.clear()
-
-    return forget
+def _forget_half_a_header(self: Any, data: bytes, at: int, needed: int) -> None:
+    if len(self._part) == 11:
+        self._part.clear()
 
 
 def _giving_back_twice(say_granted: Function) -> Function:
@@ -259,103 +268,101 @@ def _told_too_late(protocol: str) -> Change:
 
         return read_on_deaf
 
-    return {"franca.engine.engine:Engine._read_on": late}
+    return {"engine.engine:Engine._read_on": late}
 
 
-# -- the tables ------------------------------------------------------------------------------------
+# -- the table of bugs -----------------------------------------------------------------------------
 
-_LINK = "franca.protocols.conversation:Link"
-_STORE = "franca.store.sqlite:SqliteStore"
-_SETTLING = "franca.protocols.faktory.worker_commands"
-_MEMODB_WORKERS = "franca.protocols.memodb.worker_commands:ConnectionWorkers"
-_SYSTEM_CLOCK = "franca.node.clock"
-
-
-def _of(target: str) -> Callable[[Any], Any]:
-    """Replaced by what another attribute holds."""
-    return lambda original: getattr(*resolve(target))
-
+_LINK = "protocols.conversation:Link"
+_STORE = "store.sqlite:SqliteStore"
+_SETTLING = "protocols.faktory.worker_commands"
+_MEMODB_WORKERS = "protocols.memodb.worker_commands:ConnectionWorkers"
+_PERIODIC_WORKER = "protocols.periodic.worker_commands:Worker"
 
 BUGS: dict[str, Change] = {
     # A commit is not on the disk when it returns; replies leave before it; all wait for it.
     "sync-normal": {"sqlite3:connect": lambda real: partial(real, factory=_NormalConnection)},
-    "ack-before-commit": {f"{_LINK}.write_after_commit": _of(f"{_LINK}.write")},
-    "all-wait": {f"{_LINK}.write": _of(f"{_LINK}.write_after_commit")},
+    "ack-before-commit": {f"{_LINK}.write_after_commit": by_other(f"{_LINK}.write")},
+    "all-wait": {f"{_LINK}.write": by_other(f"{_LINK}.write_after_commit")},
     "ignore-eio": {f"{_STORE}.commit": _ignoring_errors},
-    "heal-unsynced": {"franca.node.datadir:copy_into": by(_copying_unsynced)},
+    "heal-unsynced": {"node.datadir:copy_into": by(_copying_unsynced)},
     # Every other group is only committed together with the next one.
     "skip-commit": {
         f"{_STORE}._commit": _every_other_time,
         f"{_STORE}._execute": _within_the_last_transaction,
     },
-    "no-crc": {"franca.store.rows:crc32": always(_EMPTY_TOTALS)},
-    "no-log-check": {"franca.store.sqlite:check_log": always(None)},
-    "no-ballast": {"franca.node.datadir:DataDir.take_ballast": always(None)},
-    "loose-modes": {"os:umask": _readable_by_all, "os:chmod": always(None)},
+    "no-crc": {"store.rows:crc32": returning(_EMPTY_TOTALS)},
+    "no-log-check": {"store.sqlite:check_log": returning(None)},
+    "no-ballast": {"node.datadir:DataDir.take_ballast": returning(None)},
+    "loose-modes": {"os:umask": _readable_by_all, "os:chmod": returning(None)},
     # Whoever names a job settles it.
     "no-fence": {
         f"{_SETTLING}:held_by": by(_named(leased=True)),
         f"{_SETTLING}:expired_of": by(_named(leased=False)),
     },
     "no-fence-gearman": {
-        "franca.protocols.gearman.conversation:GearmanConversation.__init__": _sharing("held")
+        "protocols.gearman.conversation:GearmanConversation.__init__": _sharing("held")
     },
-    "no-fence-periodic": {
-        "franca.protocols.periodic.worker_commands:Worker.__init__": _sharing("_held")
-    },
+    "no-fence-periodic": {f"{_PERIODIC_WORKER}.__init__": _sharing("_held")},
     "no-fence-eventmq": {
-        "franca.protocols.eventmq.worker_session:WorkerSession.held_as": by(_any_message)
+        "protocols.eventmq.worker_session:WorkerSession.held_as": by(_any_message)
     },
     "no-fence-memodb": {
-        f"{_MEMODB_WORKERS}.on_lease_lost": always(None),
-        f"{_MEMODB_WORKERS}._take_result": _whoever_has_it,
+        f"{_MEMODB_WORKERS}.on_lease_lost": returning(None),
+        f"{_MEMODB_WORKERS}._take_result": before(_take_over),
     },
     # A worker that is gone keeps what it had.
-    "no-requeue": {"franca.core.broker:Broker.close_session": _keeping_leases},
+    "no-requeue": {
+        "core.broker:Broker.close_session": before(lambda _, session, now: session.leases.clear())
+    },
     # Spans are measured by the clock on the wall.
     "wall-clock-lease": {
-        f"{_SYSTEM_CLOCK}:SystemClock.now": by(
-            lambda self: resolve(f"{_SYSTEM_CLOCK}:time")[0].time.time_ns() // 1_000_000
+        "node.clock:SystemClock.now": by(
+            lambda self: resolve("node.clock:time")[0].time.time_ns() // 1_000_000
         )
     },
     "no-line-limit": {
-        "franca.protocols.buffer:ByteBuffer.take_line": lambda take_line: (
+        "protocols.buffer:ByteBuffer.take_line": lambda take_line: (
             lambda buffer, limit: take_line(buffer, _UNBOUNDED)
         )
     },
-    "fixed-salt": {"franca.protocols.faktory.handshake:Challenge.__init__": _guessable},
+    "fixed-salt": {
+        "protocols.faktory.handshake:Challenge.__init__": lambda init: (
+            lambda self, password, rng, **options: init(self, password, Random(7), **options)
+        )
+    },
     "open-bind": {
-        "franca.cli.serve:check_binds": always(None),
-        "franca.node.run:check_binds": always(None),
+        "cli.serve:check_binds": returning(None),
+        "node.run:check_binds": returning(None),
     },
     "unredacted": {
-        "franca.node.log:Redaction.text": by(lambda self, text: text),
-        "franca.node.log:Redaction.field": by(lambda self, name, value: str(value)),
+        "node.log:Redaction.text": by(lambda self, text: text),
+        "node.log:Redaction.field": by(lambda self, name, value: str(value)),
     },
     # Nobody minds a peer that does not read.
-    "no-drain": {"franca.node.connection:Connection.pause_writing": always(None)},
+    "no-drain": {"node.connection:Connection.pause_writing": returning(None)},
     # Gearman has a rule of its own for names that are no UTF-8.
-    "own-names": {"franca.protocols.gearman.service:Names": _latin},
+    "own-names": {"protocols.gearman.service:Names": _latin},
     # A job that ends its worker is given to the next one for ever; all that is due is made ready in one turn.
     "no-limit": _limits(losses_max=_UNBOUNDED),
     "no-slicing": _limits(due_jobs=_UNBOUNDED, supply_jobs=20_000),
     "no-byte-bounds": _limits(window_bytes=_UNBOUNDED, supply_bytes=_UNBOUNDED),
     # One reader fails, and what others sent in the same turn is dropped.
-    "drop-inputs": {"franca.engine.engine:Engine._take_inputs": _dropping_the_turn},
+    "drop-inputs": {"engine.engine:Engine._take_inputs": by(_drop_the_turn)},
     # An error around a commit is nobody's, and the store is never free again.
     "hang-in-commit": {
-        f"{_STORE}.commit": _failing_after_some,
-        "franca.node.node:Node.fail": _deaf_to_the_disk,
+        f"{_STORE}.commit": before(_fail_after_some),
+        "node.node:Node.fail": _deaf_to_the_disk,
     },
     # Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
-    "blame-the-peer": {"franca.engine.engine:is_of_the_core": always(False)},
-    "faktory-loses-a-byte-at-a-cut": {"franca.protocols.buffer:ByteBuffer.feed": _losing_a_byte},
-    "gearman-believes-a-number": {"franca.protocols.gearman.worker_commands:number_in": by(int)},
+    "blame-the-peer": {"engine.engine:is_of_the_core": returning(False)},
+    "faktory-loses-a-byte-at-a-cut": {"protocols.buffer:ByteBuffer.feed": _losing_a_byte},
+    "gearman-believes-a-number": {"protocols.gearman.worker_commands:number_in": by(int)},
     "gearman-forgets-half-a-header": {
-        "franca.protocols.gearman.wire:PacketReader._wait": _forgetting_half_a_header
+        "protocols.gearman.wire:PacketReader._wait": after(_forget_half_a_header)
     },
     "periodic-gives-back-what-it-has-no-more": {
-        "franca.protocols.periodic.worker_commands:Worker.say_granted": _giving_back_twice
+        f"{_PERIODIC_WORKER}.say_granted": _giving_back_twice
     },
     "periodic-reads-on-before-anybody-is-told": _told_too_late("periodic"),
     "eventmq-reads-on-before-anybody-is-told": _told_too_late("eventmq"),
@@ -366,48 +373,29 @@ BUGS: dict[str, Change] = {
 # -- tweaks ----------------------------------------------------------------------------------------
 
 
-def _event(*arguments: Any, **fields: Any) -> None:
+def _log(*arguments: Any, **fields: Any) -> None:
     importlib.import_module("franca.node.log").event("debug", *arguments, **fields)
 
 
-def _logging_messages(on_message: Function) -> Function:
-    def hearing(self: Any, message: tuple[bytes, bytes], now: int) -> Any:
-        data = b" ".join(message)
-        _event("heard", f"heard {data!r}", line=data)
-        _event("heard", data.decode("utf-8", "replace"))
-        return on_message(self, message, now)
-
-    return hearing
+def _log_message(self: Any, message: tuple[bytes, bytes], now: int) -> None:
+    data = b" ".join(message)
+    _log("heard", f"heard {data!r}", line=data)
+    _log("heard", data.decode("utf-8", "replace"))
 
 
-def _logging_jobs(submit: Function) -> Function:
-    def taking(self: Any, new: Any, *arguments: Any, **options: Any) -> Any:
-        _event("taken", f"job {new.name}", body=new.body, args=new.body.decode())
-        return submit(self, new, *arguments, **options)
-
-    return taking
+def _log_job(self: Any, new: Any, *_: Any, **__: Any) -> None:
+    _log("taken", f"job {new.name}", body=new.body, args=new.body.decode())
 
 
-def _failing_an_assertion(submit: Function) -> Function:
-    @wraps(submit)
-    def check(self: Any, new: Any, *arguments: Any, **options: Any) -> Any:
-        assert new.kind != _PLANTED, "planted"
-        return submit(self, new, *arguments, **options)
-
-    return check
+def _fail_an_assertion(self: Any, new: Any, *_: Any, **__: Any) -> None:
+    assert new.kind != _PLANTED, "planted"
 
 
-def _raising_once(on_event: Function) -> Function:
-    raised = False
-
-    def hear(self: Any, session: Any, event: Any, now: int) -> None:
-        nonlocal raised
-        if not raised and type(event).__name__ == "Granted" and event.job.kind == _PLANTED:
-            raised = True
-            raise LookupError("planted")
-        on_event(self, session, event, now)
-
-    return hear
+def _raise_once(self: Any, session: Any, event: Any, now: int) -> None:
+    told = type(event).__name__ == "Granted" and event.job.kind == _PLANTED
+    if told and not hasattr(type(self), "raised"):
+        type(self).raised = True
+        raise LookupError("planted")
 
 
 class _KillPoint:
@@ -442,51 +430,34 @@ def _few_files(setrlimit: Function) -> Function:
 
 
 _POINT = _KillPoint()
-_CONVERSATION = "franca.protocols.faktory.conversation:FaktoryConversation"
+_CONVERSATION = "protocols.faktory.conversation:FaktoryConversation"
 
 TWEAKS: dict[str, Change] = {
     # Checkpoints come after hundreds of pages, or every few commits, instead of thousands.
-    "small-log": {"franca.store.sqlite:CHECKPOINT_PAGES": by(400)},
-    "tiny-log": {"franca.store.sqlite:CHECKPOINT_PAGES": by(12)},
+    "small-log": {"store.sqlite:CHECKPOINT_PAGES": by(400)},
+    "tiny-log": {"store.sqlite:CHECKPOINT_PAGES": by(12)},
     # Leases may be as short as a producer asks, and a failed job is back within a second.
     "quick-time": {
-        "franca.protocols.faktory.jobs:RESERVE_S_MIN": by(1),
+        "protocols.faktory.jobs:RESERVE_S_MIN": by(1),
         # Where it is used, not where it is defined: the name is already bound there.
-        "franca.core.life:delay_ms": by(lambda policy, failures, rng: 200 + rng.randrange(800)),
+        "core.life:delay_ms": by(lambda policy, failures, rng: 200 + rng.randrange(800)),
     },
-    wall_clock.TWEAK: {f"{_SYSTEM_CLOCK}:time": wall_clock.moved},
+    wall_clock.TWEAK: {"node.clock:time": wall_clock.moved},
     # The process may open few files, and cannot change that.
     "few-files": {"resource:setrlimit": _few_files},
     # What peers say and what jobs hold is put into the log, as a careless programmer would.
     "chatty": {
-        f"{_CONVERSATION}.on_message": _logging_messages,
-        "franca.core.broker:Broker.submit": _logging_jobs,
+        f"{_CONVERSATION}.on_message": before(_log_message),
+        "core.broker:Broker.submit": before(_log_job),
     },
-    "core-raises": {"franca.core.broker:Broker.submit": _failing_an_assertion},
-    "handler-raises": {f"{_CONVERSATION}.on_event": _raising_once},
+    # An assertion fails inside the broker; the first conversation that is told of a certain job raises.
+    "core-raises": {"core.broker:Broker.submit": before(_fail_an_assertion)},
+    "handler-raises": {f"{_CONVERSATION}.on_event": before(_raise_once)},
     "kill-point": {
-        "franca.node.run:SqliteStore": lambda made: partial(made, step=_POINT.step),
-        "franca.node.connection:Connection.send": _POINT.around,
+        "node.run:SqliteStore": lambda made: partial(made, step=_POINT.step),
+        "node.connection:Connection.send": _POINT.around,
     },
 }
-
-
-def resolve(target: str) -> tuple[Any, str]:
-    """The object that has the attribute, and the attribute's name; it must exist."""
-    module, _, path = target.partition(":")
-    *classes, name = path.split(".")
-    holder: Any = importlib.import_module(module)
-    for one in classes:
-        holder = getattr(holder, one)
-    assert hasattr(holder, name), f"{target} does not exist"
-    return holder, name
-
-
-def plant(name: str) -> None:
-    """Make a change in this process, for good."""
-    for target, make in (BUGS | TWEAKS)[name].items():
-        holder, attribute = resolve(target)
-        setattr(holder, attribute, make(getattr(holder, attribute)))
 
 
 def main(argv: list[str]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from franca.control.client import CannotConnect, Declined, TimedOut
 from tests.prove.crowd import HOARD, Crowd, Figures, Order
 from tests.prove.events import Rules
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, running
 from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.observe import ask, live_jobs
@@ -67,12 +67,10 @@ class Trial:
         """Let both sides at the server for so long, and note what was seen."""
         load, options = self.load, self.options
         hoard = options.number("hoard", _HOARD, short=_HOARD_SHORT)
-        done = threading.Event()
-        cleaner = threading.Thread(target=self._clean, args=(done,))
+        order = Order(self.server.ports, options.seed, _PACE, hoard)
         with self.server:
             self._start_the_load()
-            cleaner.start()
-            with Crowd(Order(self.server.ports, options.seed, _PACE, hoard)) as crowd:
+            with running(self._clean), Crowd(order) as crowd:
                 until = time.monotonic() + seconds
                 while time.monotonic() < until and self.server.running and self._seen() < _ENOUGH:
                     with suppress(*_UNANSWERED):
@@ -81,8 +79,6 @@ class Trial:
                         load.measured = self._left()
                     time.sleep(0.5)
                 self.crowd = crowd.figures()
-            done.set()
-            cleaner.join()
             load.draining.set()
             self.drained = not (self._seen() and options.mutant) and self._is_drained()
             self._look_at_the_server()
@@ -112,9 +108,9 @@ class Trial:
         for actor in self.load.producers:
             actor.thread.start()
 
-    def _clean(self, done: threading.Event) -> None:
+    def _clean(self, stop: threading.Event) -> None:
         """Take away the jobs that hostile peers leave, as the operator of such a server would."""
-        while not done.wait(0.5) and self.server.running:
+        while not stop.wait(0.5) and self.server.running:
             with suppress(OSError, FaktoryError, *_UNANSWERED):
                 found = ask(self.server, "queues.list", timeout_s=_WAIT_MAX_S)["queues"]
                 for name in (queue["queue"] for queue in found):

@@ -14,21 +14,22 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from functools import partial
 from random import Random
 
 from tests.prove import trace
 from tests.prove.crash import Disk
-from tests.prove.crash_states import Tally, crash_states, fates
+from tests.prove.crash_states import StateTally, crash_states, fates
 from tests.prove.dialogues import PROTOCOLS, Dialogue, of
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, running
 from tests.support.server import Server
 
 _BATCH = 10
 _PRODUCERS, _WORKERS = 2, 2
 
 
-def _produce(dialogue: Dialogue, name: str, count: int) -> None:
-    """Push one at a time, and every tenth time ten at once."""
+def _produce(dialogue: Dialogue, name: str, count: int, stop: threading.Event) -> None:
+    """Push so many, one at a time, and every tenth time ten at once."""
     for number in range(count):
         size = _BATCH if number % _BATCH == _BATCH - 1 else 1
         dialogue.push([f"{name}-{number:05}-{place}" for place in range(size)])
@@ -57,23 +58,11 @@ def _serve_a_load(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
             talk = of(protocol).talk
             producers += [talk(port) for _ in range(_PRODUCERS)]
             workers += [talk(port, f"worker-{number}") for number in range(_WORKERS)]
-        stop = threading.Event()
         each = pushes // len(producers)
-        producing = [
-            threading.Thread(target=_produce, args=(producer, f"job-{n}", each))
-            for n, producer in enumerate(producers)
-        ]
-        consuming = [
-            threading.Thread(target=_consume, args=(worker, Random(rng.random()), stop))
-            for worker in workers
-        ]
-        for thread in (*producing, *consuming):
-            thread.start()
-        for thread in producing:
-            thread.join()
-        stop.set()
-        for thread in consuming:
-            thread.join()
+        produce = [partial(_produce, p, f"job-{n}", each) for n, p in enumerate(producers)]
+        consume = [partial(_consume, worker, Random(rng.random())) for worker in workers]
+        with running(*consume), running(*produce):
+            pass
         for dialogue in (*producers, *workers):
             dialogue.leave()
         server.terminate()
@@ -90,17 +79,16 @@ def run(options: Options) -> Result:
     assert sum(fate.pushed is not None for fate in jobs.values()) >= 100, "hardly any load"
     states = options.number("states", 2_000, short=200)
     serve_every = states // options.number("served", 20, short=5)
-    tally = Tally()
+    tally = StateTally()
     tally.judge(crash_states(records, states, rng, Disk()), jobs, serve_every=serve_every)
     if options.keep is not None and not tally.ok:
         shutil.copy(recorded, options.keep)
     return Result(
         tally.ok,
         tally.examples[:5],
-        **tally.figures,
+        **tally,
         jobs=len(jobs),
         records=len(records),
         syncs=sum(record.kind is trace.Kind.SYNC for record in records),
-        jobs_lost=tally.counts["jobs_lost"],
         protocols=",".join(PROTOCOLS),
     )

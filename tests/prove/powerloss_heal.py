@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.prove import trace
 from tests.prove.crash import Disk
-from tests.prove.crash_states import Tally, crash_states, fates
+from tests.prove.crash_states import StateTally, crash_states, fates
 from tests.prove.fsync_eio import Point
 from tests.prove.harness import Options, Result
 
@@ -22,7 +22,7 @@ def run(options: Options) -> Result:
     rng = options.rng
     falls = options.number("falls", 10, short=3)
     states = options.number("states", 1_000, short=200) // falls
-    tally, jobs_seen, healed = Tally(), 0, 0
+    tally, jobs_seen, healed = StateTally(), 0, 0
     # Under --mutant only the server that heals is the one with the bug.
     healthy = Options(options.seed, home=options.home)
     for number in range(falls):
@@ -39,14 +39,8 @@ def run(options: Options) -> Result:
         disk = Disk.holding(before)
         crashed = crash_states(trace.read(second), states, rng, disk)
         tally.judge(crashed, jobs, serve_every=states // 2)
-    return Result(
-        tally.ok and healed == falls,
-        tally.examples[:5],
-        **tally.figures,
-        falls=falls,
-        healed=healed,
-        jobs=jobs_seen,
-    )
+    held = tally.ok and healed == falls
+    return Result(held, tally.examples[:5], **tally, falls=falls, healed=healed, jobs=jobs_seen)
 
 
 def _files(directory: Path) -> dict[str, bytes]:

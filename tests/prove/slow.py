@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, running
 from tests.prove.observe import Memory
 from tests.prove.witness import Figures, Witness
 from tests.support.faktory import Faktory, job, push_line
@@ -180,9 +181,8 @@ def _take_all_files(server: Server, seconds: float) -> None:
 
 def _push_much(server: Server, seconds: float) -> None:
     """Several producers that do not wait for their answers; the disk cannot keep up."""
-    stop = threading.Event()
 
-    def produce(number: int) -> None:
+    def produce(number: int, stop: threading.Event) -> None:
         with suppress(OSError), Faktory(server.port, timeout=1.0) as client:
             client.hello()
             count = 0
@@ -192,13 +192,8 @@ def _push_much(server: Server, seconds: float) -> None:
                 with suppress(TimeoutError):
                     client.send(push_line(work))
 
-    threads = [threading.Thread(target=produce, args=(n,), daemon=True) for n in range(_PRODUCERS)]
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with running(*(partial(produce, number) for number in range(_PRODUCERS))):
+        time.sleep(seconds)
 
 
 def _warm_up(server: Server, rounds: int) -> None:

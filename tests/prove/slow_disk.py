@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, running
 from tests.prove.observe import percentile
 from tests.support.faktory import Faktory, job
 
@@ -21,22 +21,20 @@ _BEAT_P99_MAX_MS = 50.0
 Script = Callable[[Faktory, str], Iterator[None]]
 
 
-class Speaker(threading.Thread):
+class Speaker:
     """One connection that asks until told to stop, and knows how long each answer took."""
 
-    def __init__(self, port: int, name: str, script: Script, stop: threading.Event) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, port: int, name: str, script: Script) -> None:
         self.took_ms: list[float] = []
         self.unanswered = 0
         self._port = port
+        self._name = name
         self._script = script
-        self._stopping = stop
-        self.start()
 
-    def run(self) -> None:
+    def speak(self, stop: threading.Event) -> None:
         with Faktory(self._port, timeout=_PATIENCE_S) as client:
-            script = self._script(client.hello(wid=self.name), self.name)
-            while not self._stopping.is_set():
+            script = self._script(client.hello(wid=self._name), self._name)
+            while not stop.is_set():
                 asked = time.monotonic()
                 try:
                     next(script)
@@ -79,16 +77,16 @@ def _beat(client: Faktory, name: str) -> Iterator[None]:
 
 def run(options: Options) -> Result:
     env = options.disk(slow_sync_ms=options.number("ms", 60))
-    stop = threading.Event()
     with options.server("data", "tiny-log", env=env) as server:
-        speakers = [Speaker(server.port, f"producer-{n}", _produce, stop) for n in range(3)]
-        time.sleep(options.rng.uniform(0, 0.1))  # so that their turns fall differently each time
-        speakers.append(Speaker(server.port, "consumer", _consume, stop))
-        beats = Speaker(server.port, "worker-1", _beat, stop)
-        time.sleep(options.number("seconds", 15, short=6))
-        stop.set()
-        for speaker in (*speakers, beats):
-            speaker.join()
+        producers = [Speaker(server.port, f"producer-{n}", _produce) for n in range(3)]
+        consumer = Speaker(server.port, "consumer", _consume)
+        beats = Speaker(server.port, "worker-1", _beat)
+        with running(*(producer.speak for producer in producers)):
+            # So that their turns fall differently each time.
+            time.sleep(options.rng.uniform(0, 0.1))
+            with running(consumer.speak, beats.speak):
+                time.sleep(options.number("seconds", 15, short=6))
+    speakers = [*producers, consumer]
     unanswered = sum(speaker.unanswered for speaker in (*speakers, beats))
     times = [took for speaker in speakers for took in speaker.took_ms]
     beat_p99 = percentile(beats.took_ms, 0.99)

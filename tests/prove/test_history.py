@@ -1,4 +1,8 @@
-"""The checker is right about histories whose verdict is known beforehand."""
+"""The checker is right about histories whose verdict is known beforehand.
+
+Long legal histories, which must not be flagged, and those of servers with bugs, which must, come from
+the simulation: `tests/sim/test_seeds.py` and `make prove`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ import pytest
 
 from tests.prove.events import Event, Rules, digest, dump
 from tests.prove.history import CLASSES, check
-from tests.prove.model_server import legal_history
 from tests.prove.planted_histories import ALL, CLEAN, Planted, history, selftest
 
 
@@ -56,7 +59,9 @@ def test_in_simulation_a_job_may_not_be_early_at_all() -> None:
 
 def test_the_summary_names_what_is_asked_for_and_what_is_broken() -> None:
     verdict = check(history("push a 0"), drained=True)
-    assert verdict.figures(["mangled"]) == {"mangled": 0, "lost": 1}
+    figures = verdict.figures(["mangled"])
+    assert (figures["acked"], figures["mangled"], figures["lost"]) == (1, 0, 1)
+    assert "fifo" not in figures
 
 
 def test_a_history_survives_being_written_and_read(tmp_path: Path) -> None:
@@ -76,27 +81,3 @@ def test_a_line_says_only_what_is_known(tmp_path: Path) -> None:
 
 def test_bodies_that_differ_have_different_fingerprints() -> None:
     assert digest(b"[1]") == digest("[1]") != digest(b"[1.0]")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_a_right_server_does_under_faults_is_never_flagged(seed: int) -> None:
-    verdict = check(legal_history(seed), drained=True)
-    assert verdict.ok, verdict.samples
-    assert verdict.accepted > 100
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ("lose", "lost"),
-        ("duplicate", "two_leases"),
-        ("no_fence", "stale_effect"),
-        ("lifo", "fifo"),
-        ("forget_ack", "ran_after_ack"),
-    ],
-)
-def test_what_a_wrong_server_does_is_flagged(fault: str, kind: str) -> None:
-    found: set[str] = set()
-    for seed in range(8):
-        found.update(check(legal_history(seed, frozenset([fault])), drained=True).broken)
-    assert kind in found

@@ -58,12 +58,9 @@ def run(options: Options) -> Result:
         held and len(waits) > 0,
         [*verdict.examples, *load.complaints[:10]],
         kills=len(killed),
-        acked=verdict.accepted,
         **verdict.figures(_SHOWN),
         redelivered=len(waits),
         redelivery_p99_s=round(p99, 2),
-        protocols=verdict.protocols,
-        crossings=verdict.crossings,
         complaints=len(load.complaints),
         drained=drained,
     )
