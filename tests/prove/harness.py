@@ -55,11 +55,11 @@ class Options:
         """A server, not yet started, on this directory of the scratch directory."""
         return Server(self.home / data, argv_prefix=self.variant(*tweaks), **settings)
 
-    def disk(self, data: str | Path = "data", **faults: Any) -> dict[str, str]:
+    def disk(self, data: str | Path = "data", **faults: object) -> dict[str, str]:
         """Variables for a server whose disk below this directory is recorded, is slow or fails."""
         directory = self.home / data
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return shim.Shim(shim.build(self.home / "shim"), directory, **faults).environment()
+        return shim.preloaded(shim.build(self.home / "shim"), directory, **faults)
 
     def keep_history(self, events: Iterable[Event]) -> None:
         if self.keep is not None:

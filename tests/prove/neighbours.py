@@ -55,7 +55,7 @@ class Trial:
             pace=_CHECKED_PACE, timeout_s=_WAIT_MAX_S, spare_queue="",
         )  # fmt: skip
         self.load = Load(plan)
-        self.crowd = Figures({}, {}, 0, [])
+        self.crowd = Figures({}, {}, [])
         self.verdict = Verdict()
         self.hurt: list[str] = []
         self.hangs: list[str] = []

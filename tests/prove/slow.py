@@ -221,7 +221,7 @@ def run(options: Options) -> Result:
     with options.server("files", "few-files", env=_SMALL) as server:
         phases += _play(server, idle_s, {"128 files": (_take_all_files, 1 if short else 5)})
     switch = options.home / "slow"
-    env = _SMALL | options.disk("disk", slow_sync_ms=_SYNC_MS, switch=switch)
+    env = _SMALL | options.disk("disk", slow_sync=_SYNC_MS, switch=switch)
     with options.server("disk", env=env) as server:
         # Windows and caches fill up on any disk; what is looked for is what comes on top.
         _warm_up(server, 3 if short else 8)

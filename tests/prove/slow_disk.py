@@ -76,7 +76,7 @@ def _beat(client: Faktory, name: str) -> Iterator[None]:
 
 
 def run(options: Options) -> Result:
-    env = options.disk(slow_sync_ms=options.number("ms", 60))
+    env = options.disk(slow_sync=options.number("ms", 60))
     with options.server("data", "tiny-log", env=env) as server:
         producers = [Speaker(server.port, f"producer-{n}", _produce) for n in range(3)]
         consumer = Speaker(server.port, "consumer", _consume)

@@ -40,10 +40,6 @@ class WallClock:
         """What the server's wall clock shows now, in seconds since 1970."""
         return time.time() + self.wall_ahead_s
 
-    def monotonic(self) -> float:
-        """The server's monotonic clock, in the seconds of ours plus those that were skipped."""
-        return time.monotonic() + self._passed_s
-
     def pass_time(self, seconds: float) -> None:
         """This much time is over, on both clocks, and the server has seen it."""
         self._passed_s += seconds

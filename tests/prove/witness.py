@@ -32,7 +32,6 @@ class Figures(msgspec.Struct):
     """What a witness saw since it was last asked, times in milliseconds."""
 
     commands: int
-    p50_ms: float
     p99_ms: float
     worst_ms: float
     beats: int
@@ -113,7 +112,6 @@ class _Client:
         faults = _taken(self.faults)
         return Figures(
             commands=len(commands),
-            p50_ms=percentile(commands, 0.5),
             p99_ms=percentile(commands, 0.99),
             worst_ms=max(commands, default=0.0),
             beats=len(beats),
