@@ -16,7 +16,7 @@ def run(options: Options) -> Result:
     """So many examples drawn from the seed; of a planted bug, fewer will do."""
     if options.mutant is not None:
         caught = is_caught(options.mutant, examples=1_500)
-        return Result(not caught, mutant=options.mutant, failures=caught)
+        return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
     return check(options.number("examples", 20_000, short=1_000), options.seed)
 
 
@@ -34,5 +34,5 @@ def check(examples: int, from_seed: int | None = None) -> Result:
         run_state_machine_as_test(machine, settings=effort)
     except Exception:
         traceback.print_exc()
-        return Result(False, examples=examples, failures=1)
-    return Result(True, examples=examples, failures=0)
+        return Result(False, f"examples={examples} failures=1")
+    return Result(True, f"examples={examples} failures=0")

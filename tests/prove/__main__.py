@@ -56,7 +56,7 @@ def run_one(name: str, options: Options) -> int:
         traceback.print_exc()
         print(f"{name}: could not be carried out, seed={options.seed}")
         return NOT_CARRIED_OUT
-    print(f"{proof.label} {name}: {result} seconds={time.monotonic() - began:.0f}".lstrip())
+    print(f"{proof.label} {name}: {result.figures} seconds={time.monotonic() - began:.0f}".lstrip())
     for detail in result.details:
         print(f"  {detail}")
     if not result.held:

@@ -199,9 +199,7 @@ def run(options: Options) -> Result:
     refusals = sum(not case.may_start for case in cases)
     return Result(
         not wrong,
+        f"open_without_credentials={sum(o.open for o in outcomes)} of {refusals} listeners"
+        f" wrong={len(wrong)} started={sum(o.listens for o in outcomes)} protocols={','.join(LISTENERS)}",
         [f"{flag_of(o.case.listener)} {o.case}: {o.complaint}" for o in wrong[:10]],
-        open_without_credentials=f"{sum(o.open for o in outcomes)} of {refusals} listeners",
-        wrong=len(wrong),
-        started=sum(outcome.listens for outcome in outcomes),
-        protocols=",".join(LISTENERS),
     )

@@ -287,7 +287,7 @@ def run(options: Options) -> Result:
                         tally.note(verdict, f"{files.name}{suffix} {harm}: {detail}")
                     elif verdict:
                         tally[verdict] += 1
-    return Result(not tally.examples, tally.examples[:8], **tally)
+    return Result(not tally.examples, str(tally), tally.examples[:8])
 
 
 def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:

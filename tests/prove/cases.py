@@ -47,15 +47,11 @@ def run(options: Options) -> Result:
         details += [f"     {line[:_COLUMNS]}" for line in text.splitlines()[:_TEXT_LINES]]
     return Result(
         not missing and (bool(commit) or set(verdicts) == {HELD}),
+        f"against={commit or 'this tree'} cases={len(wanted | shown)}"
+        f" failed_by_assertion={len(failed)} tests={len(done)} passed={verdicts.count(HELD)}"
+        f" failed={verdicts.count(FAILED)} broken={verdicts.count(BROKEN)}"
+        f" missing={','.join(map(str, missing)) or 'none'}",
         details,
-        against=commit or "this tree",
-        cases=len(wanted | shown),
-        failed_by_assertion=len(failed),
-        tests=len(done),
-        passed=verdicts.count(HELD),
-        failed=verdicts.count(FAILED),
-        broken=verdicts.count(BROKEN),
-        missing=",".join(map(str, missing)) or "none",
     )
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 
-from tests.prove.harness import Options, Result, running
+from tests.prove.harness import Options, Result, Tally, running
 from tests.prove.wall_clock import SETTLED_S, TWEAK, WallClock
 from tests.support.faktory import Faktory, Reply, ack_line, fail_line, job, job_in
 
@@ -54,7 +54,7 @@ class Wall:
     def __init__(self, clock: WallClock) -> None:
         self.clock = clock
         self.jobs: dict[str, Timed] = {}
-        self.early = self.late = self.came = 0
+        self.tally = Tally("early", "mass_expiry", "jumps", "hung_up", "late", "odd_waits", "came")
         self.lock = threading.Lock()
 
     def pushed(self, jid: str, due_at: float) -> None:
@@ -78,15 +78,15 @@ class Wall:
         self.look()
         with self.lock:
             one = self.jobs.pop(jid)
-            self.came += 1
-            self.early += one.latest < one.due_at - _EARLY_S
-            self.late += one.is_late
+            self.tally["came"] += 1
+            self.tally["early"] += one.latest < one.due_at - _EARLY_S
+            self.tally["late"] += one.is_late
 
-    def missing(self) -> int:
-        """Jobs whose time has long come and that have not."""
+    def note_missing(self) -> None:
+        """Jobs whose time has long come and that have not are late too."""
         self.look()
         with self.lock:
-            return sum(one.is_late for one in self.jobs.values())
+            self.tally["late"] += sum(one.is_late for one in self.jobs.values())
 
 
 class Worker:
@@ -144,10 +144,10 @@ def run(options: Options) -> Result:
         # What is late may be late because of the machine; then it is not late twice.
         if in_time or not held:
             break
-    return Result(held and in_time, [], **seen)
+    return Result(held and in_time, str(seen))
 
 
-def _let_it_jump(options: Options, data: str, jumps: int) -> dict[str, int]:
+def _let_it_jump(options: Options, data: str, jumps: int) -> Tally:
     """Let the clock jump so often while there is work; what was seen."""
     rng, wall_clock = options.rng, WallClock(options.home / "clock")
     with (
@@ -166,15 +166,14 @@ def _let_it_jump(options: Options, data: str, jumps: int) -> dict[str, int]:
                 time.sleep(SETTLED_S + rng.uniform(0, 0.3))
                 holder.beat()
             time.sleep(_LATE_S)
-            late = wall.late + wall.missing()
+            wall.note_missing()
         # A FAIL of a job that is no longer its holder's is refused, where an ACK would be OK.
         expired = sum(holder.say(fail_line(jid)).is_error for jid in held)
         holder.leave()
-    hung_up = holder.hung_up + waiter.hung_up
-    return {
-        "early": wall.early, "mass_expiry": expired, "jumps": jumps, "hung_up": hung_up,
-        "late": late, "odd_waits": waiter.odd_waits, "came": wall.came,
-    }  # fmt: skip
+    seen = wall.tally
+    seen["jumps"], seen["mass_expiry"], seen["odd_waits"] = jumps, expired, waiter.odd_waits
+    seen["hung_up"] = holder.hung_up + waiter.hung_up
+    return seen
 
 
 def _hold(producer: Faktory, holder: Worker) -> list[str]:

@@ -131,7 +131,7 @@ def run(options: Options) -> Result:
     tally["lost"] = len(client.acked)
     bad = any(tally[kind] for kind in ("lost", "mangled", "acks_refused", "restarts"))
     worked = tally["refused"] and tally["acks_accepted"] and tally["resumed"] == _TIMES_FULL
-    return Result(bool(worked) and not bad, tally.examples[:5], **tally)
+    return Result(bool(worked) and not bad, str(tally), tally.examples[:5])
 
 
 def _take_every_byte(path: Path) -> None:

@@ -178,4 +178,4 @@ def run(options: Options) -> Result:
             Stage(server, wall_clock, plays).play(killing=killing)
     bad = tally.total() - tally["words"]
     held = not bad and tally["words"] > 0
-    return Result(held, tally.examples[:10], **tally, protocols=",".join(protocols))
+    return Result(held, f"{tally} protocols={','.join(protocols)}", tally.examples[:10])

@@ -70,11 +70,9 @@ def run(options: Options) -> Result:
     assert watch.looked_at >= _MADE, f"not looked at: {sorted(_MADE - watch.looked_at)}"
     return Result(
         not watch.readable and not watch.misplaced and is_private,
+        f"world_readable={len(watch.readable)} tmp_files={len(watch.misplaced)}"
+        f" directory_private={is_private:d} files={len(watch.looked_at)}",
         sorted(watch.readable | watch.misplaced)[:10],
-        world_readable=len(watch.readable),
-        tmp_files=len(watch.misplaced),
-        directory_private=is_private,
-        files=len(watch.looked_at),
     )
 
 

@@ -180,4 +180,4 @@ def run(options: Options) -> Result:
             break
     bad = tally["false_ok"] + tally["continued_after_error"]
     held = not bad and tally["recovered"] == tally["points"]
-    return Result(held, tally.examples[:10], **tally)
+    return Result(held, str(tally), tally.examples[:10])

@@ -30,7 +30,7 @@ from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
 from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
 from tests.sim import checks, puppets
 from tests.sim.disk import Disk
@@ -199,18 +199,16 @@ def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
 KINDS = ("crashes", "hangs", "unhandled", "differ", "unsound")
 
 
-@dataclass
-class Tally:
+class Finds(Tally):
     """What was found, in one protocol."""
 
-    execs: int = 0
-    visited: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    finds: list[tuple[str, str, Exchange]] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__("execs", "visited", *KINDS)
+        self.exchanges: list[tuple[str, Exchange]] = []
 
-    def note(self, kind: str, what: str, exchange: Exchange) -> None:
-        self.counts[kind] += 1
-        self.finds.append((kind, what, exchange))
+    def keep(self, kind: str, what: str, exchange: Exchange) -> None:
+        self.note(kind, f"{kind}: {what}")
+        self.exchanges.append((kind, exchange))
 
 
 def run(options: Options) -> Result:
@@ -225,26 +223,23 @@ def run(options: Options) -> Result:
         seconds *= len(names) * _LONGEST_SEARCH
         names = [name for name in names if options.mutant.startswith(name)]
         enough = 1
-    tallies = {name: Tally() for name in names}
-    details: list[str] = []
-    for name, tally in tallies.items():
+    total, details = Tally("execs", *KINDS), list[str]()
+    searched = True
+    for name in names:
+        tally = Finds()
         # Of the processor's time: a machine that is busy with something else has less to give.
         _hunt(name, options.rng, time.process_time() + seconds, tally, enough)
-        counts = " ".join(f"{kind}={tally.counts[kind]}" for kind in KINDS)
-        details.append(f"{name}: execs={tally.execs} visited={tally.visited} {counts}")
-        for kind, what, exchange in tally.finds[:3]:
-            details.append(f"  {kind}: {what}")
-            details += _kept(options.keep, name, _shortened(kind, exchange))
-    return Result(
-        all(tally.execs and not tally.finds for tally in tallies.values()),
-        details,
-        parsers=len(names),
-        execs=sum(tally.execs for tally in tallies.values()),
-        **{kind: sum(tally.counts[kind] for tally in tallies.values()) for kind in KINDS},
-    )
+        details.append(f"{name}: {tally}")
+        for what, (kind, exchange) in list(zip(tally.examples, tally.exchanges, strict=True))[:3]:
+            details += [f"  {what}", *_kept(options.keep, name, _shortened(kind, exchange))]
+        searched = searched and tally["execs"] > 0
+        for kind in total:
+            total[kind] += tally[kind]
+    found = any(total[kind] for kind in KINDS)
+    return Result(searched and not found, f"parsers={len(names)} {total}", details)
 
 
-def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
+def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -> None:
     corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
     corpus = corpora.pop(protocol)
     good = corpus[:]
@@ -252,16 +247,16 @@ def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -
     shapes: set[tuple[bytes, ...]] = set()
     for exchange in good:
         _try(exchange, rng, tally)
-    while time.process_time() < until and len(tally.finds) < enough:
+    while time.process_time() < until and len(tally.examples) < enough:
         exchange = spoiled(rng.choice(good if rng.random() < _GOOD else corpus), corpus, rng)
         if rng.random() < _VISITED:
-            tally.visited += 1
+            tally["visited"] += 1
             other = rng.choice(visitors)
             exchange = visited(
                 exchange, spoiled(other, [other], rng) if rng.random() < 0.5 else other, rng
             )
         shape = _try(exchange, rng, tally)
-        tally.execs += 1
+        tally["execs"] += 1
         if shape is not None and shape not in shapes and len(corpus) < _CORPUS_MAX:
             shapes.add(shape)
             corpus.append(exchange)
@@ -273,7 +268,7 @@ def _of(protocol: str, exchange: Exchange) -> Exchange:
 
 
 def _try(
-    exchange: Exchange, rng: Random, tally: Tally, *, again: bool = False
+    exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False
 ) -> tuple[bytes, ...] | None:
     """Play it three times; what the answers look like, or None if something was wrong."""
     size = sum(len(part) for step in exchange for message in step.messages for part in message)
@@ -299,20 +294,20 @@ def _try(
             # A machine that stood still is not a hang: the same would take as long once more.
             rng.setstate(state)
             return _try(exchange, rng, tally, again=True)
-        tally.note("hangs", str(hang), exchange)
+        tally.keep("hangs", str(hang), exchange)
     except Unhandled as unhandled:
-        tally.note("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
+        tally.keep("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         is_crash = "franca" in Path(frame.filename).parts
-        tally.note("crashes" if is_crash else "unsound", _where(error), exchange)
+        tally.keep("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
         for name in heard.closed & heard_cut.closed:
             _forgive(said[name], said_cut[name])
         differs = said != said_cut or heard.closed != heard_cut.closed
         if differs and not mixed:
             what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
-            tally.note("differ", what, exchange)
+            tally.keep("differ", what, exchange)
             return None
         return tuple(answer[:14] for answers in said.values() for answer in answers[:20])
     finally:
@@ -333,10 +328,10 @@ def _shortened(kind: str, exchange: Exchange) -> Exchange:
         ]
         for shorter in ([], *([one] for one in fewer)):
             attempt = (*exchange[:place], *shorter, *exchange[place + 1 :])
-            tally = Tally()
+            tally = Finds()
             for seed in range(_ATTEMPTS if kind == "differ" else 1):
                 _try(attempt, Random(seed), tally)
-            if tally.counts[kind]:
+            if tally[kind]:
                 exchange = attempt
                 break
         else:

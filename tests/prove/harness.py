@@ -6,12 +6,12 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.prove import shim
 from tests.prove.events import Event, dump
@@ -66,17 +66,12 @@ class Options:
             dump(events, self.keep)
 
 
-class Result:
+class Result(NamedTuple):
     """Whether the promise held, the figures of the summary line, and lines to be shown below it."""
 
-    def __init__(self, held: bool, details: Iterable[str] = (), **figures: object) -> None:
-        self.held = held
-        self.details = list(details)
-        self.figures = figures
-
-    def __str__(self) -> str:
-        shown = {name: int(v) if v is True or v is False else v for name, v in self.figures.items()}
-        return " ".join(f"{name}={value}" for name, value in shown.items())
+    held: bool
+    figures: str
+    details: Sequence[str] = ()
 
 
 class Tally(Counter[str]):
@@ -89,6 +84,9 @@ class Tally(Counter[str]):
     def note(self, name: str, example: str) -> None:
         self[name] += 1
         self.examples.append(example)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={count}" for name, count in self.items())
 
 
 @contextmanager

@@ -198,14 +198,8 @@ def run(options: Options) -> Result:
             break
     return Result(
         outcome.in_time and held and not herd.twice,
-        loop_lag_p99_ms=round(outcome.lag_ms, 1),
-        early=herd.early,
-        lost=outcome.lost,
-        twice=herd.twice,
-        due=due,
-        reconnects=herd.reconnects,
-        cpu_share=round(outcome.share, 2),
-        first_after_ms=round(outcome.first_ms),
-        drain_s=round(outcome.drain_s, 1),
-        errors=sum(herd.errors.values()),
+        f"loop_lag_p99_ms={outcome.lag_ms:.1f} early={herd.early} lost={outcome.lost}"
+        f" twice={herd.twice} due={due} reconnects={herd.reconnects} cpu_share={outcome.share:.2f}"
+        f" first_after_ms={outcome.first_ms:.0f} drain_s={outcome.drain_s:.1f}"
+        f" errors={sum(herd.errors.values())}",
     )

@@ -76,17 +76,15 @@ class Verdict:
     def examples(self) -> list[str]:
         return [sample for samples in self.samples.values() for sample in samples]
 
-    def figures(self, always: Iterable[str] = ()) -> dict[str, object]:
-        """Of a summary line: how often the named classes, and every broken one, occurred, and of how much."""
+    def figures(self, always: Iterable[str] = ()) -> str:
+        """How often the named classes, and every broken one, occurred, and of how much."""
+        shown = dict.fromkeys([*always, *self.broken])
+        classes = " ".join(f"{kind}={self.counts[kind]}" for kind in shown)
         by_protocol = ",".join(f"{name}:{n}" for name, n in sorted(self.by_protocol.items()))
-        return {
-            "acked": self.accepted,
-            **{kind: self.counts[kind] for kind in [*always, *self.broken]},
-            "protocols": by_protocol,
-            "crossings": self.crossings,
-            "deliveries": self.deliveries,
-            "recovered": self.recovered,
-        }
+        return (
+            f"acked={self.accepted} {classes} protocols={by_protocol} crossings={self.crossings}"
+            f" deliveries={self.deliveries} recovered={self.recovered}"
+        )
 
 
 def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None) -> Verdict:

@@ -124,14 +124,9 @@ def run(options: Options) -> Result:
     small = trial.rss_growth_mib <= _RSS_MAX_MIB and trial.heavy_peak_mib <= _HEAVY_MAX_MIB
     return Result(
         not bad and small and trial.cases >= _CASES_MIN,
+        f"cases={trial.cases} rss_growth_mib={trial.rss_growth_mib:.1f}"
+        f" other_conn_errors={trial.other_conn_errors} crashes={crashes} wrong={len(trial.wrong)}"
+        f" slow={len(trial.slow)} good_worst_ms={trial.worst_ms:.0f}"
+        f" heavy_peak_mib={trial.heavy_peak_mib:.0f} protocols={','.join(PROTOCOLS)}",
         [*trial.wrong[:12], *trial.slow[:12]],
-        cases=trial.cases,
-        rss_growth_mib=round(trial.rss_growth_mib, 1),
-        other_conn_errors=trial.other_conn_errors,
-        crashes=crashes,
-        wrong=len(trial.wrong),
-        slow=len(trial.slow),
-        good_worst_ms=round(trial.worst_ms),
-        heavy_peak_mib=round(trial.heavy_peak_mib),
-        protocols=",".join(PROTOCOLS),
     )

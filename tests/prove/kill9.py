@@ -45,10 +45,7 @@ def run(options: Options) -> Result:
         options.keep_history(load.events)
     return Result(
         held,
+        f"rounds={rounds} {verdict.figures(_SHOWN)} complaints={len(load.complaints)}"
+        f" drained={drained:d} round_s={round_s:.2f}",
         [*verdict.examples, *load.complaints[:10]],
-        rounds=rounds,
-        **verdict.figures(_SHOWN),
-        complaints=len(load.complaints),
-        drained=drained,
-        round_s=round(round_s, 2),
     )

@@ -42,7 +42,7 @@ def run(options: Options) -> Result:
                 later = rng.randrange(3) if count > 4 else 0
                 _die_at(f"{name}:{count + later}", options, tally)
     held = tally["points"] >= 12 and not tally["lost"] and not tally["broken"]
-    return Result(held, tally.examples, **tally)
+    return Result(held, str(tally), tally.examples)
 
 
 def _die_at(point: str, options: Options, tally: Tally) -> None:

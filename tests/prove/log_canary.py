@@ -200,9 +200,6 @@ def run(options: Options) -> Result:
     planted = len(KEPT_OUT) + len(NOT_LOGGED)
     return Result(
         not found and planted >= 20,
+        f"canaries={planted} found_in_logs={len(found)} runs={len(_FORMS) * len(kinds)} lines={lines}",
         found[:12],
-        canaries=planted,
-        found_in_logs=len(found),
-        runs=len(_FORMS) * len(kinds),
-        lines=lines,
     )

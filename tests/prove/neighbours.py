@@ -207,15 +207,10 @@ def run(options: Options) -> Result:
     ]
     return Result(
         held,
+        f"neighbours_hurt={len(trial.hurt)} lost={lost} mangled={mangled}"
+        f" unhandled={trial.unhandled} hangs={len(trial.hangs)} rss_max_mb={trial.rss_max_mb}"
+        f" scenes_wrong={len(scenes)} drained={trial.drained:d}",
         [*details, *faults[:20], *trial.verdict.examples, *trial.crowd.faults],
-        neighbours_hurt=len(trial.hurt),
-        lost=lost,
-        mangled=mangled,
-        unhandled=trial.unhandled,
-        hangs=len(trial.hangs),
-        rss_max_mb=trial.rss_max_mb,
-        scenes_wrong=len(scenes),
-        drained=trial.drained,
     )
 
 

@@ -48,10 +48,6 @@ def run(options: Options) -> Result:
     counted = deliveries == job_of["losses"] == _DELIVERIES_MAX
     return Result(
         counted and dead and reason == "LeaseExpired" and healthy and not left,
-        deliveries=deliveries,
-        dead=dead,
-        reason=reason,
-        unclean=job_of["losses"],
-        healthy=healthy,
-        kills=_KILLS,
+        f"deliveries={deliveries} dead={dead:d} reason={reason} unclean={job_of['losses']}"
+        f" healthy={healthy:d} kills={_KILLS}",
     )

@@ -83,12 +83,10 @@ def run(options: Options) -> Result:
     tally.judge(crash_states(records, states, rng, Disk()), jobs, serve_every=serve_every)
     if options.keep is not None and not tally.ok:
         shutil.copy(recorded, options.keep)
+    syncs = sum(record.kind is trace.Kind.SYNC for record in records)
     return Result(
         tally.ok,
+        f"{tally} jobs={len(jobs)} records={len(records)} syncs={syncs}"
+        f" protocols={','.join(PROTOCOLS)}",
         tally.examples[:5],
-        **tally,
-        jobs=len(jobs),
-        records=len(records),
-        syncs=sum(record.kind is trace.Kind.SYNC for record in records),
-        protocols=",".join(PROTOCOLS),
     )

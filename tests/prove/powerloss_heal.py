@@ -40,7 +40,8 @@ def run(options: Options) -> Result:
         crashed = crash_states(trace.read(second), states, rng, disk)
         tally.judge(crashed, jobs, serve_every=states // 2)
     held = tally.ok and healed == falls
-    return Result(held, tally.examples[:5], **tally, falls=falls, healed=healed, jobs=jobs_seen)
+    figures = f"{tally} falls={falls} healed={healed} jobs={jobs_seen}"
+    return Result(held, figures, tally.examples[:5])
 
 
 def _files(directory: Path) -> dict[str, bytes]:

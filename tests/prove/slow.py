@@ -229,12 +229,11 @@ def run(options: Options) -> Result:
         phases += _play(server, idle_s, {"slow disk": (_push_much, 2.5 if short else 10)})
     return Result(
         all(phase.held and phase.in_time for phase in phases),
-        map(str, phases),
-        rss_growth_mib=round(max(phase.rss_mib for phase in phases), 1),
-        good_client_p99_ms=round(max(phase.good_p99_ms for phase in phases), 1),
-        beat_p99_ms=round(max(phase.good.beat_p99_ms for phase in phases), 1),
-        faults=sum(phase.good.faults for phase in phases),
-        phases=len(phases),
+        f"rss_growth_mib={max(phase.rss_mib for phase in phases):.1f}"
+        f" good_client_p99_ms={max(phase.good_p99_ms for phase in phases):.1f}"
+        f" beat_p99_ms={max(phase.good.beat_p99_ms for phase in phases):.1f}"
+        f" faults={sum(phase.good.faults for phase in phases)} phases={len(phases)}",
+        [str(phase) for phase in phases],
     )
 
 

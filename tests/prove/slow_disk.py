@@ -92,9 +92,6 @@ def run(options: Options) -> Result:
     beat_p99 = percentile(beats.took_ms, 0.99)
     return Result(
         unanswered == 0 and len(times) > 20 and beat_p99 <= _BEAT_P99_MAX_MS,
-        commands=len(times),
-        unanswered=unanswered,
-        beats=len(beats.took_ms),
-        beat_p99_ms=round(beat_p99, 1),
-        slowest_ms=round(max(times, default=0)),
+        f"commands={len(times)} unanswered={unanswered} beats={len(beats.took_ms)}"
+        f" beat_p99_ms={beat_p99:.1f} slowest_ms={max(times, default=0):.0f}",
     )

@@ -56,13 +56,9 @@ def run(options: Options) -> Result:
         options.keep_history(events)
     return Result(
         held and len(waits) > 0,
+        f"kills={len(killed)} {verdict.figures(_SHOWN)} redelivered={len(waits)}"
+        f" redelivery_p99_s={p99:.2f} complaints={len(load.complaints)} drained={drained:d}",
         [*verdict.examples, *load.complaints[:10]],
-        kills=len(killed),
-        **verdict.figures(_SHOWN),
-        redelivered=len(waits),
-        redelivery_p99_s=round(p99, 2),
-        complaints=len(load.complaints),
-        drained=drained,
     )
 
 

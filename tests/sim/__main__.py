@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
 
 
 def _told(name: str, result: Result) -> int:
-    print(f"{name}: {result}")
+    print(f"{name}: {result.figures}")
     for detail in result.details:
         print(f"  {detail}")
     return 0 if result.held else 1

@@ -31,6 +31,12 @@ from tests.sim.server import Carrier, Group, Server
 MUTANTS = Mutants()
 SEEDS = range(400)
 """As many as a bug may hide from."""
+FOUND_AT = {
+    "whose-time-is-over-is-not-told": 209,
+    "words-overtake-those-that-wait": 46,
+    "what-waits-behind-a-run-is-forgotten": 40,
+}
+"""Seeds that found a bug which most do not: they are tried first."""
 
 # -- of the node ----------------------------------------------------------------------------
 

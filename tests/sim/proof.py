@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 
 from tests.prove.harness import Options, Result
+from tests.sim.mutants import FOUND_AT, SEEDS
 from tests.sim.mutants import MUTANTS as PLANTED
-from tests.sim.mutants import SEEDS
 from tests.sim.run import hunt
 
 
 def run(options: Options) -> Result:
     """So many worlds, from the given seed on; a planted bug need only be found once."""
     if options.mutant is not None:
-        return check(SEEDS, options.mutant)
+        first = [FOUND_AT[options.mutant]] if options.mutant in FOUND_AT else []
+        return check([*first, *SEEDS], options.mutant)
     start = options.seed if "seeds" in options.extra else 0
     return check(range(start, start + options.number("seeds", 1_000, short=100)))
 
@@ -35,13 +36,10 @@ def check(seeds: Iterable[int], mutant: str | None = None) -> Result:
             worlds.update(life.protocols)
             if life.violations:
                 broken.append(f"seed {life.seed}: {life.violations[0]}")
+    protocols = ",".join(f"{name}:{count}" for name, count in sorted(worlds.items()))
     return Result(
         not broken,
+        f"seeds={count} jobs={jobs} sim_hours={hours:.0f} crashes={crashes}"
+        f" violations={len(broken)} protocols={protocols}",
         broken[:20],
-        seeds=count,
-        jobs=jobs,
-        sim_hours=round(hours),
-        crashes=crashes,
-        violations=len(broken),
-        protocols=",".join(f"{name}:{count}" for name, count in sorted(worlds.items())),
     )
