@@ -51,7 +51,7 @@ def run_one(name: str, options: Options) -> int:
     proof = PROOFS[name]
     began = time.monotonic()
     try:
-        result = proof.load().run(options)
+        result = proof.run(options)
     except Exception:
         traceback.print_exc()
         print(f"{name}: could not be carried out, seed={options.seed}")

@@ -37,7 +37,7 @@ from franca.core.model import (
     Schedule,
     State,
 )
-from franca.store.port import Store, StoreError
+from franca.store.port import StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove.crash_states import in_memory
 from tests.prove.harness import Options, Result, Tally
@@ -51,7 +51,8 @@ _FILE = "store.db"
 _BESIDE = ("", "-wal", "-shm")
 _LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 _VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
-_VOLATILE = ("progress", "start_by", "timed", "shelf", "ended_at", "result")
+_ENDED = (State.DONE, State.CANCELLED)
+_VOLATILE = ("progress", "start_by", "timed", "shelf")
 
 
 # -- a store that is full of everything --------------------------------------------------------------
@@ -138,9 +139,8 @@ Way = Callable[[Keeper, "Content"], None]
 class Content:
     """All that came out of a store before it was used up, or refused."""
 
-    born: dict[str, Any] = field(default_factory=dict)
+    at_start: dict[str, Any] = field(default_factory=dict)
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
-    ended: dict[int, dict[str, Any]] = field(default_factory=dict)
     given: list[tuple[int, str, bytes]] = field(default_factory=list)
     twice: int = 0
     refusal: str = ""
@@ -149,24 +149,25 @@ class Content:
         """What came out and was never put in, if anything."""
         if self.twice:
             return "a job twice"
-        for mine, theirs in ((self.jobs, right.jobs), (self.ended, right.ended)):
-            for job_id, fields in mine.items():
-                if theirs.get(job_id) != fields:
-                    return f"job {job_id}"
+        for job_id, fields in self.jobs.items():
+            if right.jobs.get(job_id) != fields:
+                return f"job {job_id}"
         places = {given: place for place, given in enumerate(right.given)}
         if any(given not in places for given in self.given):
             return "a job that was given out"
         order = [places[given] for given in self.given]
         return "" if order == sorted(order) else "the order of jobs"
 
-    def misborn(self, right: Content) -> str:
+    def wrong_at_start(self, right: Content) -> str:
         """What the server believed at its start and is not so, if anything."""
-        return ", ".join(name for name, value in self.born.items() if value != right.born[name])
+        return ", ".join(
+            name for name, value in self.at_start.items() if value != right.at_start[name]
+        )
 
     def missing(self, right: Content) -> set[int]:
         """The jobs that did not come out."""
-        shown = right.jobs.keys() - self.jobs.keys() | right.ended.keys() - self.ended.keys()
-        return shown | {g[0] for g in right.given} - {g[0] for g in self.given}
+        given = {job_id for job_id, *_ in right.given} - {job_id for job_id, *_ in self.given}
+        return (right.jobs.keys() - self.jobs.keys()) | given
 
 
 def use(path: Path, way: Way) -> Content:
@@ -177,7 +178,7 @@ def use(path: Path, way: Way) -> Content:
         try:
             keeper.commit()
             broker = keeper.broker
-            content.born = {  # what a server knows right after its start
+            content.at_start = {  # what a server knows right after its start
                 "totals": asdict(broker.totals),
                 "counts": {count.queue: asdict(count) for count in broker.counts()},
                 "paused": {name: queue.paused for name, queue in broker.queues.items()},
@@ -186,18 +187,19 @@ def use(path: Path, way: Way) -> Content:
             way(keeper, content)
         finally:
             keeper.store.close()
-    except StoreError as error:
-        content.refusal = str(error)
-    except AssertionError as error:
-        content.refusal = f"assertion: {error}"  # the broker's own sums; a server stops on it
+    # The broker's own sums are assertions; a server stops on them too.
+    except (StoreError, AssertionError) as error:
+        content.refusal = repr(error)
     return content
 
 
 def read(keeper: Keeper, content: Content) -> None:
     """Show everything."""
-    content.jobs = _found(keeper.store, JobQuery(states=_LIVE, limit=100_000), content)
-    ended = JobQuery(states=(State.DONE, State.CANCELLED), limit=100_000)
-    content.ended = _found(keeper.store, ended, content)
+    for states in (_LIVE, _ENDED):
+        for job in keeper.store.find(JobQuery(states=states, limit=100_000)):
+            content.twice += job.id in content.jobs
+            fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
+            content.jobs[job.id] = fields
 
 
 def drain(keeper: Keeper, content: Content) -> None:
@@ -213,15 +215,6 @@ def drain(keeper: Keeper, content: Content) -> None:
 
 
 WAYS: tuple[Way, ...] = (read, drain)
-
-
-def _found(store: Store, query: JobQuery, content: Content) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
-    for job in store.find(query):
-        content.twice += job.id in found
-        fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
-        found[job.id] = fields | {"ended_at": job.ended_at, "result": job.result}
-    return found
 
 
 # -- the damage ------------------------------------------------------------------------------------------
@@ -293,7 +286,7 @@ def run(options: Options) -> Result:
 def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
     """What is to be said of a copy, if it is more than that it was refused, and what is wrong if anything."""
     missing = set[int]() if found.refusal else found.missing(right)
-    wrong = found.wrong(right) or ("" if missing else found.misborn(right))
+    wrong = found.wrong(right) or ("" if missing else found.wrong_at_start(right))
     if wrong:
         return "served_wrong", wrong
     if missing and missing <= last_group:

@@ -62,7 +62,7 @@ class Point:
 
     # -- the run ---------------------------------------------------------------------------
 
-    def suffer(self, rng: Random) -> None:
+    def run(self, rng: Random) -> None:
         """Run the server into its failing sync, or to a graceful stop if it has fewer syncs."""
         env = self.options.disk(
             self.data, trace=self.home / "trace", notes=self.home / "notes", fail_sync=self.number
@@ -170,7 +170,7 @@ def run(options: Options) -> Result:
     tally = Tally("points", "false_ok", "continued_after_error", "recovered")
     for number in range(1, options.number("points", 1_000, short=22) + 1):
         point = Point(options, str(number), number)
-        point.suffer(options.rng)
+        point.run(options.rng)
         tally["points"] += 1
         tally["false_ok"] += point.false_ok()
         tally["continued_after_error"] += point.continued()

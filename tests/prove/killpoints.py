@@ -1,7 +1,7 @@
 """T8: nothing that was acknowledged is lost when the server dies at any step of its way to the disk.
 
 Each point is a step of the store (or a reply that is about to leave, or has just left) and how many times it
-is passed before the process ends there, as if killed. The server suffers it under the load of T1, is
+is passed before the process ends there, as if killed. The server dies there under the load of T1, is
 started again as it is, works on for a moment, and is drained; the clients' history must be clean.
 """
 

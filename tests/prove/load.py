@@ -11,11 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from tests.prove import peers
 from tests.prove.events import Event, Out
@@ -26,11 +28,10 @@ KNOCK_S = 0.01
 TIMEOUT_S = 15.0
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(msgspec.Struct):
     """What the load should be like: how many of each kind in each protocol that has a port."""
 
-    ports: Mapping[str, int]
+    ports: dict[str, int]
     seed: int
     queue: str = "prove"
     reserve: int = 60
@@ -46,7 +47,7 @@ class Plan:
 
 @dataclass
 class Load:
-    """All actors together: start, let the server suffer, drain, stop, read `events`."""
+    """All actors together: start, disturb the server, drain, stop, read `events`."""
 
     plan: Plan
     draining: threading.Event = field(default_factory=threading.Event)

@@ -27,7 +27,7 @@ def run(options: Options) -> Result:
     healthy = Options(options.seed, home=options.home)
     for number in range(falls):
         point = Point(healthy, str(number), rng.randint(_FIRST_SYNC, _LAST_SYNC))
-        point.suffer(rng)
+        point.run(rng)
         assert point.failed_at is not None, "the load was too small for this sync"
         jobs = fates(point.records(), point.dialogues, long_ago=True)
         jobs_seen += len(jobs)

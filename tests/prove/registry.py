@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 from tests.prove.harness import Options, Result
-
-
-class Module(Protocol):
-    """What a proof's module offers; see the package's docstring."""
-
-    def run(self, options: Options) -> Result: ...
 
 
 class Proof(NamedTuple):
@@ -35,9 +29,14 @@ class Proof(NamedTuple):
         names: tuple[str, ...] = importlib.import_module(f"{self.folder}.mutants").MUTANTS.names
         return names
 
-    def load(self) -> Module:
-        module = f"{self.folder}.proof" if self.folder else f"tests.prove.{self.name}"
-        return cast(Module, importlib.import_module(module.replace("-", "_")))
+    @property
+    def module(self) -> str:
+        here = f"tests.prove.{self.name.replace('-', '_')}"
+        return f"{self.folder}.proof" if self.folder else here
+
+    def run(self, options: Options) -> Result:
+        result: Result = importlib.import_module(self.module).run(options)
+        return result
 
 
 _ROWS = (

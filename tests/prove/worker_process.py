@@ -32,10 +32,7 @@ class Order(msgspec.Struct):
     protocol: str
     number: int
     diary: str
-    ports: dict[str, int]
-    queue: str
-    work_s: float
-    seed: int
+    plan: Plan
 
 
 class WorkerProcess:
@@ -86,11 +83,9 @@ class WorkerProcesses(SideProcess):
 
     def start(self, protocol: str) -> WorkerProcess:
         self._started += 1
-        diary, plan = self._home / f"{self._started}.diary", self._plan
-        order = Order(
-            protocol, self._started, str(diary), dict(plan.ports), plan.queue, plan.work_s,
-            self._rng.getrandbits(32),
-        )  # fmt: skip
+        diary = str(self._home / f"{self._started}.diary")
+        plan = msgspec.structs.replace(self._plan, seed=self._rng.getrandbits(32))
+        order = Order(protocol, self._started, diary, plan)
         return WorkerProcess(int(self.ask(msgspec.json.encode(order).decode())), order)
 
 
@@ -112,8 +107,7 @@ class _Diary(list[Event]):
 
 
 def _work(order: Order) -> None:
-    load = Load(Plan(order.ports, order.seed, queue=order.queue, work_s=order.work_s))
-    rng = Random(order.seed)
+    load, rng = Load(order.plan), Random(order.plan.seed)
     (actor,) = peers.of(order.protocol).consumers(load, 1, rng, first=order.number)
     diary = _Diary(order.diary)
     actor.events = diary
