@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.cli import exits
+from franca.node import exits
 from tests.cli.conftest import Shell
 from tests.control.kit import NOW, FakeNode
 

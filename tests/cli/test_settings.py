@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from franca.cli import exits
 from franca.cli.banner import banner
-from franca.node import log
+from franca.node import exits, log
 from franca.node import run as node_run
 from franca.node.config import load
 from franca.node.datadir import DataDir

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from franca.control import steering
+from franca.control import job_actions
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound, StoreFull, TooMuch
 from franca.core.model import State
@@ -303,7 +303,7 @@ def test_a_job_that_refuses_does_not_keep_the_others_from_it() -> None:
 def test_of_many_that_refuse_some_are_told_and_the_others_counted(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steering, "SKIPPED_MAX", 2)
+    monkeypatch.setattr(job_actions, "SKIPPED_MAX", 2)
     for number in range(5):
         node.submit_dead(key=f"k{number}")
         node.submit(key=f"k{number}")

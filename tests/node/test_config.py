@@ -9,14 +9,14 @@ import pytest
 
 from franca.node.config import data_directory, keys, load, variable_of
 from franca.node.settings import (
+    LISTENERS,
     ConfigError,
     Settings,
     check_binds,
-    default_listeners,
     open_binds,
     secrets_of,
 )
-from franca.values import Address
+from franca.values import Address, read_addresses
 
 HOME = {"HOME": "/home/anna"}
 
@@ -37,7 +37,10 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == default_listeners(settings.data)
+    assert settings.listeners == {
+        name: read_addresses([text.replace("{data}", settings.data) for text in texts])
+        for name, texts in LISTENERS.items()
+    }
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
     assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)

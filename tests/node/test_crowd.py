@@ -7,7 +7,7 @@ import pytest
 from franca.core.model import Millis
 from franca.engine.engine import SLICE
 from franca.node import pressure
-from franca.node.outlet import JOINED_BYTES, PACE_MS, SHARED_BYTES
+from franca.node.output import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
@@ -49,11 +49,11 @@ async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None
                 guest.connection.link.write(piece)
         s.node.soon()
         await s.until(lambda: all(guest.wire.unsent for guest in guests))
-        assert s.node.outlet.total == sum(map(len, pieces)) + 10 * len(last)
+        assert s.node.output.total == sum(map(len, pieces)) + 10 * len(last)
         for guest in guests:
             guest.wire.take()
         await s.until(lambda: all(guest.wire.heard == b"".join(pieces) + last for guest in guests))
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
 
 
 @asynchronous
@@ -71,13 +71,13 @@ async def test_little_is_said_in_one_piece() -> None:
 async def test_answers_that_wait_for_the_disk_count_as_unsent() -> None:
     with stage() as s:
         guest = await s.writer("push a")
-        assert s.node.outlet.total == len("pushed a;")
+        assert s.node.output.total == len("pushed a;")
         guest.says("ping")
         await s.turns()
-        assert s.node.outlet.total == len("pushed a;pong;")
+        assert s.node.output.total == len("pushed a;pong;")
         await s.ends()
         await guest.hears("pushed a;pong;")
-        assert s.node.outlet.total == 0
+        assert s.node.output.total == 0
 
 
 # -- those who add to it, and those who take too little of it ----------------------------------------
@@ -93,7 +93,7 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         for _ in range(4):
             teller.connection.data_received(bytes([len(told)]) * size)
             await s.turns()
-        assert (len(told), s.node.outlet.is_over) == (4, True)
+        assert (len(told), s.node.output.is_over) == (4, True)
         teller.connection.data_received(b"4" * size)
         await s.turns()
         assert len(told) == 5
@@ -101,7 +101,7 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         assert s.node.pressure.is_waited_for
         teller.connection.data_received(b"5" * size)
         await s.turns()
-        assert (len(told), s.node.outlet.total) == (5, 5 * size)
+        assert (len(told), s.node.output.total) == (5, 5 * size)
         other.says("ping")
         await other.hears("pong;")
         for guest in guests:
@@ -122,7 +122,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
             await s.turns()
         assert not quiet.wire.reading
         assert quiet.connection.link.full
-        assert s.node.outlet.total < 2 * MIB + 10_000
+        assert s.node.output.total < 2 * MIB + 10_000
         quiet.wire.take()
         await quiet.hears("pong;" * 4_000)
         assert quiet.wire.reading
@@ -135,9 +135,9 @@ async def test_who_has_more_than_its_share_must_take_it_at_a_fair_pace(
 ) -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         s.node._ticker.cancel()
-        outlet = s.node.outlet
-        now = outlet.now()
-        outlet.now = lambda: now
+        output = s.node.output
+        now = output.now()
+        output.now = lambda: now
         slow, modest = deaf(s, 2)
         slow.connection.send((b"x" * (MIB // 2), b"y" * (MIB // 2)))
         modest.connection.send(b"z" * 100_000)
@@ -147,7 +147,7 @@ async def test_who_has_more_than_its_share_must_take_it_at_a_fair_pace(
                 now += 1_000
                 slow.wire.take(bytes_per_s)
                 await s.turns()
-                outlet.look(True)
+                output.look(True)
         assert bool(slow.wire.closed) is not in_time
         assert bool(modest.wire.closed) is in_time, "it takes nothing, and there is still too much"
 
@@ -184,9 +184,9 @@ async def test_nothing_is_read_while_much_was_read_that_turns_did_not_come_to() 
         guest, other = s.guest(), s.guest()
         await s.turns()
         s.engine.inputs.append((guest.connection.link, b"x" * (MIB // 4 + 1)))
-        s.node.intake.look(1)
+        s.node.input.look(1)
         assert not other.wire.reading
-        assert s.node.intake.room < 0, "it is looked at again after the next turn"
+        assert s.node.input.room < 0, "it is looked at again after the next turn"
         s.engine.inputs.clear()
-        s.node.intake.look(2)
+        s.node.input.look(2)
         assert other.wire.reading

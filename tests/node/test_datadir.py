@@ -18,8 +18,7 @@ from franca.core.errors import StoreFull
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.node import datadir
-from franca.node.datadir import DataDir
-from franca.node.room import RoomWatch
+from franca.node.datadir import DataDir, RoomWatch
 from franca.store import files
 from franca.store.port import StoreBusy, StoreDamaged, StoreError
 from franca.store.sqlite import SqliteStore

@@ -9,14 +9,14 @@ from franca.node.group import URGENT_MS
 from tests.node.fixtures import Guest, Stage, asynchronous, stage
 
 
-async def hurried(s: Stage) -> Guest:
+async def is_urgent(s: Stage) -> Guest:
     """A peer whose answer waits for the next group, while somebody is in a hurry."""
     other, writer = s.guest(), s.guest()
     other.says("brief x")
     await other.hears("took x;")
     writer.says("push a")
     await s.reaches("commit")
-    assert s.node.hurried
+    assert s.node.is_urgent
     return writer
 
 
@@ -24,9 +24,9 @@ async def hurried(s: Stage) -> Guest:
 async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer, other = await hurried(s), s.guest()
+        writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
         other.says("ping")
         await other.hears("pong;")
@@ -41,9 +41,9 @@ async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_onc
 
 @asynchronous
 async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(node, "GATHER_S", 0.001)
     with stage() as s:
-        writer = await hurried(s)
+        writer = await is_urgent(s)
         writer.says("push b")
         await s.turns()
         await s.until(lambda: s.broker.totals.pushed == 3)
@@ -52,14 +52,14 @@ async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynchronous
 async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer, other = await hurried(s), s.guest()
+        writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
         other.says("ping")
         await other.hears("pong;")
         # Told of something that needs no disk, it would no longer count as one that waits.
-        writer.connection.patient = False
+        writer.connection.needs_disk = False
         writer.says("ping")
         await s.turns()
         assert s.broker.totals.pushed == 2
@@ -70,9 +70,9 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
 
 @asynchronous
 async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer = await hurried(s)
+        writer = await is_urgent(s)
         writer.says("push b")
         writer.vanishes()
         await s.turns()
@@ -90,7 +90,7 @@ def test_the_disk_rests_after_a_large_group_and_only_then(
     @asynchronous
     async def play() -> None:
         with stage() as s:
-            writer = await hurried(s)
+            writer = await is_urgent(s)
             many = [s.guest() for _ in range(others)]
             for number, guest in enumerate(many):
                 guest.says(f"push {number}")
@@ -115,12 +115,12 @@ async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with stage() as s:
-        writer = await hurried(s)
+        writer = await is_urgent(s)
         s.broker.fleeting_at -= 2 * URGENT_MS
         writer.says("push b")
         await s.turns()
         await s.ends()
         await s.reaches("commit")
-        assert not s.node.hurried
+        assert not s.node.is_urgent
         await s.ends()
         await writer.hears("pushed a;pushed b;")

@@ -112,7 +112,8 @@ def test_a_hang_up_while_the_server_starts_does_not_end_it(tmp_path: Path) -> No
         "import os, signal, sys\n"
         "from franca.node import run\n"
         "run.keep_large_buffers = lambda: os.kill(os.getpid(), signal.SIGHUP)\n"
-        "run._run_on = lambda loop, server: 7\n"
+        "async def serve(server): return 7\n"
+        "run.Server.serve = serve\n"
         "from franca.node.settings import Settings\n"
         f"sys.exit(run.run(Settings(data={str(tmp_path)!r})))\n"
     )

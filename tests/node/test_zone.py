@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from franca.node import zone
-from franca.node.zone import zone_of
+from franca.node import services
+from franca.node.services import zone_of
 
 WINTER, SUMMER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -32,6 +32,6 @@ def test_a_machine_without_a_table_has_an_offset(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(zone, "_MACHINES", str(tmp_path / "none"))
+    monkeypatch.setattr(services, "LOCALTIME", str(tmp_path / "none"))
     here = datetime.now().astimezone().utcoffset()
     assert offsets("local") == [here] * 2

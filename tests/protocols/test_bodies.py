@@ -26,6 +26,7 @@ from franca.protocols.bodies import (
     is_deep,
     json_value,
 )
+from franca.protocols.eventmq.jobs import request_of
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
@@ -236,7 +237,7 @@ def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
     body = b"\xff" * size
     new = NewJob("default", "a.b.c", body, Policy(lease_ms=7_000), "name-1", BYTES, "x")
     job = world.broker.submit(new, world.now)
-    request, peak = peak_of_rendering(world.service.renderer.request, job)
+    request, peak = peak_of_rendering(request_of, job)
     assert peak < 2.2 * size or size < MIB
     world.engine.deliver(world.now)
     world.run()

@@ -18,7 +18,7 @@ from random import Random
 
 from tests.prove import trace
 from tests.prove.crash import Disk, materialise
-from tests.prove.dialogues import Dialogue
+from tests.prove.dialogues import YES, Dialogue
 from tests.prove.harness import Tally
 from tests.prove.load import BROKEN, left_in
 from tests.support.faktory import Faktory
@@ -71,14 +71,13 @@ def fates(
     """
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
-        marks = trace.replies(records, dialogue.local_port, dialogue.take_answers)
-        marks = marks[dialogue.greetings :]
+        marks = trace.replies(records, dialogue.local_port, dialogue.replay())
         assert len(marks) <= len(dialogue.said), "more replies than commands"
         for command, mark in zip_longest(dialogue.said, marks):
             for name in command.jobs:
                 fate = jobs.setdefault(name, Fate())
                 fate.ack_sent = fate.ack_sent or command.verb == "ack"
-                if mark is not None and dialogue.is_yes(command.verb, mark.reply):
+                if mark is not None and mark.reply == YES:
                     fate.note(command.verb, -1 if long_ago else mark.record)
     names = {name: called for dialogue in dialogues for name, called in dialogue.names.items()}
     return {names.get(name, name): fate for name, fate in jobs.items()}

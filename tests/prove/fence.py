@@ -16,9 +16,9 @@ from tests.prove import fences
 from tests.prove.fences import Script, Word, Worker
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.observe import show
-from tests.prove.peers import PROTOCOLS
 from tests.prove.wall_clock import TWEAK, WallClock
 from tests.support.faktory import Faktory, job
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 _STIR_S = 1.0

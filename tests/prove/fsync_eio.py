@@ -23,7 +23,6 @@ from tests.prove import trace
 from tests.prove.crash import Disk
 from tests.prove.crash_states import State, StateTally, fates
 from tests.prove.dialogues import Dialogue
-from tests.prove.dialogues.faktory import talk
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.load import BROKEN
 from tests.support.faktory import Faktory, FaktoryError
@@ -72,7 +71,7 @@ class Point:
             server.start()
             with (
                 suppress(*BROKEN, FaktoryError),
-                closing(talk(server.port, "worker-eio")) as dialogue,
+                closing(Dialogue("faktory", server.port, "worker-eio")) as dialogue,
             ):
                 self._speak(dialogue, rng)
             if self.failed_at is None:

@@ -32,9 +32,10 @@ from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
-from tests.sim import checks, puppets
+from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
+from tests.support.protocols import listeners
 
 _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
 # A share that ends lets others act, and that may make a difference; so may a window that runs dry
@@ -88,9 +89,7 @@ class Stage:
         self.disk = Disk()
         self.services: dict[str, Service] = {}
         for protocol in sorted({split(step.link)[0] for step in exchange}):
-            self.services |= puppets.of(protocol).services(self.broker, Random(1))
-        for service in list(self.services.values()):
-            self.services |= service.extra_listeners()
+            self.services |= listeners(protocol, self.broker, Random(1))
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
         self._exchange = exchange

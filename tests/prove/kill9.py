@@ -12,7 +12,7 @@ import time
 from tests.prove.harness import Options, Result
 from tests.prove.history import check
 from tests.prove.load import Load, Plan
-from tests.prove.peers import PROTOCOLS
+from tests.support.protocols import PROTOCOLS
 
 _SHOWN = ("lost", "unexplained_dup", "mangled", "two_leases", "ran_after_ack", "ghost", "fifo")
 _KILL_AFTER_S = 0.3

@@ -178,7 +178,7 @@ def _named(leased: bool) -> Function:
 
 
 def _any_message(self: Any, msgid: bytes) -> Any:
-    return _named(leased=True)(self._broker, "", msgid.decode("utf-8", "replace"))
+    return _named(leased=True)(self.broker, "", msgid.decode("utf-8", "replace"))
 
 
 def _sharing(name: str) -> Make:
@@ -243,12 +243,12 @@ def _forget_half_a_header(self: Any, data: bytes, at: int, needed: int) -> None:
         self._part.clear()
 
 
-def _giving_back_twice(say_granted: Function) -> Function:
+def _giving_back_twice(on_granted: Function) -> Function:
     def give_back(self: Any, event: Any, now: int) -> None:
         if self.link.closing:
             self.broker.give_back(event.job, self.connection.session.holder, now)
         else:
-            say_granted(self, event, now)
+            on_granted(self, event, now)
 
     return give_back
 
@@ -277,7 +277,6 @@ _LINK = "protocols.conversation:Link"
 _STORE = "store.sqlite:SqliteStore"
 _SETTLING = "protocols.faktory.worker_commands"
 _MEMODB_WORKERS = "protocols.memodb.worker_commands:ConnectionWorkers"
-_PERIODIC_WORKER = "protocols.periodic.worker_commands:Worker"
 
 BUGS: dict[str, Change] = {
     # A commit is not on the disk when it returns; replies leave before it; all wait for it.
@@ -303,10 +302,8 @@ BUGS: dict[str, Change] = {
     "no-fence-gearman": {
         "protocols.gearman.conversation:GearmanConversation.__init__": _sharing("held")
     },
-    "no-fence-periodic": {f"{_PERIODIC_WORKER}.__init__": _sharing("_held")},
-    "no-fence-eventmq": {
-        "protocols.eventmq.worker_session:WorkerSession.held_as": by(_any_message)
-    },
+    "no-fence-periodic": {"protocols.periodic.runs:Runs.__init__": _sharing("held")},
+    "no-fence-eventmq": {"protocols.eventmq.workers:Worker.held_as": by(_any_message)},
     "no-fence-memodb": {
         f"{_MEMODB_WORKERS}.on_lease_lost": returning(None),
         f"{_MEMODB_WORKERS}._take_result": before(_take_over),
@@ -362,7 +359,7 @@ BUGS: dict[str, Change] = {
         "protocols.gearman.wire:PacketReader._wait": after(_forget_half_a_header)
     },
     "periodic-gives-back-what-it-has-no-more": {
-        f"{_PERIODIC_WORKER}.say_granted": _giving_back_twice
+        "protocols.periodic.workers:Worker.on_granted": _giving_back_twice
     },
     "periodic-reads-on-before-anybody-is-told": _told_too_late("periodic"),
     "eventmq-reads-on-before-anybody-is-told": _told_too_late("eventmq"),

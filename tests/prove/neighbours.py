@@ -21,8 +21,8 @@ from tests.prove.harness import Options, Result, running
 from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.observe import ask, live_jobs
-from tests.prove.peers import PROTOCOLS
 from tests.support.faktory import Faktory, FaktoryError, job
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server, ServerFailed
 
 QUEUE = "prove"

@@ -20,7 +20,7 @@ from random import Random
 from tests.prove import trace
 from tests.prove.crash import Disk
 from tests.prove.crash_states import StateTally, crash_states, fates
-from tests.prove.dialogues import PROTOCOLS, Dialogue, of
+from tests.prove.dialogues import PROTOCOLS, Dialogue
 from tests.prove.harness import Options, Result, running
 from tests.support.server import Server
 
@@ -55,16 +55,15 @@ def _serve_a_load(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
         producers: list[Dialogue] = []
         workers: list[Dialogue] = []
         for protocol, port in server.ports.items():
-            talk = of(protocol).talk
-            producers += [talk(port) for _ in range(_PRODUCERS)]
-            workers += [talk(port, f"worker-{number}") for number in range(_WORKERS)]
+            producers += [Dialogue(protocol, port) for _ in range(_PRODUCERS)]
+            workers += [Dialogue(protocol, port, f"worker-{n}") for n in range(_WORKERS)]
         each = pushes // len(producers)
         produce = [partial(_produce, p, f"job-{n}", each) for n, p in enumerate(producers)]
         consume = [partial(_consume, worker, Random(rng.random())) for worker in workers]
         with running(*consume), running(*produce):
             pass
         for dialogue in (*producers, *workers):
-            dialogue.leave()
+            dialogue.close()
         server.terminate()
     return [*producers, *workers]
 

@@ -17,9 +17,9 @@ from tests.prove.harness import Options, Result
 from tests.prove.history import check
 from tests.prove.load import Load, Plan, left_in
 from tests.prove.observe import percentile
-from tests.prove.peers import PROTOCOLS
 from tests.prove.worker_process import WorkerProcess, WorkerProcesses
 from tests.support.faktory import Faktory
+from tests.support.protocols import PROTOCOLS
 
 _SHOWN = ("lost", "unexplained_dup", "mangled", "two_leases", "ran_after_ack", "result")
 _VICTIMS = 2  # of each protocol, alive at any time

@@ -1,7 +1,7 @@
 """Workers in processes of their own, so that they can be killed by the hundred.
 
 `python -m tests.prove.worker_process` forks one for each order it reads, and answers with its process id. A
-worker is a consumer of `peers/` alone in its process; each thing that it is about to say, and what came of
+worker is a consumer of `load.py` alone in its process; each thing that it is about to say, and what came of
 it, is in its diary before it goes on, so that SIGKILL takes nothing with it but what was under way.
 """
 
@@ -16,10 +16,9 @@ from random import Random
 
 import msgspec
 
-from tests.prove import peers
 from tests.prove.events import Event
 from tests.prove.harness import SideProcess
-from tests.prove.load import Load, Plan
+from tests.prove.load import Consumer, Load, Plan
 
 _POLL_S = 0.001
 _GONE_WITHIN_S = 10.0
@@ -108,7 +107,7 @@ class _Diary(list[Event]):
 
 def _work(order: Order) -> None:
     load, rng = Load(order.plan), Random(order.plan.seed)
-    (actor,) = peers.of(order.protocol).consumers(load, 1, rng, first=order.number)
+    actor = Consumer(load, order.protocol, order.number, rng)
     diary = _Diary(order.diary)
     actor.events = diary
     actor.begun = diary.begun
@@ -117,8 +116,6 @@ def _work(order: Order) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for protocol in peers.PROTOCOLS:
-        peers.of(protocol)  # once, and not in every child
     for line in sys.stdin:
         order = msgspec.json.decode(line, type=Order)
         pid = os.fork()

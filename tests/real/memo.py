@@ -12,6 +12,7 @@ from typing import Any
 import cbor2
 import pynng
 
+from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, Server
 
@@ -109,6 +110,16 @@ def payload_of(number: int, size: int) -> bytes:
 
 def backwards(body: bytes) -> bytes:
     return body[::-1]
+
+
+class Cable(Relay):
+    """Can be cut, and is whole again at once."""
+
+    cuts_at_close = True
+    loses_replies = False
+
+    def passes(self, tape: Tape, side: Side) -> bool:
+        return not (side == SERVER and self.loses_replies)
 
 
 class Gate:

@@ -73,7 +73,7 @@ def test_the_shell_shuts_the_server_down_and_what_waits_is_kept(emq: EmqStage) -
 
     _, printed = emq.shell(broker, "shutdown")
     assert "'ACK'" in printed
-    assert broker.server.wait(timeout=20) == 0
+    assert broker.wait(timeout=20) == 0
     broker.start()
     client.until_waiting(default=1)
     manager = emq.job_manager(broker)

@@ -50,7 +50,7 @@ def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -
     client.until_slots(1)
     client.defer("echo", "last")
     assert manager.ran_before("last") == []
-    assert manager.heard("started") == []
+    assert manager.has_said("started") == []
 
 
 @not_the_original
@@ -64,13 +64,13 @@ def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(emq: EmqStage)
     manager.said("started")
     client.defer("echo", "behind it")
     client.until_waiting(default=1)
-    broker.server.process.send_signal(signal.SIGTERM)
+    broker.process.send_signal(signal.SIGTERM)
     go.touch()
-    assert broker.server.wait(timeout=20) == 0
+    assert broker.wait(timeout=20) == 0
     broker.start()
 
     assert manager.ran(2) == [["under way"], ["behind it"]]
     client.until_slots(1)
     client.defer("echo", "last")
     assert manager.ran_before("last") == []
-    assert manager.heard("started") == []
+    assert manager.has_said("started") == []

@@ -41,7 +41,7 @@ def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq:
     client.defer("echo", "the same moment", queue="email")
     manager.ran_before("the same moment")
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) -> None:
@@ -60,7 +60,7 @@ def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) ->
     (later,) = (job["at"] for job in ran if job["args"] == ["later"])
     assert 0.8 < later - began < 1 + LATE_S
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStage) -> None:
@@ -73,7 +73,7 @@ def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStag
     client.schedule("echo", "same", interval_secs=60, headers=["nohaste"])
     client.schedule("echo", "other", interval_secs=1, headers=["nohaste", "run_count:2"])
     assert manager.ran(2) == [["other"], ["other"]]
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
@@ -93,7 +93,7 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
     manager.ran_before("the same moment")
     time.sleep(LAG_S)
     # The original forgets to forget it.
-    assert bool(manager.heard()) == ORIGINAL
+    assert bool(manager.has_said()) == ORIGINAL
 
 
 def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStage) -> None:
@@ -111,7 +111,7 @@ def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStag
     assert manager.ran(1) == [["of a client"]]
     client.unschedule("echo", "of a client")
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 @not_the_original

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import trustme
 
-from tests.real.kit import NODE, NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
+from tests.real.fetched import NODE
+from tests.real.kit import NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
 
 PASSWORD = "sesame 123 %/@"
 LATER = "2099-01-01T00:00:00Z"

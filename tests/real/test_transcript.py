@@ -6,21 +6,20 @@ import socket
 
 import pytest
 
-from tests.real.proxy import CLIENT, SERVER, Proxy, Side, Tape
+from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
 from tests.real.transcript import normal, shown, wrapped
 
 
 def tape(*pieces: tuple[Side, bytes]) -> Tape:
     noted = Tape()
-    for side, data in pieces:
-        noted.note(side, data)
+    noted.pieces += pieces
     return noted
 
 
 def test_the_proxy_notes_both_sides_in_order_and_changes_nothing() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        Proxy(listener.getsockname()[1]) as proxy,
+        Relay(listener.getsockname()[1]) as proxy,
     ):
         client = socket.create_connection(("127.0.0.1", proxy.port))
         server, _ = listener.accept()

@@ -19,7 +19,7 @@ from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
 from tests.real.kit import PYTHON_KINDS, CallRefused, Program, Stage, eventually, url
-from tests.real.proxy import SERVER, Proxy
+from tests.real.relay import SERVER, Relay
 from tests.real.transcript import Transcript
 from tests.support.server import Server
 
@@ -174,6 +174,7 @@ def _worker_act(stage: Stage, record: Transcript, server: Server, kind: str) -> 
 
 def _asked_act(stage: Stage, record: Transcript, server: Server, kind: str) -> None:
     with record.act("An operator asks a worker to be quiet, then to leave", server.port) as proxy:
+        worker: Program
         if kind in PYTHON_KINDS:
             worker = stage.worker(kind, url(proxy.port), wid=WID, hold=True)
             _first_beat(proxy)
@@ -207,7 +208,7 @@ def _password_acts(
         knock(url(proxy.port, "guess"))
 
 
-def _first_beat(proxy: Proxy) -> None:
+def _first_beat(proxy: Relay) -> None:
     """Both Python workers beat before they run; one of them from a thread, in its own time."""
     eventually(lambda: proxy.said(SERVER).count(b"+OK\r\n") == 2, "the answer to a BEAT")
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tests.real.proxy import CLIENT, Proxy, Side, Tape
+from tests.real.relay import CLIENT, Relay, Side, Tape
 
 _DIFFERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), text)
@@ -40,9 +40,9 @@ class Transcript:
         self._blocks = [f"# {heading}\n#\n{_INTRODUCTION}"]
 
     @contextmanager
-    def act(self, title: str, server_port: int) -> Iterator[Proxy]:
+    def act(self, title: str, server_port: int) -> Iterator[Relay]:
         """Write down what passes through this proxy under a title."""
-        with Proxy(server_port) as proxy:
+        with Relay(server_port) as proxy:
             yield proxy
         self._blocks.append(f"== {title}")
         for number, tape in enumerate(proxy.tapes, 1):

@@ -16,8 +16,8 @@ from franca.core.model import NEVER, Millis, State, bare_weight
 from franca.core.namesakes import Namesakes
 from franca.core.ready import queue_bytes
 from franca.engine.engine import Engine
+from tests.sim.actors import Actor
 from tests.sim.disk import Disk
-from tests.sim.puppets.client import Client
 
 READY, LEASED = State.READY, State.LEASED
 
@@ -146,9 +146,9 @@ def budgets_add_up(broker: Broker) -> None:
     assert counted == held, f"counted {counted}, there is {held}"
 
 
-def everybody_heard(puppets: Iterable[object]) -> None:
+def everybody_heard(actors: Iterable[object]) -> None:
     """3: who waited for a job on a connection that held has heard its end."""
-    waiting = [p.name for p in puppets if isinstance(p, Client) and not p.is_content()]
+    waiting = [a.name for a in actors if isinstance(a, Actor) and not a.is_content()]
     assert not waiting, f"still waiting: {waiting}"
 
 

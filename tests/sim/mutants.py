@@ -20,10 +20,12 @@ from franca.core.waiting import Waiting
 from franca.core.window import Window
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.client_commands import Clients
+from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.requests import Requests
 from franca.protocols.memodb.worker_commands import ConnectionWorkers
 from franca.protocols.memodb.workers import Worker
-from franca.protocols.periodic.client_commands import Client
+from franca.protocols.periodic import client_commands as periodic_clients
+from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
 from tests.sim.server import Carrier, Group, Server
@@ -31,11 +33,7 @@ from tests.sim.server import Carrier, Group, Server
 MUTANTS = Mutants()
 SEEDS = range(400)
 """As many as a bug may hide from."""
-FOUND_AT = {
-    "whose-time-is-over-is-not-told": 209,
-    "words-overtake-those-that-wait": 46,
-    "what-waits-behind-a-run-is-forgotten": 40,
-}
+FOUND_AT: dict[str, int] = {}
 """Seeds that found a bug which most do not: they are tried first."""
 
 # -- of the node ----------------------------------------------------------------------------
@@ -213,16 +211,16 @@ def a_background_job_stays_fleeting(join: Any) -> Any:
 # -- of the conversation ------------------------------------------------------------------------
 
 
-@MUTANTS.of(GearmanConversation, "_tell_lost")
+@MUTANTS.of(GearmanConversation, "_on_lease_lost")
 def whose_time_is_over_is_not_told(tell_lost: Any) -> Any:
     return lambda self, job: None
 
 
-@MUTANTS.of(ConnectionWorkers, "_says_again")
-def a_result_said_again_ends_the_next_job(says_again: Any) -> Any:
-    def never(self: ConnectionWorkers, worker: Worker, data: bytes, at: int, *rest: Any) -> bool:
-        says_again(self, worker, data, at, *rest)
-        worker.stack = data[:at]
+@MUTANTS.of(ConnectionWorkers, "_is_sent_again")
+def a_result_said_again_ends_the_next_job(is_sent_again: Any) -> Any:
+    def never(self: ConnectionWorkers, worker: Worker, message: Message) -> bool:
+        is_sent_again(self, worker, message)
+        worker.stack = message.stack
         return False
 
     return never
@@ -255,12 +253,12 @@ def who_asks_for_what_nobody_offers_waits_for_ever(_: Any) -> Any:
     return lambda self, now: None
 
 
-@MUTANTS.of(Client, "take_in")
-def a_submit_while_the_job_runs_is_dropped(take_in: Any) -> Any:
-    def drop(self: Client, task: Any, now: Millis) -> None:
-        taken = self.broker.keyed(task.func, KEY + task.name)
+@MUTANTS.of(periodic_clients, "submit")
+def a_submit_while_the_job_runs_is_dropped(submit: Any) -> Any:
+    def drop(connection: PeriodicConversation, job: Any, now: Millis) -> None:
+        taken = connection.broker.keyed(job.func, KEY + job.name)
         if taken is None or taken.state is not State.LEASED:
-            take_in(self, task, now)
+            submit(connection, job, now)
 
     return drop
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,11 +32,10 @@ class Mutants:
         return plant
 
     def protocol_of(self, name: str) -> str:
-        """The protocol that the bug is in; nothing if it is in none alone."""
+        """The protocol in whose code the bug is, or nothing."""
         owner = self._plants[name][0]
-        module = str(getattr(owner, "__module__", getattr(owner, "__name__", "")))
-        found = re.match(r"franca\.protocols\.([a-z]+)\.", module)
-        return found.group(1) if found else ""
+        module = str(getattr(owner, "__module__", getattr(owner, "__name__", ""))).split(".")
+        return module[2] if module[:2] == ["franca", "protocols"] and len(module) > 3 else ""
 
     @contextmanager
     def planted(self, name: str) -> Iterator[None]:

@@ -27,8 +27,8 @@ def check(seeds: Iterable[int], mutant: str | None = None) -> Result:
     count, jobs, hours, crashes = 0, 0, 0.0, 0
     worlds: Counter[str] = Counter()
     with PLANTED.planted(mutant) if mutant else nullcontext():
-        speaks = PLANTED.protocol_of(mutant) if mutant else ""
-        for life in hunt(seeds, first_only=mutant is not None, speaks=speaks):
+        only = PLANTED.protocol_of(mutant) if mutant else ""
+        for life in hunt(seeds, first_only=mutant is not None, only=only):
             count += 1
             jobs += life.jobs
             hours += life.hours

@@ -7,12 +7,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from franca.core.broker import Broker
 from franca.core.limits import Limits
+from franca.core.model import OnHangUp
+from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
-from tests.sim import checks, puppets
-from tests.sim.puppets.client import Client
+from tests.sim import checks
+from tests.sim.actors import QUEUES, SOMEDAY, Actor, populate
 from tests.sim.world import START, Faults, World, fingerprint
+from tests.support import protocols
+from tests.support.protocols import PROTOCOLS
 
 STEPS = 1_200
 DRAIN_STEPS = 20_000
@@ -43,10 +48,20 @@ class Life:
     violations: list[str]
 
 
-def live(seed: int, steps: int = STEPS, speaks: str = "") -> Life:
-    """Live through a seed. Whatever does not hold is among the violations.
+def _services(broker: Broker, rng: Random) -> dict[str, Service]:
+    """All of them. Somebody serves the queues all the time: EventMQ puts a request for one that
+    nobody has named, or that was removed, into `default`, and no client can tell whether that has happened.
+    """
+    keeper = broker.open_session("keeper", OnHangUp.KEEP, None)
+    for queue in (*QUEUES, SOMEDAY):
+        broker.serve(keeper, queue)
+    return protocols.services(broker, rng)
 
-    The world speaks the protocol `speaks` beside others; without it, any.
+
+def live(seed: int, only: str = "") -> Life:
+    """Live through a seed, in a world in which this protocol takes part if one is named.
+
+    Whatever does not hold is among the violations.
     """
     rng = Random(seed)
     jumps = rng.random() < 0.25
@@ -60,16 +75,16 @@ def live(seed: int, steps: int = STEPS, speaks: str = "") -> Life:
     )
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
     limits = Limits(**small, lease_ms=LEASE_MS)
-    world = World(rng.getrandbits(64), puppets.services, limits, faults)
+    world = World(rng.getrandbits(64), _services, limits, faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
-    protocols = rng.sample(puppets.PROTOCOLS, min(rng.choice((1, 2, 2, 3)), len(puppets.PROTOCOLS)))
-    if speaks and speaks not in protocols:
-        protocols[0] = speaks
-    for protocol in protocols:
-        puppets.of(protocol).populate(world, exact_times=not jumps)
+    spoken = rng.sample(PROTOCOLS, rng.choice((1, 2, 2, 3)))
+    if only and only not in spoken:
+        spoken[0] = only
+    for protocol in spoken:
+        populate(world, protocol, exact_times=not jumps)
     broken: list[str] = []
     try:
-        _storm(world, steps)
+        _storm(world)
         _calm(world)
     except Exception as error:
         broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
@@ -83,13 +98,13 @@ def live(seed: int, steps: int = STEPS, speaks: str = "") -> Life:
         (world.now - START) / 3_600_000,
         world.tally.crashes,
         world.tally.jumps,
-        tuple(sorted(protocols)),
+        tuple(sorted(spoken)),
         broken,
     )
 
 
-def _storm(world: World, steps: int) -> None:
-    for number in range(steps):
+def _storm(world: World) -> None:
+    for number in range(STEPS):
         crashes, jumps = world.tally.crashes, world.tally.jumps
         world.step()
         if world.tally.crashes != crashes:
@@ -101,11 +116,9 @@ def _storm(world: World, steps: int) -> None:
 
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
-    for puppet in world.puppets:
-        if isinstance(puppet, Client):
-            claim = puppet.claim(world.now)
-            if claim is not None:
-                yield claim
+    for actor in world.actors:
+        if isinstance(actor, Actor) and (claim := actor.claim(world.now)) is not None:
+            yield claim
 
 
 def _calm(world: World) -> None:
@@ -113,9 +126,9 @@ def _calm(world: World) -> None:
     world.chaos = False
     if world.tally.jumps:
         world.set_wall(FAR_AHEAD_MS)
-    for puppet in world.puppets:
-        puppet.go_home()
-        puppet.next_at = min(puppet.next_at, world.now + 1)
+    for actor in world.actors:
+        actor.go_home()
+        actor.next_at = min(actor.next_at, world.now + 1)
     quiet_since = world.now
     for _ in range(DRAIN_STEPS):
         world.step()
@@ -125,7 +138,7 @@ def _calm(world: World) -> None:
         elif world.now - quiet_since > DRAINED_QUIETLY_MS:
             checks.after_step(world.server, world.now, wall_jumped=False)
             checks.accepted_is_kept(world.tally.accepted, world.disk)
-            checks.everybody_heard(world.puppets)
+            checks.everybody_heard(world.actors)
             return
     raise AssertionError(f"not drained: {world.server.broker.counts()}")
 
@@ -157,10 +170,10 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
     ]
 
 
-def hunt(seeds: Iterable[int], *, first_only: bool = False, speaks: str = "") -> Iterator[Life]:
+def hunt(seeds: Iterable[int], *, first_only: bool = False, only: str = "") -> Iterator[Life]:
     """One life after the other; with `first_only`, no more after one in which something broke."""
     for seed in seeds:
-        life = live(seed, speaks=speaks)
+        life = live(seed, only)
         yield life
         if life.violations and first_only:
             return

@@ -13,7 +13,6 @@ from franca.core.model import (
     NewJob,
     OnConflict,
     Policy,
-    QueueCount,
     Schedule,
     Shelf,
     State,
@@ -328,25 +327,6 @@ def test_totals_are_those_of_the_last_group(desk: Desk) -> None:
     last = Totals(BIG, BIG - 1, 7, BIG, 2**40)
     desk.write(totals=last)
     assert desk.reopen().totals == last
-
-
-def test_counts_say_where_the_jobs_of_each_queue_are(desk: Desk) -> None:
-    desk.write(
-        added=[
-            a_job(1), tailed(2), tailed(3),
-            a_job(4, state=State.LEASED),
-            a_job(5, state=State.WAITING, run_at=1),
-            tailed(6, state=State.WAITING, run_at=1),
-            tailed(7, state=State.WAITING, run_at=1, failures=2),
-            tailed(8, state=State.DEAD, run_at=1, failures=9),
-            a_job(9, queue="ü"),
-        ]
-    )  # fmt: skip
-    found = {count.queue: count for count in desk.store.counts()}
-    assert found == {
-        "q": QueueCount("q", scheduled=2, retrying=1, ready=3, leased=1, dead=1),
-        "ü": QueueCount("ü", ready=1),
-    }
 
 
 # -- what a broker must remember at birth -------------------------------------------------------

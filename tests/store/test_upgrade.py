@@ -26,7 +26,7 @@ from tests.sim.disk import write_out
 FOLDER = Path(__file__).parent / "fixtures"
 NOW: Millis = 1_700_000_000_000
 LIMITS = Limits(window_jobs=6, supply_jobs=2, due_jobs=5, recent_names=50)
-COMMITS = ("6424626",)
+COMMITS = ("6424626", "4665859")
 
 
 class Killed(Exception):

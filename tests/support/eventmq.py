@@ -10,12 +10,26 @@ import json
 import struct
 import time
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from random import Random
 from typing import NamedTuple, Self
 
+from tests.prove.bodies import undone
+from tests.support import peer
 from tests.support.connection import Connection
+from tests.support.peer import (
+    Accepted,
+    Answer,
+    Behaviour,
+    Done,
+    Grant,
+    Granted,
+    Offer,
+    Result,
+    Unexpected,
+)
 
 HANDED_OVER = 5
 RESULT = 6
@@ -277,3 +291,152 @@ def pairs(names: Iterable[str], weight: int = 10) -> list[tuple[int, str]]:
 def _command(name: bytes, data: bytes) -> bytes:
     body = bytes((len(name),)) + name + data
     return bytes((4, len(body))) + body
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_RESULTS = {"fail": b'{"error": "planned"}', "late": b"late"}
+
+
+class Peer(peer.Peer):
+    """A request is accepted when the STATUS behind it is answered, or (`handed-over`) when a worker is given it.
+
+    A worker asks for STATUS behind each report: that answer waits for the disk and nothing else tells that the
+    report was heard.
+    """
+
+    protocol = "eventmq"
+
+    def open(self) -> None:
+        self._greeted = False
+        self._said = 0
+        self._requests: defaultdict[str, list[Offer]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[Offer]] = defaultdict(list)
+        self._settling: deque[Sequence[Offer] | Grant] = deque()
+        self.say(handshake())
+        if self.queues:
+            self.rng.shuffle(self.queues)
+            weight = self.rng.choice((10, 10, 10, 5, 20))
+            self._send("INFORM", json.dumps(pairs(self.queues, weight)).encode(), b"worker")
+        super().open()
+
+    def _send(self, command: str, *parts: bytes, msgid: str = "") -> None:
+        self._said += 1
+        msgid = msgid or f"{id(self):x}/{self._said}"
+        self.say(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *parts]))
+
+    def cut(self) -> list[bytes] | None:
+        if not self._greeted:
+            if len(self.unread) < GREETING_SIZE:
+                return None
+            del self.unread[:GREETING_SIZE]
+            self._greeted = True
+        return take_frames(self.unread)
+
+    def answers(self, frames: list[bytes]) -> Iterable[Answer]:
+        if len(frames) == 1 or frames[2] in (b"HEARTBEAT", b"ACK"):
+            return
+        if frames[2] == b"REQUEST":
+            yield Granted(_granted(frames))
+        elif frames[2] != b"REPLY":
+            raise Unexpected(frames)
+        elif frames[4].startswith(b'{"inflight'):
+            yield from self._settled(self._settling.popleft())
+        else:
+            yield from self._replied(frames[-1].decode(), frames)
+
+    def _settled(self, what: Sequence[Offer] | Grant) -> Iterable[Answer]:
+        if isinstance(what, Grant):
+            yield Done(what)
+            return
+        for offer in what:
+            if offer in self._requests[offer.jid]:
+                yield self._accepted(offer.jid)
+
+    def _replied(self, jid: str, frames: list[bytes]) -> Iterable[Answer]:
+        # One that ended without a run, or was lost with its worker, was never handed over.
+        if self._requests[jid] and (self.variant == "handed-over" or len(frames) == RESULT):
+            yield self._accepted(jid)
+        if len(frames) == HANDED_OVER:
+            return
+        if not self._waiting[jid]:
+            raise Unexpected(f"nobody waits for {jid}: {frames}")
+        failed = b'"error"' in frames[4]
+        yield Result(self._waiting[jid].pop(0), frames[4], failed)
+
+    def _accepted(self, jid: str) -> Answer:
+        offer = self._requests[jid].pop(0)
+        if offer.waits:
+            self._waiting[jid].append(offer)
+        return Accepted(offer, jid)
+
+    def holder(self, link: str) -> str:
+        return f"eventmq {link}"
+
+    def submit(self, *offers: Offer) -> None:
+        for offer in offers:
+            self._requests[offer.jid].append(offer)
+            headers = ["reply-requested"] if offer.waits else []
+            if offer.retry is None:
+                headers.append("guarantee")
+            elif offer.retry:
+                headers.append(f"retry-count:{offer.retry}")
+            if offer.reserve:
+                headers.append(f"timeout:{offer.reserve}")
+            body = call("prove", "run").replace(b'"args": []', b'"args": ' + offer.body)
+            parts = (offer.queue.encode(), ",".join(headers).encode(), body)
+            self._send("REQUEST", *parts, msgid=offer.jid)
+        if self.variant != "handed-over":
+            self._settle(offers)
+
+    def _settle(self, what: Sequence[Offer] | Grant) -> None:
+        self._settling.append(what)
+        self._send("STATUS")
+
+    def take(self) -> None:
+        self._send("READY")
+
+    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+        said = _RESULTS.get(word, b'{"value": "%b"}' % result)
+        self._send("REPLY", said, grant.handle)
+        self._settle(grant)
+
+    def beat(self) -> None:
+        self._send("HEARTBEAT", b"1.0")
+
+    def leave(self) -> None:
+        self._send("KBYE")
+
+
+def _granted(frames: list[bytes]) -> Grant:
+    msgid, queue, headers, body = frames[3:7]
+    grant = Grant(msgid, msgid.decode(), queue.decode(), undone(json.loads(body)[1]["args"]))
+    if b"timeout:" in headers:
+        grant.reserve = float(headers.split(b"timeout:")[1].split(b",")[0])
+    return grant
+
+
+def _vary(offer: Offer, rng: Random) -> None:
+    offer.retry = None if rng.random() < 0.2 else rng.choice((0, 0, 1, 3))
+    offer.reserve = 60 if rng.random() < 0.3 else 0
+
+
+Peer.behaviour = Behaviour(
+    vary=_vary,
+    variants={"producer": ("handed-over",), "waiter": ("handed-over",)},
+    waiters=(0, 2),
+    workers=(1, 4),
+    words={"ack": 80, "fail": 12, "vanish": 4, "silence": 2, "goodbye": 2},
+    spans=((1, 4_000), (8_000, 30_000), (60_000, 120_000)),
+    usual=(80, 15, 5),
+    sleepy=(80, 15, 5),
+    slots=(1, 1, 3),
+    beat_ms=7_000,
+    asks_at_once=True,
+    silence_ms=10_000,
+    last_word_ms=150_000,
+    ways=(("many", ""), ("wait", "")),
+    needs_spare=True,
+    retry=25,
+    takes_bytes=False,
+)

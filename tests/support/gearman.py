@@ -8,10 +8,29 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import defaultdict, deque
+from collections.abc import Iterable
 from enum import IntEnum
+from random import Random
 from typing import NamedTuple, Self
 
+from tests.support import peer
 from tests.support.connection import Connection
+from tests.support.peer import (
+    Accepted,
+    Answer,
+    Behaviour,
+    Done,
+    Grant,
+    Granted,
+    Nothing,
+    Offer,
+    Part,
+    Refused,
+    Result,
+    Unexpected,
+    Woken,
+)
 
 _HEADER = struct.Struct(">4sII")
 
@@ -279,3 +298,165 @@ class Gearman(Connection):
         line = bytes(self._unread[: end + 1])
         del self._unread[: end + 1]
         return line
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_SUBMITS = {
+    (False, 0): Type.SUBMIT_JOB_BG, (False, 1): Type.SUBMIT_JOB_HIGH_BG, (False, -1): Type.SUBMIT_JOB_LOW_BG,
+    (True, 0): Type.SUBMIT_JOB, (True, 1): Type.SUBMIT_JOB_HIGH, (True, -1): Type.SUBMIT_JOB_LOW,
+}  # fmt: skip
+_SHARED = 6
+"""Jobs that several clients submit under one unique id, at different times and in different ways."""
+_TIMEOUT_S = 5
+
+
+class Peer(peer.Peer):
+    """JOB_CREATED comes in the order of the submits, an echo behind each report.
+
+    A `timed` worker gives itself a time for each job.
+    """
+
+    protocol = "gearman"
+    rests = True
+
+    def open(self) -> None:
+        self._created: deque[Offer] = deque()
+        self._waiting: defaultdict[bytes, list[Offer]] = defaultdict(list)
+        self._reports: deque[Done] = deque()
+        self._is_resting = False
+        self._can_do()
+        super().open()
+
+    def _can_do(self) -> None:
+        for queue in self.queues:
+            if self.variant == "timed":
+                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (_TIMEOUT_S * 1_000))
+            else:
+                self._send(Type.CAN_DO, queue.encode())
+
+    def _send(self, kind: Type, *arguments: bytes) -> None:
+        self.say(request(kind, *arguments))
+
+    def cut(self) -> Packet | None:
+        return take_packet(self.unread)
+
+    def answers(self, packet: Packet) -> Iterable[Answer]:
+        match packet.type:
+            case Type.JOB_CREATED:
+                offer = self._created.popleft()
+                if offer.waits:
+                    self._waiting[packet.body].append(offer)
+                yield Accepted(offer, packet.body.decode())
+            case Type.WORK_COMPLETE | Type.WORK_FAIL:
+                offer = self._waiting_for(packet)
+                self._waiting[packet.handle].remove(offer)
+                yield Result(offer, packet.data, packet.type is Type.WORK_FAIL)
+            case Type.WORK_DATA | Type.WORK_STATUS:
+                offer = self._waiting_for(packet)
+                if packet.type is Type.WORK_DATA:
+                    yield Part(offer, packet.data)
+            case Type.ERROR:
+                yield from self._refused(packet)
+            case Type.ECHO_RES:
+                yield self._reports.popleft()
+            case Type.NOOP if self._is_resting:
+                self._is_resting = False
+                yield Woken()
+            case Type.NO_JOB:
+                yield Nothing()
+            case Type.JOB_ASSIGN | Type.JOB_ASSIGN_UNIQ | Type.JOB_ASSIGN_ALL:
+                yield Granted(self._grant(packet))
+            case _:
+                raise Unexpected(packet)
+
+    def _waiting_for(self, packet: Packet) -> Offer:
+        """The first who waits for this job: each is told of everything that comes of it."""
+        if not self._waiting[packet.handle]:
+            raise Unexpected(f"nobody waits for {packet}")
+        return self._waiting[packet.handle][0]
+
+    def _refused(self, packet: Packet) -> Iterable[Answer]:
+        why = packet.body.replace(b"\0", b": ").decode()
+        if self._created:
+            yield Refused(self._created.popleft(), why)
+        elif packet.handle != b"JOB_NOT_FOUND":
+            raise Unexpected(packet)
+        elif self._reports:
+            self._reports[0].out = "no"
+        else:
+            yield Refused(None, why)
+
+    def _grant(self, packet: Packet) -> Grant:
+        work = work_in(packet)
+        assert work is not None
+        grant = Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
+        grant.reserve = float(_TIMEOUT_S) if self.variant == "timed" else None
+        return grant
+
+    def holder(self, link: str) -> str:
+        return link
+
+    def submit(self, *offers: Offer) -> None:
+        packets = []
+        for offer in offers:
+            self._created.append(offer)
+            names = (offer.queue.encode(), offer.unique.encode())
+            if offer.at:
+                at = b"%d" % offer.at
+                packets.append(request(Type.SUBMIT_JOB_EPOCH, *names, at, offer.body))
+            else:
+                packets.append(request(_SUBMITS[offer.waits, offer.prio], *names, offer.body))
+        self.say(b"".join(packets))
+
+    def take(self) -> None:
+        self._send(self.rng.choice((Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)))
+
+    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+        if word == "ack":
+            self._send(Type.WORK_COMPLETE, grant.handle, result)
+        else:
+            if word == "exception":
+                self._send(Type.WORK_EXCEPTION, grant.handle, b"it broke")
+            self._send(Type.WORK_FAIL, grant.handle)
+        self._reports.append(Done(grant))
+        self._send(Type.ECHO_REQ, b"heard?")
+
+    def part(self, grant: Grant, data: bytes) -> None:
+        self._send(Type.WORK_STATUS, grant.handle, b"1", b"2")
+        self._send(Type.WORK_DATA, grant.handle, data)
+
+    def renew(self) -> None:
+        """It keeps what it has."""
+        self._send(Type.RESET_ABILITIES)
+        self.variant = ""
+        self._can_do()
+
+    def rest(self) -> None:
+        self._is_resting = True
+        self._send(Type.PRE_SLEEP)
+
+
+def _vary(offer: Offer, rng: Random) -> None:
+    offer.volatile = offer.waits
+    offer.prio = rng.choices((0, 1, -1), (6, 2, 2))[0]
+    if rng.random() < 0.2:
+        number = rng.randrange(_SHARED)
+        offer.jid = offer.unique = f"gearman-shared-{number:07}"
+        offer.queue = ("alpha", "beta")[number % 2]
+        offer.body = b'["%b","%b"]' % (offer.jid.encode(), b"x" * number)
+    elif rng.random() < 0.3:
+        offer.unique = offer.jid
+
+
+Peer.behaviour = Behaviour(
+    vary=_vary,
+    later=0.15,
+    variants={"worker": ("", "", "timed")},
+    waiters=(1, 4),
+    words={"ack": 76, "fail": 8, "exception": 8, "vanish": 8},
+    eager=True,
+    joins=True,
+    volatile_waits=True,
+    ways=(("many", ""), ("wait", ""), ("one", "")),
+)

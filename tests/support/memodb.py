@@ -10,9 +10,22 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from tests.support import peer
 from tests.support.connection import Connection
+from tests.support.peer import (
+    Answer,
+    Behaviour,
+    Done,
+    Grant,
+    Granted,
+    Nothing,
+    Offer,
+    Result,
+    Unexpected,
+)
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -189,3 +202,147 @@ class MemoDB(Connection):
         while reply.op == HEARTBEAT:
             reply = self.call(heartbeat(reply.worker))
         return reply
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_FOREVER_MS = 2**32 - 1
+
+
+class Peer(peer.Peer):
+    """Requests by their ids, as the contexts of an NNG socket: each is said again on the next connection.
+
+    Every request of a worker asks for a job, so that the answer to a report brings the next one.
+    """
+
+    protocol = "memodb"
+    lasts = True
+    report_asks = True
+
+    def __init__(self, *arguments: Any, **who: Any) -> None:
+        super().__init__(*arguments, **who)
+        self.requests: dict[int, Request] = {}
+        # NNG begins anywhere too: ids of different sockets should not be the same.
+        self._last_id = self.rng.getrandbits(30)
+
+    def open(self) -> None:
+        self.is_open = False
+        self.unread.clear()
+        self.say(HELLO)
+
+    def cut(self) -> tuple[int, Message] | None:
+        if not self.is_open:
+            if len(self.unread) < len(HELLO_BACK):
+                return None
+            if not self.unread.startswith(HELLO_BACK):
+                raise Unexpected(bytes(self.unread))
+            del self.unread[: len(HELLO_BACK)]
+            self.is_open = True
+            for number in list(self.requests):
+                self.say_again(number)
+        end = 8 + int.from_bytes(self.unread[:8], "big")
+        if len(self.unread) < max(end, 12):
+            return None
+        reply = bytes(self.unread[8:end])
+        del self.unread[:end]
+        return int.from_bytes(reply[:4], "big"), parse(reply[4:])
+
+    def answers(self, reply: tuple[int, Message]) -> Iterable[Answer]:
+        number, message = reply
+        request = self.requests.pop(number, None)
+        if request is None:
+            return  # nobody asks for it any more
+        if isinstance(request.what, Offer):
+            if (message.op, message.worker) != (RESULT, b""):
+                raise Unexpected(message)
+            yield Result(request.what, message.payload)
+            return
+        if request.what is not None:
+            # What is said of a report says nothing of whether it came in time.
+            yield Done(request.what, "maybe" if message.op == DISCONNECT else "ok")
+        if message.op == HEARTBEAT:
+            self._ask(heartbeat(message.worker))
+        elif message.op == JOB:
+            yield Granted(_granted(message))
+        elif message.op == DISCONNECT:
+            yield Nothing("maybe")
+        else:
+            raise Unexpected(message)
+
+    def _ask(self, message: bytes, what: Offer | Grant | None = None) -> None:
+        self._last_id = (self._last_id + 1) % (1 << 31)
+        number = self._last_id | 1 << 31
+        self.requests[number] = Request(message, what)
+        self.say_again(number)
+
+    def say_again(self, number: int) -> None:
+        """Say a request that was not answered."""
+        if self.is_open:
+            message = self.requests[number].message
+            self.say(struct.pack(">QI", len(message) + 4, number) + message)
+
+    def unanswered(self) -> Sequence[Offer]:
+        asked = [request.what for request in self.requests.values()]
+        return [what for what in asked if isinstance(what, Offer)]
+
+    def give_up(self, offers: Iterable[Offer]) -> None:
+        given_up = set(offers)
+        self.requests = {n: r for n, r in self.requests.items() if r.what not in given_up}
+
+    def submit(self, *offers: Offer) -> None:
+        for offer in offers:
+            self._ask(job(offer.queue, offer.body, offer.reserve * 1_000), offer)
+
+    def take(self) -> None:
+        self.rng.shuffle(self.queues)
+        self._ask(ready(*self.queues))
+
+    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+        if word == "release":
+            self._ask(leaving(grant.handle), grant)
+        else:
+            goes = True if word == "goodbye" else self.rng.choice((None, False))
+            self._ask(
+                _header(RESULT, grant.handle, *([] if goes is None else [goes])) + result, grant
+            )
+
+
+class Request(NamedTuple):
+    """What was asked, and for what: the offer, the grant that it reports, or just a job."""
+
+    message: bytes
+    what: Offer | Grant | None
+
+
+def _granted(message: Message) -> Grant:
+    queue, timeout_ms = message.fields
+    assert isinstance(queue, str)
+    assert isinstance(timeout_ms, int)
+    grant = Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
+    if timeout_ms not in (0, _FOREVER_MS):
+        grant.reserve = timeout_ms / 1_000
+    return grant
+
+
+def _vary(offer: Offer, rng: random.Random) -> None:
+    offer.volatile = True
+    offer.reserve = rng.choice((1, 5, 30, 150))
+
+
+Peer.behaviour = Behaviour(
+    vary=_vary,
+    producers=(0, 1),
+    waiters=(1, 4),
+    workers=(1, 4),
+    words={"ack": 80, "goodbye": 6, "release": 6, "vanish": 8},
+    spans=((1, 800), (1_000, 4_000), (5_000, 50_000), (150_000, 200_000)),
+    usual=(70, 20, 9, 1),
+    sleepy=(20, 30, 40, 10),
+    slots=(1, 1, 3),
+    resends=True,
+    keeps_nothing=True,
+    ways=(("wait", ""),),
+    has_reserve=True,
+    volatile_waits=True,
+    waits_at_once=(1, 1, 4),
+)

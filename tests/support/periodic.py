@@ -10,11 +10,27 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from random import Random
 from typing import NamedTuple
 from zlib import crc32
 
+from tests.prove.bodies import plain
+from tests.support import peer
 from tests.support.connection import Connection
+from tests.support.peer import (
+    Accepted,
+    Answer,
+    Behaviour,
+    Done,
+    Grant,
+    Granted,
+    Offer,
+    Refused,
+    Result,
+    Unexpected,
+)
 
 CRC = "crc"
 DOC = "doc"
@@ -89,6 +105,27 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
         sched_at, count, timeout,
     )  # fmt: skip
     return job, at
+
+
+def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
+    """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
+    if dialect == CRC:
+        return packed(func, name, workload, **numbers)
+    keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
+    job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
+    return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
+
+
+def named(dialect: str, func: str) -> bytes:
+    """A function's name as an argument."""
+    return func.encode() if dialect == DOC else str8(func)
+
+
+def put_off(dialect: str, handle: bytes, delay: int, step: int) -> bytes:
+    """The arguments of SCHED_LATER."""
+    if dialect == DOC:
+        return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
+    return handle + struct.pack(">qh", delay, step)
 
 
 def framed(dialect: str, payload: bytes) -> bytes:
@@ -216,8 +253,8 @@ class Periodic(Connection):
         timeout: int = 0,
     ) -> None:  # fmt: skip
         """Returns once the server said that it is kept."""
-        args = self._job(func, name, workload, at, count, timeout)
-        self._expect(self.call(SUBMIT_JOB, args), SUCCESS)
+        job = encoded_job(self.dialect, func, name, workload, at=at, count=count, timeout=timeout)
+        self._expect(self.call(SUBMIT_JOB, job), SUCCESS)
 
     def run(self, func: str, name: str, workload: bytes = b"", *, timeout: int = 0) -> bytes:
         """The result; `PeriodicError` if nobody runs such jobs."""
@@ -300,10 +337,7 @@ class Periodic(Connection):
         self._confirmed(WORK_FAIL, handle)
 
     def later(self, handle: bytes, delay: int, step: int = 0) -> None:
-        args = handle + struct.pack(">qh", delay, step)
-        if self.dialect == DOC:
-            args = SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
-        self._confirmed(SCHED_LATER, args)
+        self._confirmed(SCHED_LATER, put_off(self.dialect, handle, delay, step))
 
     def data(self, handle: bytes, piece: bytes) -> None:
         self._confirmed(WORK_DATA, handle + piece)
@@ -323,16 +357,7 @@ class Periodic(Connection):
         return struct.pack(">I", self._ids) if self.dialect == CRC else b"%d" % self._ids
 
     def _func(self, func: str) -> bytes:
-        return str8(func) if self.dialect == CRC else func.encode()
-
-    def _job(
-        self, func: str, name: str, workload: bytes, at: int, count: int, timeout: int
-    ) -> bytes:
-        if self.dialect == CRC:
-            return packed(func, name, workload, at=at, count=count, timeout=timeout)
-        job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
-        job |= {"sched_at": at, "counter": count, "timeout": timeout}
-        return json.dumps(job).encode()
+        return named(self.dialect, func)
 
     def _confirmed(self, command: int, args: bytes) -> None:
         msgid = self.send(command, args)
@@ -356,3 +381,152 @@ def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:
     at, count, timeout = (int(str(job.get(key, 0))) for key in ("sched_at", "counter", "timeout"))
     func, name, workload = (str(job.get(key, "")) for key in ("func", "name", "workload"))
     return Assigned(handle, func, name, workload.encode(), at, count, timeout, msgid)
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_SLOTS = 3
+"""Names that a producer submits again and again."""
+_FOR_EVER = 1_000_000
+
+
+class Peer(peer.Peer):
+    """Answers are matched by their ids. The variant is the dialect.
+
+    In the document's, a worker's reports have no answer: a PING behind each says that it was heard.
+    """
+
+    protocol = "periodic"
+
+    def open(self) -> None:
+        self.dialect = self.variant or CRC
+        self._ids = 0
+        self._asked: dict[bytes, Offer | Grant] = {}
+        self._grab = b""
+        self._pinged: deque[Grant] = deque()
+        self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
+        if self.dialect == DOC:
+            self._send(PING)  # it must say more before a second is over
+            self._begin()
+
+    def _begin(self) -> None:
+        self.is_open = True
+        for queue in self.queues:
+            self._send(CAN_DO, named(self.dialect, queue))
+
+    def _send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
+        self._ids += 1
+        msgid = msgid or (
+            struct.pack(">I", self._ids) if self.dialect == CRC else b"%d" % self._ids
+        )
+        self.say(message(self.dialect, command, args, msgid))
+        return msgid
+
+    def cut(self) -> Message | None:
+        payload = take_payload(self.dialect, self.unread)
+        if payload is not None and not self.is_open:
+            if len(payload) != 4:
+                raise Unexpected(payload)
+            self._begin()
+            return self.cut()
+        return None if payload is None else parsed(self.dialect, payload)
+
+    def answers(self, message: Message) -> Iterable[Answer]:
+        if message.command == JOB_ASSIGN:
+            yield Granted(self._grant(message))
+            return
+        asked = self._asked.pop(message.msgid, None)
+        if isinstance(asked, Offer):
+            yield self._about(asked, message)
+        elif message.command == PONG and self._pinged:
+            yield Done(self._pinged.popleft())
+        elif message.command not in (SUCCESS, PONG):
+            raise Unexpected(message)
+        elif asked is not None:
+            yield Done(asked)
+
+    def _about(self, offer: Offer, message: Message) -> Answer:
+        if message.command == SUCCESS and not offer.waits:
+            return Accepted(offer, _name(offer))
+        if message.command == NO_WORKER:
+            return Refused(offer, "no worker")
+        if message.command != DATA:
+            raise Unexpected(message)
+        failed = message.data in (b"failed", b"expired", b"removed")
+        return Result(offer, message.data, failed)
+
+    def _grant(self, message: Message) -> Grant:
+        job = assigned(self.dialect, message)
+        workload = plain(job.workload) if self.dialect == DOC else job.workload
+        reserve = float(job.timeout) if job.timeout else None
+        return Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
+
+    @property
+    def habits(self) -> str:
+        return "periodic-doc" if self.dialect == DOC else "periodic"
+
+    def holder(self, link: str) -> str:
+        return f"periodic {link}"
+
+    def submit(self, *offers: Offer) -> None:
+        for offer in offers:
+            command = RUN_JOB if offer.waits else SUBMIT_JOB
+            numbers = {"at": offer.at, "timeout": offer.reserve}
+            job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
+            self._asked[self._send(command, job)] = offer
+
+    def take(self) -> None:
+        self._grab = self._send(GRAB_JOB)
+
+    def take_again(self) -> bool:
+        if self.dialect == CRC:
+            self._send(GRAB_JOB, msgid=self._grab)
+        return self.dialect == CRC
+
+    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+        if word == "ack":
+            parting = SEPARATOR if result and self.dialect == DOC else b""
+            msgid = self._send(WORK_DONE, grant.handle + parting + result)
+        elif word == "fail":
+            msgid = self._send(WORK_FAIL, grant.handle)
+        else:
+            args = put_off(self.dialect, grant.handle, self.rng.randrange(3), 1)
+            msgid = self._send(SCHED_LATER, args)
+        if self.dialect == CRC:
+            self._asked[msgid] = grant
+        else:
+            self._pinged.append(grant)
+            self._send(PING)
+
+    def beat(self) -> None:
+        self._send(PING)
+
+
+def _name(offer: Offer) -> str:
+    return offer.name or offer.jid
+
+
+def _vary(offer: Offer, rng: Random) -> None:
+    offer.volatile = offer.waits
+    offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
+    if not offer.waits and rng.random() < 0.3:
+        number = rng.randrange(_SLOTS)
+        offer.name = f"{offer.jid[:-8]}-slot{number}"
+        offer.queue = ("alpha", "beta")[number % 2]
+
+
+Peer.behaviour = Behaviour(
+    vary=_vary,
+    later=0.15,
+    variants={"producer": (CRC, CRC, DOC), "worker": (CRC, CRC, DOC)},
+    waiters=(0, 3),
+    words={"ack": 70, "fail": 14, "release": 8, "vanish": 8},
+    spans=((1, 3_000), (11_000, 26_000), (60_000, 100_000)),
+    usual=(88, 10, 2),
+    sleepy=(40, 55, 5),
+    ways=(("many", ""), ("wait", ""), ("one", DOC)),
+    volatile_waits=True,
+    reports_promise=True,
+    retry=_FOR_EVER,
+    has_reserve=True,
+)

@@ -29,6 +29,7 @@ COMMON = (
     "protocols.buffer",
     "protocols.gathering",
     "protocols.bodies",
+    "protocols.budget",
     "protocols.overview",
 )
 

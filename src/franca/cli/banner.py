@@ -29,10 +29,9 @@ def banner(settings: Settings, addresses: Sequence[tuple[str, str]]) -> str:
             lines.append(f"  {'':<{width}} {hint}")
     if settings.insecure_bind:
         exposed = ", ".join(f"{protocol} {address}" for protocol, address in open_binds(settings))
-        lines += [f"  WARNING  open to other machines without a password: {exposed}"] * bool(
-            exposed
-        )
-    where = [] if _is_default(settings) else ["--data", settings.data]
+        if exposed:
+            lines.append(f"  WARNING  open to other machines without a password: {exposed}")
+    where = [] if settings.is_default("data") else ["--data", settings.data]
     push = shlex.join([*command(), "push", *where, "default", "hello", "world"])
     lines.append(f"  push a first job:  {push}")
     return "\n".join(lines) + "\n"
@@ -60,7 +59,3 @@ def command() -> list[str]:
         near = os.path.relpath(beside)
         return [beside if near.startswith("..") else near]
     return [sys.executable, "-m", "franca"]
-
-
-def _is_default(settings: Settings) -> bool:
-    return any(row.key == "data" and row.source == "default" for row in settings.shown)

@@ -1,4 +1,6 @@
-"""What the doctor looks at. Each check yields what it found; none of them changes anything:
+"""`franca compact`; and `franca doctor`: is everything in order for a server to run here?
+
+Each check yields what it found; none of them changes anything:
 no directory is made, no file of the store is created, no lock is left behind.
 """
 
@@ -14,12 +16,16 @@ import ssl
 import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import msgspec
 from msgspec import Struct
 
+from franca.cli.output import printable
+from franca.cli.settings import settings_flags
 from franca.control import client
-from franca.node.datadir import LOCK, STORE, SUSPECT, keeps_unused_room
+from franca.node import datadir, exits
 from franca.node.settings import ConfigError, Settings, check_binds
 from franca.values import Address
 
@@ -29,6 +35,54 @@ SPARE_FILES = 64
 SQLITE_MIN = (3, 35, 0)
 NOT_BEFORE_S = 1_760_000_000
 FUTURE_S = 300
+_SIGNS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@settings_flags
+def doctor(settings: Settings, as_json: bool) -> None:
+    """Check configuration, data directory, disk, store, ports and clock."""
+    findings = examine(settings)
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        whole = msgspec.json.encode({"ok": not failed, "findings": findings})
+        click.echo(msgspec.json.format(whole, indent=2).decode())
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            text = printable(finding.text)
+            click.echo(f"{_SIGNS[finding.verdict]}  {finding.name.ljust(width)}  {text}")
+    raise click.exceptions.Exit(exits.FAILURE if failed else exits.OK)
+
+
+@click.command()
+@settings_flags
+def compact(settings: Settings) -> None:
+    """Write the store into a new file without unused room, in place of the old one.
+
+    The server must be stopped. A file that an earlier release made can give room back by itself
+    from then on. Needs as much free room as the jobs take.
+    """
+    os.umask(0o077)
+    if not os.path.exists(settings.data):
+        raise click.ClickException(f"there is no {settings.data}")
+    try:
+        data = datadir.DataDir(Path(settings.data))
+    except datadir.StoreBusy as error:
+        click.echo(f"{error}: stop it first", err=True)
+        raise click.exceptions.Exit(exits.DATA_IN_USE) from None
+    try:
+        if not os.path.exists(data.store_path):
+            raise click.ClickException(f"there is no store in {settings.data}")
+        before = os.path.getsize(data.store_path)
+        data.compact()
+    except datadir.StoreError as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(exits.DISK_FAILED) from None
+    finally:
+        data.close()
+    click.echo(f"{before} bytes before, {os.path.getsize(data.store_path)} after")
 
 
 class Finding(Struct, frozen=True):
@@ -138,8 +192,8 @@ def _data(data: str) -> Iterator[Finding]:
         yield warn("data", f"{data} is open to others: chmod 700")
     else:
         yield ok("data", data)
-    if os.path.exists(os.path.join(data, SUSPECT)):
-        store = os.path.join(data, STORE)
+    if os.path.exists(os.path.join(data, datadir.SUSPECT)):
+        store = os.path.join(data, datadir.STORE)
         size = os.path.getsize(store) if os.path.exists(store) else 0
         free = shutil.disk_usage(data).free
         yield warn(
@@ -156,7 +210,7 @@ def _existing_parent(path: str) -> str:
 
 
 def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
-    held = _is_held(os.path.join(data, LOCK))
+    held = _is_held(os.path.join(data, datadir.LOCK))
     if held and running is None:
         yield fail("lock", "held by a server that does not answer on its control socket")
     elif held:
@@ -167,15 +221,12 @@ def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
 
 def _is_held(path: str) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:
+        pass
     return False
 
 
@@ -232,7 +283,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
 
 
 def _store(data: str) -> Iterator[Finding]:
-    path = os.path.join(data, STORE)
+    path = os.path.join(data, datadir.STORE)
     if not os.path.exists(path):
         yield ok("store", "none yet")
         return
@@ -255,7 +306,7 @@ def _store(data: str) -> Iterator[Finding]:
         return
     if verdict == "ok":
         yield ok("store", f"{path}: whole, {held + tail} jobs")
-        if keeps_unused_room(path):
+        if not datadir.gives_room_back(path):
             size = os.path.getsize(path) // MIB
             yield warn(
                 "store",
@@ -271,15 +322,17 @@ def _quoted(path: str) -> str:
 
 
 def _ports(settings: Settings) -> Iterator[Finding]:
-    """A server does without a port of the defaults that is taken, unless it would have none."""
-    by_default = {row.key for row in settings.shown if row.source == "default"}
-    every = [(name, one) for name, ones in settings.listeners.items() for one in ones]
-    reasons = [_why_taken(address) for _, address in every]
-    has_one = any(not why and not one.path for (_, one), why in zip(every, reasons, strict=True))
-    for (protocol, address), reason in zip(every, reasons, strict=True):
+    """As `Listeners.open` does: what nobody asked for is left out, if anything else is left."""
+    every = [
+        (name, address, settings.is_default(f"{name}.listen"), _why_taken(address))
+        for name, addresses in settings.listeners.items()
+        for address in addresses
+    ]
+    has_one = any(not (why or (default and one.path)) for _, one, default, why in every)
+    for protocol, address, is_default, reason in every:
         if not reason:
             yield ok("port", f"{protocol} {address} is free")
-        elif has_one and f"{protocol}.listen" in by_default:
+        elif has_one and is_default:
             yield warn("port", f"{protocol} {address}: {reason}; it will not be listened on")
         else:
             yield fail("port", f"{protocol} {address}: {reason}")

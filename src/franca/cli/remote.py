@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from franca.cli import exits
 from franca.control import client
+from franca.node import exits
 from franca.values import read_duration
 
 TIMEOUT_MAX_MS = 365 * 86_400_000

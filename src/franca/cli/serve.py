@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from franca.cli import exits
 from franca.cli.remote import Failed
 from franca.cli.settings import settings_flags
+from franca.node import exits
 from franca.node.settings import ConfigError, Settings, check_binds
 
 

@@ -1,23 +1,24 @@
-"""The flags that change settings, one for each key of the configuration that has one."""
+"""The flags that change settings, one for each key that has one; and `franca config show`."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
-from franca.cli import exits
+from franca.cli.group import Group
+from franca.cli.output import printable
 from franca.cli.remote import Failed
+from franca.control.path import written
+from franca.node import exits
 from franca.node.config import keys, load
-from franca.node.settings import ConfigError
+from franca.node.settings import ConfigError, Settings
 from franca.protocols.declaration import Setting
 from franca.values import read_addresses
-
-if TYPE_CHECKING:
-    from franca.node.settings import Settings
 
 
 def settings_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,3 +57,35 @@ def _option(key: Setting) -> Callable[..., Any]:
 
 def _parameter(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
+
+
+@click.group(cls=Group)
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@settings_flags
+def show(settings: Settings, as_json: bool) -> None:
+    """Show each setting, its value, and where it comes from."""
+    if as_json:
+        rows = {
+            row.key: {"value": _text(row.value), "source": written(row.source)}
+            for row in settings.shown
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        return
+    # JSON is how TOML writes texts, numbers, switches and lists of them.
+    values = {row.key: msgspec.json.encode(_text(row.value)).decode() for row in settings.shown}
+    lines = [(f"{row.key} = {values[row.key]}", row.source) for row in settings.shown]
+    width = max(len(text) for text, _source in lines)
+    for text, source in lines:
+        click.echo(f"{printable(text).ljust(width)}  # {printable(written(source))}")
+
+
+def _text(value: object) -> object:
+    """The value, its texts in a form that can be printed: a path need not be UTF-8."""
+    if isinstance(value, list | tuple):
+        return [_text(one) for one in value]
+    return written(value) if isinstance(value, str) else value

@@ -1,4 +1,7 @@
-"""What operators may do with jobs: push, find and show them."""
+"""What operators may do with jobs: push, find and show them. And how they say which ones.
+
+A reference is a job's id or its public name; digits are tried as an id first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import datetime
 import re
 import secrets
 import zlib
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated
 
@@ -14,13 +18,12 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from franca.control.choice import ID_MAX, Reference, States, by_ids, held_ids, states_of
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, pause_after
-from franca.control.views import View, summary, whole
+from franca.control.views import STATES, View, summary, whole
 from franca.core.broker import Broker
 from franca.core.errors import NotFound, TooMuch
 from franca.core.limits import Limits
-from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy
+from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy, State
 from franca.engine.engine import Engine
 
 ORIGIN = "control"
@@ -33,6 +36,13 @@ LATEST_MS = 253_402_300_799_999
 NESTS_PER_STEP = 20_000
 _NESTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
+NAMES_MAX = 10_000
+"""Names or references in one request."""
+ID_MAX = 2**63 - 1
+
+Names = Annotated[list[str], Meta(max_length=NAMES_MAX)]
+States = Annotated[list[str], Meta(max_length=len(STATES))]
+Reference = str | Annotated[int, Meta(ge=-ID_MAX, le=ID_MAX)]
 Page = Annotated[int, Meta(ge=1, le=1_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
 
@@ -204,3 +214,36 @@ def _copied_from_memory(query: JobQuery, engine: Engine, now: Millis) -> list[Jo
     held = held_ids(engine.broker, query)[-query.limit :]
     jobs = [engine.broker.jobs[job_id] for job_id in held]
     return [replace(job, story=list(job.story or ())) for job in jobs]
+
+
+# -- which jobs -------------------------------------------------------------------------------
+
+
+def held_ids(broker: Broker, query: JobQuery) -> list[JobId]:
+    """The ids of jobs in memory that a query by ids or names means. The jobs may be very many."""
+    ids = [job_id for job_id in query.ids if job_id in broker.jobs]
+    for name in query.names:
+        ids += broker.ids_named(name)
+    return ids
+
+
+def by_ids(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for those references that may be ids, if any may."""
+    ids = tuple(int(w) for w in words if w.isascii() and w.isdigit() and len(w) < 19)
+    return JobQuery(states=states, ids=ids, limit=len(ids)) if ids else None
+
+
+def by_names(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for references by name, if there are any."""
+    names = tuple(words)
+    if not names:
+        return None
+    return JobQuery(states=states, names=names, limit=NAMES_MAX, with_bodies=False)
+
+
+def states_of(names: Iterable[str]) -> tuple[State, ...]:
+    """The states of these names."""
+    unknown = [name for name in names if name not in STATES]
+    if unknown:
+        raise BadRequest(f"no state is called {unknown[0]!r}: there are {', '.join(STATES)}")
+    return tuple(STATES[name] for name in names)

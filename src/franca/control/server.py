@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import stat
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from franca.control.operations import answer, error_reply
-from franca.control.path import NAME, reachable
+from franca.control.path import NAME, listen_on, remove_socket
 from franca.control.port import NodePort
 
 BACKLOG = 32
@@ -52,7 +50,9 @@ class ControlServer:
 
     async def open(self) -> None:
         """Listen, in place of whatever a server that was killed left behind."""
-        listening = _bind(self._directory)
+        listening = listen_on(self._directory)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
         limit = min(LINE_BYTES, self._line_max)
         self._server = await asyncio.start_unix_server(self._talk, sock=listening, limit=limit)
 
@@ -64,7 +64,7 @@ class ControlServer:
         for talk in self._talks:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)
-        _unlink_socket(os.path.join(self._directory, NAME))
+        remove_socket(os.path.join(self._directory, NAME))
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client from its first line to its last. Whatever it does ends nothing but this."""
@@ -171,30 +171,3 @@ async def _send(writer: asyncio.StreamWriter, reply: bytes) -> bool:
             if transport.get_write_buffer_size() >= unsent:
                 transport.abort()
                 return False
-
-
-def _bind(directory: str) -> socket.socket:
-    _unlink_socket(os.path.join(directory, NAME))
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # The mode must be right from the first moment: there is no safe time to change it after.
-    before = os.umask(0o177)
-    try:
-        with reachable(directory) as path:
-            listening.bind(path)
-        listening.listen(BACKLOG)
-    except BaseException:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    listening.setblocking(False)
-    return listening
-
-
-def _unlink_socket(path: str) -> None:
-    """Remove a socket, and nothing else that may bear its name."""
-    try:
-        if stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.unlink(path)
-    except FileNotFoundError:
-        return

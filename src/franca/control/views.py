@@ -8,6 +8,7 @@ import datetime
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import asdict
 
 from franca.core.model import Attempt, Job, Millis, State
 from franca.core.ready import Queue
@@ -16,6 +17,7 @@ from franca.protocols.service import WorkerView
 View = dict[str, object]
 LARGE_BYTES = 1024 * 1024
 """What is larger is not copied more often than it must be."""
+_QUEUE_COUNTS = ("paused", "ready", "leased", "scheduled", "retrying", "dead")
 STATES = {state.name.lower(): state for state in State}
 
 
@@ -101,11 +103,10 @@ def content(data: bytes) -> object:
 
 def _is_text(data: bytes) -> bool:
     """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    pieces = (data[start : start + LARGE_BYTES] for start in range(0, len(data), LARGE_BYTES))
     try:
-        for start in range(0, len(data), LARGE_BYTES):
-            decoder.decode(data[start : start + LARGE_BYTES])
-        decoder.decode(b"", final=True)
+        for _ in codecs.iterdecode(pieces, "utf-8"):
+            pass
     except UnicodeDecodeError:
         return False
     return True
@@ -116,28 +117,12 @@ def queue_view(queue: Queue, now: Millis) -> View:
     first = queue.first()
     return {
         "queue": queue.name,
-        "paused": queue.paused,
-        "ready": queue.ready,
-        "leased": queue.leased,
-        "scheduled": queue.scheduled,
-        "retrying": queue.retrying,
-        "dead": queue.dead,
+        **{name: getattr(queue, name) for name in _QUEUE_COUNTS},
         "oldest_ms": max(0, now - first.ready_at) if first else None,
     }
 
 
 def worker_view(worker: WorkerView) -> View:
     """A worker, whatever its protocol."""
-    return {
-        "name": worker.name,
-        "protocol": worker.protocol,
-        "host": worker.host,
-        "pid": worker.pid,
-        "labels": list(worker.labels),
-        "state": worker.state,
-        "started_at": moment(worker.started_at),
-        "seen_at": moment(worker.seen_at),
-        "rss_kb": worker.rss_kb,
-        "connections": worker.connections,
-        "queues": list(worker.queues),
-    }
+    moments = {name: moment(getattr(worker, name)) for name in ("started_at", "seen_at")}
+    return asdict(worker) | moments

@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
+from franca import values
 from franca.core.limits import Limits
 from franca.node.settings import (
     HIDDEN,
@@ -23,22 +24,12 @@ from franca.node.settings import (
     Secret,
     Settings,
     Shown,
-    Tls,
     check,
     flag_of,
 )
 from franca.protocols.declaration import Setting
 from franca.protocols.registry import PROTOCOLS
-from franca.values import (
-    Address,
-    Reader,
-    one_of,
-    read_addresses,
-    read_duration,
-    read_switch,
-    read_text,
-    reader_of,
-)
+from franca.values import one_of, read_switch
 
 PREFIX = "FRANCA_"
 _NOT_SETTINGS = frozenset({"FRANCA_CONFIG", "FRANCA_URL"})
@@ -55,7 +46,7 @@ def keys() -> dict[str, Setting]:
     limits = msgspec.structs.asdict(Limits())
     formats, levels = ("auto", "console", "json"), ("debug", "info", "warning", "error")
     table = [
-        Setting("data", read_text, "", "--data", "The data directory."),
+        Setting("data", values.read_text, "", "--data", "The data directory."),
         Setting("store", read_store, "sqlite:", "--store", _STORES),
         *(_listener(name, addresses) for name, addresses in LISTENERS.items()),
         Setting("insecure_bind", read_switch, False, "--insecure-bind", _INSECURE, switch=True),
@@ -64,10 +55,10 @@ def keys() -> dict[str, Setting]:
             for name, declared in PROTOCOLS.items()
             for one in declared.settings
         ),
-        Setting("tls.certificate", read_text, "", "--tls-cert", _CERTIFICATE, path=True),
-        Setting("tls.key", read_text, "", "--tls-key", "Its private key (PEM).", path=True),
-        Setting("tls.client_ca", read_text, "", "--tls-client-ca", _CLIENT_CA, path=True),
-        Setting("stop_grace", read_duration, "10s"),
+        Setting("tls.certificate", values.read_text, "", "--tls-cert", _CERTIFICATE, path=True),
+        Setting("tls.key", values.read_text, "", "--tls-key", "Its private key (PEM).", path=True),
+        Setting("tls.client_ca", values.read_text, "", "--tls-client-ca", _CLIENT_CA, path=True),
+        Setting("stop_grace", values.read_duration, "10s"),
         Setting("remote_shutdown", one_of("loopback", "never", "all"), "loopback"),
         Setting("timezone", read_timezone, "local"),
         Setting("log_format", one_of(*formats), "auto", "--log-format", "auto, console or json."),
@@ -88,25 +79,25 @@ _LEVELS = "debug, info, warning or error."
 def _listener(name: str, addresses: tuple[str, ...]) -> Setting:
     spoken = name.replace("_", " ").title()
     text = f"Where to speak {spoken} (default {' '.join(addresses)}), or off. May be repeated."
-    return Setting(f"{name}.listen", read_addresses, list(addresses), flag_of(name), text)
+    return Setting(f"{name}.listen", values.read_addresses, list(addresses), flag_of(name), text)
 
 
-def _reader_of(limit: str) -> Reader:
-    return reader_of(limit, 0 if limit in ("disk_reserve_bytes", "ballast_bytes") else 1)
+def _reader_of(limit: str) -> values.Reader:
+    return values.reader_of(limit, 0 if limit in ("disk_reserve_bytes", "ballast_bytes") else 1)
 
 
 def read_store(raw: object) -> str:
     """`sqlite:` for the data directory's own file, `memory:` for none."""
-    names = {"": "sqlite:", "sqlite": "sqlite:", "memory": "memory:"}
-    name = names.get(raw, raw) if isinstance(raw, str) else raw
-    if isinstance(name, str) and name in names.values():
-        return name
+    if raw in ("", "sqlite", "sqlite:"):
+        return "sqlite:"
+    if raw in ("memory", "memory:"):
+        return "memory:"
     raise ValueError(f"the stores are sqlite: (in the data directory) and memory:, not {raw!r}")
 
 
 def read_timezone(raw: object) -> str:
     """`local` for the machine's, or a name such as Europe/Berlin."""
-    name = read_text(raw)
+    name = values.read_text(raw)
     if name not in ("local", "UTC"):
         import zoneinfo  # looked up only where a zone is named
 
@@ -132,18 +123,22 @@ def load(flags: Mapping[str, object], env: Mapping[str, str], config: str = "") 
             _of_file(config or _found_config(env), table),
             _of_originals(env),
             _of_environment(env, table),
-            _of_flags(flags, table),
+            {
+                name: (raw, f"flag {table[name].flag}")
+                for name, raw in flags.items()
+                if raw is not None and raw != ()
+            },
         ],
         [(_other(one.name, one.holds), one.name) for one in table.values() if one.holds],
     )
-    values: dict[str, object] = {}
+    chosen: dict[str, object] = {}
     for name, (raw, source) in merged.items():
         try:
-            values[name] = table[name].read(raw)
+            chosen[name] = table[name].read(raw)
         except ValueError as error:
             text = "expected a text" if table[name].secret else str(error)
             raise ConfigError(f"{source}: {name}: {text}") from None
-    settings = _build(values, merged, table, env)
+    settings = _build(chosen, merged, table, env)
     check(settings)
     return settings
 
@@ -214,19 +209,15 @@ def _tree(path: str) -> dict[str, object]:
 def _of_file(path: str, table: Mapping[str, Setting]) -> Layer:
     layer: Layer = {}
     tables = {name.partition(".")[0] for name in table if "." in name}
-    for name, raw in _flat(_tree(path), tables) if path else ():
-        if name not in table:
-            raise ConfigError(f"{path}: {_unknown(name, table, str)}")
-        layer[name] = (raw, path)
-    return layer
-
-
-def _flat(tree: Mapping[str, object], tables: set[str]) -> Iterator[tuple[str, object]]:
-    for name, value in tree.items():
+    for name, value in _tree(path).items() if path else ():
+        named = {name: value}
         if isinstance(value, dict) and name in tables:
-            yield from ((f"{name}.{inner}", raw) for inner, raw in value.items())
-        else:
-            yield name, value
+            named = {f"{name}.{inner}": raw for inner, raw in value.items()}
+        for key, raw in named.items():
+            if key not in table:
+                raise ConfigError(f"{path}: {_unknown(key, table, str)}")
+            layer[key] = (raw, path)
+    return layer
 
 
 def _of_originals(env: Mapping[str, str]) -> Layer:
@@ -256,11 +247,6 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper().replace(".", "__")
 
 
-def _of_flags(flags: Mapping[str, object], table: Mapping[str, Setting]) -> Layer:
-    given = {name: raw for name, raw in flags.items() if raw is not None and raw != ()}
-    return {name: (raw, f"flag {table[name].flag}") for name, raw in given.items()}
-
-
 def _unknown(name: str, table: Mapping[str, Setting], spelled: Callable[[str], str]) -> str:
     near = _nearest(name, table)
     hint = f"; did you mean {spelled(near)}?" if near else ""
@@ -285,47 +271,39 @@ def _nearest(name: str, table: Mapping[str, Setting]) -> str:
 
 
 def _build(
-    values: dict[str, object], merged: Layer, table: Mapping[str, Setting], env: Mapping[str, str]
+    chosen: dict[str, object], merged: Layer, table: Mapping[str, Setting], env: Mapping[str, str]
 ) -> Settings:
     for one in table.values():
-        path = values[one.name]
+        path = chosen[one.name]
         if one.path and path:
-            values[one.name] = path = _absolute(str(path), env)
+            chosen[one.name] = path = _absolute(str(path), env)
         if one.holds and path:
-            values[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
+            chosen[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
-    secrets = {n: Secret(str(values[n])) for n, one in table.items() if one.secret}
-    values |= secrets
-
-    def part(table: str) -> dict[str, object]:
-        return {n.partition(".")[2]: v for n, v in values.items() if n.startswith(f"{table}.")}
-
-    whole: dict[str, object] = {name: value for name, value in values.items() if "." not in name}
-    whole["data"] = _absolute(str(whole["data"]), env)
+    chosen |= {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
+    chosen["data"] = data = _absolute(str(chosen["data"]), env)
+    shown = {"data": data, **dict.fromkeys(hidden, HIDDEN)}
+    tables: dict[str, dict[str, object]] = {"": {}}
+    for name, value in chosen.items():
+        inside, _, inner = name.rpartition(".")
+        tables.setdefault(inside, {})[inner] = value
+    whole = tables[""]
     whole["stop_grace_ms"] = whole.pop("stop_grace")
-    listeners = {name: values[f"{name}.listen"] for name in LISTENERS}
-    whole["listeners"] = _in_data(listeners, str(whole["data"]))  # type: ignore[arg-type]
-    whole["tls"] = msgspec.convert(part("tls"), Tls)
-    whole["limits"] = msgspec.convert(part("limits"), Limits)
+    whole["listeners"] = {
+        name: [
+            replace(address, path=address.path.replace("{data}", data))
+            for address in values.read_addresses(merged[f"{name}.listen"][0])
+        ]
+        for name in LISTENERS
+    }
     whole["protocols"] = {
-        name: {one.name: values[f"{name}.{one.name}"] for one in declared.settings}
+        name: {one.name: tables[name][one.name] for one in declared.settings}
         for name, declared in PROTOCOLS.items()
     }
-    apart = {"data": whole["data"], **dict.fromkeys(hidden, HIDDEN)}
-    whole["shown"] = tuple(
-        Shown(name, apart.get(name, raw), source) for name, (raw, source) in merged.items()
-    )
-    return msgspec.convert(whole, Settings)
-
-
-def _in_data(
-    listeners: Mapping[str, tuple[Address, ...]], data: str
-) -> dict[str, tuple[Address, ...]]:
-    """The listeners, those whose sockets lie in the data directory at their full paths."""
-    return {
-        name: tuple(replace(a, path=a.path.replace("{data}", data)) for a in addresses)
-        for name, addresses in listeners.items()
-    }
+    whole["shown"] = [
+        Shown(name, shown.get(name, raw), source) for name, (raw, source) in merged.items()
+    ]
+    return msgspec.convert(whole | {"tls": tables["tls"], "limits": tables["limits"]}, Settings)
 
 
 def _content(path: str, setting: Setting, source: str) -> str:

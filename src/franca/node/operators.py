@@ -9,6 +9,7 @@ from typing import TypeVar
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.blame import is_of_the_core
 from franca.engine.engine import Engine
+from franca.node.group import Recaller
 from franca.node.node import Node
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Operators:
             if not future.done():
                 future.set_exception(error)
 
-        self._node.engine.broker.recall(query, OperatorRecaller(settle, fail))
+        self._node.engine.broker.recall(query, Recaller(settle, fail))
         self._node.soon()
         return await future
 
@@ -74,20 +75,3 @@ class Operators:
     def _check_core(self, error: BaseException) -> None:
         if is_of_the_core(error, self._node.engine.broker):
             self._node.fail(error)
-
-
-class OperatorRecaller:
-    """Takes jobs from the store and acts on them; `fail` is told if that cannot be."""
-
-    def __init__(
-        self, act: Callable[[list[Job], Millis], None], fail: Callable[[BaseException], None]
-    ) -> None:
-        self._act = act
-        self.fail = fail
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Act on the jobs; a mistake in the asking reaches whoever asked."""
-        try:
-            self._act(jobs, now)
-        except Exception as error:
-            self.fail(error)

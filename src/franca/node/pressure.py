@@ -12,8 +12,8 @@ from time import monotonic
 from typing import cast
 
 from franca.engine.engine import Engine
-from franca.node.connection import CROWD, FLOOD, GULP, Connection
-from franca.node.outlet import Outlet
+from franca.node.connection import ADDING, BURST, FLOOD, Connection
+from franca.node.output import Output
 from franca.protocols.conversation import Link
 
 PASS_S = 0.02
@@ -29,40 +29,25 @@ may. A heartbeat is shorter."""
 
 
 class Pressure:
-    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said."""
+    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said.
 
-    __slots__ = (
-        "_crowding",
-        "_engine",
-        "_gulped",
-        "_most_unsent",
-        "_outlet",
-        "_paused",
-        "_pending",
-        "_soon",
-        "_speak",
-        "_stuck",
-        "_until",
-    )
+    `bursting` are those that sent much at once: others are read from before they are again.
+    """
 
     def __init__(
-        self,
-        engine: Engine,
-        outlet: Outlet,
-        soon: Callable[[], None],
-        speak: Callable[[], None],
+        self, engine: Engine, output: Output, soon: Callable[[], None], speak: Callable[[], None]
     ) -> None:
         self._engine = engine
-        self._outlet = outlet
+        self._output = output
         self._soon = soon
         self._speak = speak
         self._until = 0.0
         self._most_unsent = engine.limits.output_bytes
         self._pending = (0, 0)
-        self._crowding: dict[Connection, None] = {}
+        self._adding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
-        self._gulped: list[Connection] = []
+        self.bursting: list[Connection] = []
         engine.before = self.before
         engine.between = self.between
 
@@ -77,10 +62,13 @@ class Pressure:
             self._pause_producers()
         elif self._paused:
             self._resume_quiet()
-        if self._gulped:
-            self._read_on()
-        is_over = self._outlet.total > self._most_unsent
-        if engine.careful or is_behind or is_over or self._crowding:
+        if self.bursting:
+            bursting, self.bursting = self.bursting, []
+            for connection in bursting:
+                connection.burst_bytes = 0
+                connection.release(BURST)
+        is_over = self._output.total > self._most_unsent
+        if engine.careful or is_behind or is_over or self._adding:
             self._look_at_amounts()
         self._until = 0.0
 
@@ -107,34 +95,34 @@ class Pressure:
         A flood alone does not bring it there, so that nobody waits because of one.
         """
         if size > LITTLE_BYTES and self._engine.broker.is_behind(FAR):
-            self._hold_crowder(link)
+            self._hold_adding(link)
 
     def _weigh_share(self, link: Link) -> None:
         """Send what a link's share gave rise to. If it adds much, the link must wait."""
-        outlet, speaking, broker = self._outlet, self._engine.speaking, self._engine.broker
+        output, speaking, broker = self._output, self._engine.speaking, self._engine.broker
         jobs, size = self._pending
         is_much = broker.pending_bytes > size + GROWTH_BYTES and broker.is_behind()
         is_much = is_much or (broker.pending_jobs > jobs and broker.is_behind(FAR))
         if speaking:
-            before = outlet.total
+            before = output.total
             is_for_others = len(speaking) > 1 or speaking[0] is not link
             self._speak()
-            most = 0 if outlet.is_full else GROWTH_BYTES
-            is_much = is_much or (is_for_others and outlet.total - before > most)
+            most = 0 if output.is_full else GROWTH_BYTES
+            is_much = is_much or (is_for_others and output.total - before > most)
         if is_much:
-            self._hold_crowder(link)
+            self._hold_adding(link)
         self._be_careful()
 
     def _be_careful(self) -> None:
         """Look at what each piece of input adds, while too much is unsent or waits for the disk."""
         broker = self._engine.broker
         self._pending = broker.pending_jobs, broker.pending_bytes
-        self._engine.careful = self._outlet.is_over or broker.is_behind()
+        self._engine.careful = self._output.is_over or broker.is_behind()
 
     @property
     def is_waited_for(self) -> bool:
         """Whether somebody is held back until less is unsent, or waits for the disk."""
-        return bool(self._crowding)
+        return bool(self._adding)
 
     def after_commit(self) -> None:
         """Act again on what those sent whose answers have left."""
@@ -146,15 +134,10 @@ class Pressure:
 
     def go_on(self, connection: Connection) -> None:
         """A peer may be acted on again, unless it is held back for another reason too."""
-        is_held = connection in self._stuck or connection in self._crowding
+        is_held = connection in self._stuck or connection in self._adding
         if not connection.full and not is_held:
             self._engine.go_on(connection.link)
             self._soon()
-
-    def let_others_speak(self, connection: Connection) -> None:
-        """Read no more from a peer before everybody else has been heard."""
-        self._gulped.append(connection)
-        connection.hold(GULP)
 
     def pause_if_flooded(self, link: Link) -> None:
         """Stop reading from a peer that has more unread than it may."""
@@ -193,28 +176,23 @@ class Pressure:
             if connection.waits_for and connection not in self._paused:
                 self._pause(connection)
 
-    def _hold_crowder(self, link: Link) -> None:
+    def _hold_adding(self, link: Link) -> None:
         connection = cast(Connection, link.carrier)
-        self._crowding[connection] = None
-        connection.hold(CROWD)
+        self._adding[connection] = None
+        connection.hold(ADDING)
         self._engine.put_off(link)
 
     def _look_at_amounts(self) -> None:
         """Be careful while there is more than may be; after that, let everybody go on."""
         self._be_careful()
-        if self._crowding and not self._engine.careful:
-            crowding = list(self._crowding)
-            self._crowding.clear()
+        if self._adding and not self._engine.careful:
+            crowding = list(self._adding)
+            self._adding.clear()
             for connection in crowding:
-                connection.release(CROWD)
+                connection.release(ADDING)
                 self.go_on(connection)
 
     # -- letting go on --------------------------------------------------------------------------
-
-    def _read_on(self) -> None:
-        gulped, self._gulped = self._gulped, []
-        for connection in gulped:
-            connection.breathe()
 
     def _resume_quiet(self) -> None:
         engine = self._engine

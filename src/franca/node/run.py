@@ -10,6 +10,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
 from traceback import walk_tb
@@ -24,36 +25,36 @@ from franca.core.errors import Refused
 from franca.core.limits import Limits
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
-from franca.node import log
+from franca.node import exits, log
 from franca.node.clock import SystemClock
-from franca.node.datadir import DataDir
+from franca.node.datadir import DataDir, RoomWatch
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
 from franca.node.node import Node
 from franca.node.operators import Operators, T
 from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
-from franca.node.room import RoomWatch
 from franca.node.services import build_services
 from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
 
-EXIT_STOPPED = 0
-EXIT_FAILED = 1
-EXIT_INTERNAL = 70
-"""Something happened that nobody expected; the log has the way it came."""
-EXIT_DISK = 74
-EXIT_BUSY = 75
-EXIT_CONFIG = 78
-ROOM_EVERY_S = 1.0
+WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
-OF_SOCKETS = ("franca.node.connection", "franca.node.lobby", "franca.control.server")
+OF_SOCKETS = ("franca.node.connection", "franca.node.accept", "franca.control.server")
 """Modules whose errors of the system are about one peer."""
 
+WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
+    StoreBusy: ("data-locked", exits.DATA_IN_USE),
+    StoreDamaged: ("store-damaged", exits.DISK_FAILED),
+    StoreError: ("cannot-start", exits.DISK_FAILED),
+    OSError: ("cannot-start", exits.FAILURE),
+    ConfigError: ("bad-config", exits.BAD_CONFIG),
+}
+"""What is logged about each kind of error that ends the start, and the exit code."""
+
 Announce = Callable[[list[tuple[str, str]]], None]
-StoreMaker = Callable[[Settings, DataDir, Callable[[], bool]], Store]
 
 
 def run(settings: Settings, announce: Announce | None = None) -> int:
@@ -67,20 +68,14 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
     os.umask(0o077)
     keep_large_buffers()
     logs = log.start(settings.log_format, settings.log_level, secrets=secrets_of(settings))
+    server = Server(settings, announce)
     try:
-        return _run_on(_loop_maker(), Server(settings, announce))
-    except StoreBusy as error:
-        log.event("error", "data-locked", str(error))
-        return EXIT_BUSY
-    except StoreDamaged as error:
-        log.event("error", "store-damaged", str(error))
-        return EXIT_DISK
-    except (StoreError, OSError) as error:
-        log.event("error", "cannot-start", str(error))
-        return EXIT_DISK if isinstance(error, StoreError) else EXIT_FAILED
-    except ConfigError as error:
-        log.event("error", "bad-config", str(error))
-        return EXIT_CONFIG
+        with asyncio.Runner(loop_factory=_loop_maker()) as runner:
+            return runner.run(server.serve())
+    except tuple(WHY_NOT_STARTED) as error:
+        name, code = next(why for kind, why in WHY_NOT_STARTED.items() if isinstance(error, kind))
+        log.event("error", name, str(error))
+        return code
     finally:
         logs.close()
 
@@ -91,11 +86,6 @@ def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
-
-
-def _run_on(make_loop: Callable[[], asyncio.AbstractEventLoop], server: Server) -> int:
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        return runner.run(server.serve())
 
 
 def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
@@ -113,15 +103,9 @@ class Server:
     engine: Engine
     listeners: Listeners
 
-    def __init__(
-        self,
-        settings: Settings,
-        announce: Announce | None = None,
-        make_store: StoreMaker = make_store,
-    ) -> None:
+    def __init__(self, settings: Settings, announce: Announce | None = None) -> None:
         self.settings = settings
         self._announce = announce
-        self._make_store = make_store
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         self._stop_asked = asyncio.Event()
@@ -138,8 +122,8 @@ class Server:
         raise_file_limit()
         data = DataDir(Path(settings.data))
         try:
-            if how := data.heal():
-                log.event("warning", "store-healed", f"the store after a failed write: {how}")
+            if done := data.heal():
+                log.event("warning", "store-healed", f"the store after a failed write: {done}")
             return await self._serve_in(data)
         finally:
             data.close()
@@ -150,7 +134,7 @@ class Server:
             limits = without_tails(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
         room = RoomWatch(data, broker, limits)
-        store = self._make_store(self.settings, data, room.make_room)
+        store = make_store(self.settings, data, room.make_room)
         broker.restore_at(store.open(), self._clock.now())
         services = build_services(broker, self.settings, SystemRandom(), self)
         self.engine = Engine(broker, services, limits)
@@ -163,22 +147,24 @@ class Server:
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
-        control = ControlServer(self, str(data.path), on_error=_operation_failed)
-        watch = asyncio.create_task(self._watch_room(room))
+        on_error = partial(log.failure, "operation-failed", "an operation failed")
+        control = ControlServer(self, str(data.path), on_error=on_error)
+        files = FileWatches(service for service in services.values() if service.file)
+        watch = asyncio.create_task(self._watch(room, files))
         watch.add_done_callback(self._on_task_done)
-        reading = FileWatches(service for service in services.values() if service.file)
         try:
-            reading.start()
+            files.read()
             await self.listeners.open(services)
             await control.open()
             self._catch_signals()
-            self._announce_ready()
-            await self._wait()
+            log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
+            if self._announce is not None:
+                self._announce(self.listeners.addresses)
+            await self._stop_asked.wait()
             if self._failure is None:
                 await self._leave()
         finally:
             watch.cancel()
-            reading.stop()
             await control.close()
             self.listeners.close()
             self.node.close()
@@ -189,14 +175,9 @@ class Server:
         if self._failure is not None:
             return _report(self._failure, data)
         log.event("info", "stopped", "stopped")
-        return EXIT_STOPPED
+        return exits.OK
 
     # -- from ready to the end -----------------------------------------------------------------
-
-    def _announce_ready(self) -> None:
-        log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
-        if self._announce is not None:
-            self._announce(self.listeners.addresses)
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -237,9 +218,6 @@ class Server:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.node.fail(error)
 
-    async def _wait(self) -> None:
-        await self._stop_asked.wait()
-
     async def _leave(self) -> None:
         """Accept no more, ask workers to leave, wait for them within the grace."""
         log.event("info", "stopping", "stopping: no new connections, workers asked to leave")
@@ -272,13 +250,14 @@ class Server:
             task.cancel()
         await asyncio.gather(settled, now, return_exceptions=True)
 
-    async def _watch_room(self, room: RoomWatch) -> None:
+    async def _watch(self, room: RoomWatch, files: FileWatches) -> None:
         while True:
             if room.look():
                 full = self.engine.broker.refusing_new
                 text = "no room: new jobs are refused" if full else "room again: new jobs are taken"
                 log.event("warning", "disk-full" if full else "disk-room", text)
-            await asyncio.sleep(ROOM_EVERY_S)
+            await asyncio.sleep(WATCH_EVERY_S)
+            files.look()
 
     # -- what operations and INFO ask -----------------------------------------------------------
 
@@ -312,9 +291,7 @@ class Server:
         """Peers that are connected now."""
         return len(self.engine.links)
 
-    def memory_mb(self) -> int:
-        """Resident memory."""
-        return memory_mb()
+    memory_mb = staticmethod(memory_mb)
 
     def cpu_s(self) -> tuple[float, float]:
         """Processor time that the server took so far, its own and the system's for it."""
@@ -356,10 +333,6 @@ def is_of_a_socket(error: BaseException) -> bool:
     return not ours or ours[-1] in OF_SOCKETS
 
 
-def _operation_failed(error: Exception) -> None:
-    log.failure("operation-failed", "an operation failed", error)
-
-
 def _report(failure: BaseException, data: DataDir) -> int:
     """Say why the server stops, and leave a mark if the store is not to be trusted."""
     if isinstance(failure, StoreError):
@@ -367,19 +340,13 @@ def _report(failure: BaseException, data: DataDir) -> int:
         if not isinstance(failure, StoreFull):
             data.mark_suspect(str(failure))
         log.event("error", "store-failed", f"the store failed, stopping: {failure}")
-        return EXIT_DISK
+        return exits.DISK_FAILED
     text = f"an error that nobody expected, stopping: {type(failure).__name__}: {failure}"
     log.failure("internal-error", text, failure)
-    return EXIT_INTERNAL
+    return exits.INTERNAL
 
 
 def without_tails(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
-    return replace(
-        limits,
-        window_jobs=NO_LIMIT,
-        window_bytes=NO_LIMIT,
-        held_jobs=NO_LIMIT,
-        waiting_bytes=NO_LIMIT,
-        large_bytes=NO_LIMIT,
-    )
+    unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
+    return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

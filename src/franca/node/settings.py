@@ -6,12 +6,12 @@ What may be chosen about a protocol it declares itself. Where values come from i
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from franca.core.limits import Limits
 from franca.protocols.registry import PROTOCOLS
 from franca.store.rows import BODY_APART_BYTES
-from franca.values import Address, read_addresses
+from franca.values import Address
 
 LISTENERS: dict[str, tuple[str, ...]] = {
     listener: addresses
@@ -71,31 +71,15 @@ class Shown(Struct, frozen=True):
     source: str
 
 
-def default_listeners(data: str = "") -> dict[str, tuple[Address, ...]]:
-    """Where each protocol listens unless told otherwise; in no data directory unless it is told."""
-    return {
-        name: read_addresses([t.replace("{data}", data) for t in texts if data or "{" not in t])
-        for name, texts in LISTENERS.items()
-    }
-
-
-def default_choices() -> dict[str, dict[str, object]]:
-    """What is chosen about each protocol unless told otherwise."""
-    return {
-        name: {one.name: one.default for one in declared.settings}
-        for name, declared in PROTOCOLS.items()
-    }
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that may be chosen about a server."""
 
     data: str
     store: str = "sqlite:"
-    listeners: dict[str, tuple[Address, ...]] = field(default_factory=default_listeners)
+    listeners: dict[str, tuple[Address, ...]] = {}
     insecure_bind: bool = False
     tls: Tls = Tls()
-    protocols: dict[str, dict[str, object]] = field(default_factory=default_choices)
+    protocols: dict[str, dict[str, object]] = {}
     limits: Limits = Limits()
     stop_grace_ms: int = 10_000
     remote_shutdown: str = "loopback"
@@ -104,6 +88,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     sync: str = "full"
     shown: tuple[Shown, ...] = ()
+
+    def is_default(self, key: str) -> bool:
+        """Whether no source says anything of this key."""
+        return any(row.key == key and row.source == "default" for row in self.shown)
 
 
 def flag_of(listener: str) -> str:

@@ -360,3 +360,11 @@ class Conversation(ABC):
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: make the peer leave, as far as the protocol has words."""
+
+
+def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
+    """A job that was granted and that its worker never got, unless it was taken away meanwhile."""
+    try:
+        broker.give_back(job, holder, now)
+    except Refused:
+        pass

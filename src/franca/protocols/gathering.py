@@ -6,16 +6,17 @@ from io import BytesIO
 
 
 class Gathering:
-    """`size` bytes, of which `have` are there.
+    """`size` bytes, of which `have` have come. If it does not `keep` them, they are dropped.
 
     Room for all of them is taken when an eighth is there: what is only promised takes none. The
     whole is handed out as it lies there, without another copy.
     """
 
-    __slots__ = ("_first", "_room", "have", "size")
+    __slots__ = ("_first", "_room", "have", "keeps", "size")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, keeps: bool = True) -> None:
         self.size = size
+        self.keeps = keeps
         self.have = 0
         self._first = bytearray()
         self._room: BytesIO | None = None
@@ -28,17 +29,19 @@ class Gathering:
         self.have += len(data)
         if self._room is not None:
             self._room.write(data)
-        else:
+        elif self.keeps:
             self._first += data
             if self.have >= self.size // 8:
-                self._take_room()
+                # Nobody else has this object, so that it is written in place, and handed out so.
+                self._room = BytesIO(bytes(self.size))
+                self._room.write(self._first)
+                self._first.clear()
         return len(data)
 
-    def _take_room(self) -> None:
-        # Nobody else has this object, so that it is written in place, and handed out as it is.
-        self._room = BytesIO(bytes(self.size))
-        self._room.write(self._first)
-        self._first = bytearray()
+    @property
+    def kept(self) -> int:
+        """How many bytes are kept."""
+        return self.have if self.keeps else 0
 
     @property
     def is_whole(self) -> bool:
@@ -53,5 +56,5 @@ class Gathering:
             return bytes(room[: min(count, self.have)])
 
     def value(self) -> bytes:
-        """All of it, once it is whole."""
+        """All of it, once it is whole; nothing if it was not kept."""
         return b"" if self._room is None else self._room.getvalue()

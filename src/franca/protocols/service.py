@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -68,3 +68,15 @@ class Service(ABC):
     def consumers(self) -> int:
         """How many links still belong to workers that were asked to leave."""
         return 0
+
+
+class Listener(Service):
+    """A further listener of a protocol, whose service keeps everything for it."""
+
+    def __init__(self, name: str, begin: Callable[[Link, Millis], Conversation]) -> None:
+        self.name = name
+        self._begin = begin
+
+    def open(self, link: Link, now: Millis) -> Conversation:
+        """Begin the dialogue on a new link."""
+        return self._begin(link, now)

@@ -8,20 +8,10 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.model import (
-    Job,
-    JobId,
-    JobQuery,
-    Millis,
-    QueueCount,
-    Schedule,
-    Shelf,
-    State,
-    TailCount,
-)
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.store.port import Store, StoreError, fits
+from franca.store.port import Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
 
 HELD = Shelf.HELD
@@ -130,26 +120,11 @@ class MemoryStore(Store):
         jobs: list[Job] = [*self.held.values(), *self.tail.values()]
         if with_ended:
             jobs.extend(self.ended)
-        found = [job for job in jobs if fits(job, query)]
-        if query.by_time:
-            found.sort(key=_time_of)
-        elif query.newest_first:
-            found = [job for job in found if not query.after or job.id < query.after]
-            found.sort(key=_id_of, reverse=True)
-        else:
-            found = [job for job in found if job.id > query.after]
-            found.sort(key=_id_of)
+        found = sorted((job for job in jobs if fits(job, query)), key=order_of(query))
         return [self._whole(job) for job in found[: query.limit]]
 
     def _whole(self, job: Job) -> Job:
         return replace(job, body=self.bodies[job.id], away=False) if job.away else job
-
-    def counts(self) -> list[QueueCount]:
-        """How many jobs each queue has."""
-        tails = tail_counts([*self.held.values(), *self.tail.values()])
-        return [
-            QueueCount(t.queue, t.scheduled, t.retrying, t.ready, t.leased, t.dead) for t in tails
-        ]
 
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Refused: there is nothing that would survive in the first place."""
@@ -169,22 +144,6 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
             count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
             key = (job.priority, job.place)
             count.first = min(count.first, key) if count.first else key
-        elif job.state is State.WAITING:
-            if job.failures:
-                count.retrying += 1
-            else:
-                count.scheduled += 1
-        elif job.state is State.LEASED:
-            count.leased += 1
-        elif job.state is State.DEAD:
-            count.dead += 1
-            count.kept_dead += job.policy.keep_dead
+        else:
+            count_timed(count, job.state, job.failures > 0, job.policy.keep_dead)
     return list(counts.values())
-
-
-def _id_of(job: Job) -> JobId:
-    return job.id
-
-
-def _time_of(job: Job) -> tuple[Millis, JobId]:
-    return (job.run_at, job.id)

@@ -8,10 +8,10 @@ for the interpreter, and only the wait for the disk runs on another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, QueueCount
+from franca.core.model import Job, JobQuery, State, TailCount
 from franca.core.tail import Snapshot, Want
 
 
@@ -79,10 +79,6 @@ class Store(ABC):
         """Committed jobs that fit, ended ones included. May be called on another thread."""
 
     @abstractmethod
-    def counts(self) -> list[QueueCount]:
-        """How many committed jobs each queue has. May be called on another thread."""
-
-    @abstractmethod
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """A whole and consistent copy, as a file. May be called on another thread.
 
@@ -99,11 +95,33 @@ class Store(ABC):
 
 
 def fits(job: Job, query: JobQuery) -> bool:
-    """Whether a job is one that the query asks for, paging aside."""
+    """Whether a job is one that the query asks for, behind the page before."""
+    after = query.after
+    is_behind = job.id < after if query.newest_first else job.id > after
     return (
-        (not query.states or job.state in query.states)
+        (is_behind or not after or query.by_time)
+        and (not query.states or job.state in query.states)
         and (not query.queue or job.queue == query.queue)
         and (not query.kind or job.kind == query.kind)
         and (not query.names or job.name in query.names)
         and (not query.ids or job.id in query.ids)
     )
+
+
+def order_of(query: JobQuery) -> Callable[[Job], tuple[int, int]]:
+    """The key by which the jobs that fit are sorted."""
+    if query.by_time:
+        return lambda job: (job.run_at, job.id)
+    if query.newest_first:
+        return lambda job: (-job.id, 0)
+    return lambda job: (job.id, 0)
+
+
+def count_timed(
+    count: TailCount, state: State, has_failed: bool, kept: bool, number: int = 1
+) -> None:
+    """Count jobs of a queue that are not ready; dead ones may be kept for good."""
+    waiting = "retrying" if has_failed else "scheduled"
+    name = {State.LEASED: "leased", State.DEAD: "dead"}.get(state, waiting)
+    setattr(count, name, getattr(count, name) + number)
+    count.kept_dead += number * (kept and state is State.DEAD)

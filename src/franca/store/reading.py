@@ -88,9 +88,9 @@ class Reading:
     ) -> tuple[list[Job], JobId]:
         """The next jobs that fit, and how far was looked, which is 0 if all that fit are here."""
         sources = [s for s in search.sources_of(query) if s.shelf is not skip]
-        page = search.read_page(db, query, sources, gone)
+        rows, reached = search.read_page(db, query, sources, gone)
         jobs: list[Job] = []
-        for shelf, row in page.rows:
+        for shelf, row in rows:
             if row[5] & APART and query.with_bodies:
                 body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
                 row += body or (None, None)
@@ -98,7 +98,7 @@ class Reading:
             room -= jobs[-1].weight
             if room <= 0 and not query.by_time:
                 return jobs, jobs[-1].id
-        return jobs, page.reached
+        return jobs, reached
 
     def find_live(
         self, db: sqlite3.Connection, query: JobQuery, check: Callable[[], None]

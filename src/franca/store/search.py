@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from franca.core.model import JobId, JobQuery, QueueCount, Shelf, State
+from franca.core.model import JobId, JobQuery, Shelf, State
 from franca.store.rows import COLUMNS, Row, seal
 
 LOOK_ROWS = 2_000
@@ -82,20 +82,14 @@ class Source(NamedTuple):
         return self.state is None or bool(query.queue or query.kind or query.names)
 
 
-class Page(NamedTuple):
-    """Rows without bodies that lie apart, and the id up to which was looked; 0 if to the end.
-
-    A page that looked further has all that fits up to there, which may be nothing.
-    """
-
-    rows: list[tuple[Shelf, Row]]
-    reached: JobId
-
-
 def read_page(
     db: sqlite3.Connection, query: JobQuery, sources: list[Source], gone: Collection[JobId]
-) -> Page:
-    """The next jobs that fit; those that are held and `gone` have only not been deleted yet."""
+) -> tuple[list[tuple[Shelf, Row]], JobId]:
+    """Rows of the next jobs that fit, without bodies that lie apart, and how far was looked.
+
+    That is an id, up to which all that fits is there, which may be nothing; 0 if it is the end.
+    Those that are held and `gone` have only not been deleted yet.
+    """
     limit = query.limit
     conditions, values = _conditions(query)
     bound = None
@@ -119,11 +113,12 @@ def read_page(
         # By time there are no pages: of held jobs it must be looked behind those that are gone.
         living = (row for row in rows if row[0] not in held_and_gone)
         found += [(source.shelf, row) for row in islice(living, limit)]
-    found.sort(key=_by_time if query.by_time else _by_id, reverse=query.newest_first)
     if query.by_time:
-        return Page(found[:limit], 0)
+        found.sort(key=lambda entry: (entry[1][_RUN_AT], entry[1][0]))
+        return found[:limit], 0
+    found.sort(key=lambda entry: entry[1][0], reverse=query.newest_first)
     there = [entry for entry in found[:limit] if entry[1][0] not in gone]
-    return Page(there, bound or 0 if len(found) < limit else _by_id(found[limit - 1]))
+    return there, bound or 0 if len(found) < limit else found[limit - 1][1][0]
 
 
 def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
@@ -193,34 +188,6 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
         conditions.append(f"j.id IN ({_marks(query.ids)})")
         values += query.ids
     return conditions, values
-
-
-def count_rows(rows: Iterable[tuple[str, int, int, int]]) -> list[QueueCount]:
-    """Counts by queue from rows of (queue, state, ever failed, count)."""
-    counts: dict[str, QueueCount] = {}
-    for queue, state, failed, number in rows:
-        count = counts.setdefault(queue, QueueCount(queue))
-        if state == State.READY:
-            count.ready += number
-        elif state == State.LEASED:
-            count.leased += number
-        elif state == State.DEAD:
-            count.dead += number
-        elif failed:
-            count.retrying += number
-        else:
-            count.scheduled += number
-    return list(counts.values())
-
-
-def _by_id(found: tuple[Shelf, Row]) -> JobId:
-    job_id: JobId = found[1][0]
-    return job_id
-
-
-def _by_time(found: tuple[Shelf, Row]) -> tuple[int, JobId]:
-    row = found[1]
-    return row[_RUN_AT], row[0]
 
 
 def _marks(values: Iterable[object]) -> str:

@@ -30,6 +30,7 @@ from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.tail import Snapshot
 from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
+from franca.store.port import count_timed
 from franca.store.rows import BODY_APART_BYTES, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
@@ -157,14 +158,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
         if amiss:
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
-        if state == State.DEAD:
-            count.dead, count.kept_dead = count.dead + number, count.kept_dead + number * kept
-        elif state == State.LEASED:
-            count.leased += number
-        elif failed:
-            count.retrying += number
-        else:
-            count.scheduled += number
+        count_timed(count, State(state), failed, kept, number)
     sums = db.execute(
         f"SELECT {_ID_SUMS.format('id')} FROM tail "
         f"INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"

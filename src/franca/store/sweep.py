@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -38,7 +38,7 @@ _THESE = "id IN (SELECT value FROM json_each(?))"
 
 
 class Sweeper:
-    """One step is one transaction of its own."""
+    """One step is one transaction of its own; each kind of step yields where it is committed."""
 
     def __init__(self, db: sqlite3.Connection, books: GroupWriter) -> None:
         self._db = db
@@ -67,11 +67,12 @@ class Sweeper:
         db.execute("BEGIN IMMEDIATE")
         try:
             if books.gone:
-                forget = self._sweep_held()
+                sweep = self._sweep_held()
             elif books.emptied:
-                forget = self._sweep_tails()
+                sweep = self._sweep_tails()
             else:
-                forget = self._sweep_tables()
+                sweep = self._sweep_tables()
+            next(sweep)
             statement, rows = books.books()
             db.executemany(statement, rows or ())
             db.execute("COMMIT")
@@ -80,9 +81,9 @@ class Sweeper:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
-        forget()
+        next(sweep, None)  # what is gone from the file is forgotten
 
-    def _sweep_held(self) -> Callable[[], None]:
+    def _sweep_held(self) -> Iterator[None]:
         books = self._books
         some = list(islice(books.gone, SWEPT_ROWS))
         sql = f"SELECT j.id, length(b.body) FROM jobs j {_WITH_BODY} WHERE j.{_THESE}"
@@ -91,14 +92,11 @@ class Sweeper:
         swept = found or some
         if len(swept) == len(books.gone):
             self._db.execute("DELETE FROM gone")
+        yield
+        for job_id in swept:
+            del books.gone[job_id]
 
-        def forget() -> None:
-            for job_id in swept:
-                del books.gone[job_id]
-
-        return forget
-
-    def _sweep_tails(self) -> Callable[[], None]:
+    def _sweep_tails(self) -> Iterator[None]:
         """Rows of as many queues as have few; of one that has more, some."""
         books = self._books
         emptied: list[str] = []
@@ -118,15 +116,12 @@ class Sweeper:
             more = "SELECT 1 FROM tail WHERE state = 1 AND queue = ? LIMIT 1"
             if self._db.execute(more, (queue,)).fetchone() is None:
                 over.append(queue)
+        yield
+        for queue in emptied:
+            del books.emptied[queue]
+        books.eras_over.extend(over)
 
-        def forget() -> None:
-            for queue in emptied:
-                del books.emptied[queue]
-            books.eras_over.extend(over)
-
-        return forget
-
-    def _sweep_tables(self) -> Callable[[], None]:
+    def _sweep_tables(self) -> Iterator[None]:
         """As many tables as have few rows; of one that has more, some rows."""
         gone: list[str] = []
         rows, room = SWEPT_ROWS, SWEPT_BYTES
@@ -140,11 +135,8 @@ class Sweeper:
             rows, room = rows - len(found), left
             self._db.execute(f"DROP TABLE {table}")
             gone.append(table)
-
-        def forget() -> None:
-            del self._books.dropped[: len(gone)]
-
-        return forget
+        yield
+        del self._books.dropped[: len(gone)]
 
     def _delete(self, table: str, ids: list[Any]) -> int:
         these = (json.dumps(ids),)

@@ -13,9 +13,9 @@ from franca.core.limits import Limits
 from franca.core.model import Job, Millis
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import Command, Frames
 from franca.protocols.eventmq.service import EventmqService
 from franca.protocols.eventmq.settings import EventmqSettings
+from franca.protocols.eventmq.zmtp import Command, FrameReader
 from franca.store.memory import MemoryStore
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 
@@ -140,7 +140,7 @@ class Puppet(AnyPuppet):
     def __init__(self, world: World, link: Link) -> None:
         super().__init__(world, link)
         self.commands: list[bytes] = []
-        self._frames = Frames(1 << 40)
+        self._frames = FrameReader(1 << 40)
 
     def read_handshake(self) -> list[list[bytes]]:
         """Read it, and whatever was said right behind it."""

@@ -12,8 +12,8 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.core.ready import Queue
-from franca.protocols.eventmq import scheduler, service, worker_session, workers, zmtp
-from franca.protocols.eventmq.jobs import wished_queue
+from franca.protocols.eventmq import schedules, service, worker_commands, workers, zmtp
+from franca.protocols.eventmq.jobs import intended_queue
 from tests.protocols.eventmq.puppet import VERSION, World, call
 
 READY = zmtp.message([b"", VERSION, b"READY", b"i"])
@@ -35,7 +35,7 @@ def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
     requests(world, 250)
     world.broker.resume("default", world.now)
     world.engine.deliver(world.now)
-    assert 1 <= world.broker.leased <= worker_session.ASKED_AT_ONCE + 1
+    assert 1 <= world.broker.leased <= workers.ASKED_AT_ONCE + 1
     world.run()
     assert len(worker.given()) == 250
 
@@ -52,7 +52,7 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> N
         turns.append(len([m for m in second.link.out if b"REQUEST" in m]))
         world.listen()
         world.engine.turn(world.now)
-    assert max(turns) <= worker_session.ASKED_AT_ONCE + 1
+    assert max(turns) <= workers.ASKED_AT_ONCE + 1
     world.run()
     assert len(second.given()) == 400
 
@@ -61,8 +61,8 @@ def test_with_many_queues_fewer_are_given_at_a_time() -> None:
     world = World()
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
-    assert few.link.conversation.worker_session._at_once == 64  # type: ignore[attr-defined]
-    assert many.link.conversation.worker_session._at_once == 5  # type: ignore[attr-defined]
+    assert few.link.conversation.worker._at_once == 64  # type: ignore[attr-defined]
+    assert many.link.conversation.worker._at_once == 5  # type: ignore[attr-defined]
 
 
 def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
@@ -74,13 +74,13 @@ def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
     world.engine.received(second.link, READY * 60)
     before = len(second.link.out)
     world.engine.turn(world.now)
-    assert len(second.link.out) - before <= 2 * worker_session.ASKED_AT_ONCE
+    assert len(second.link.out) - before <= 2 * workers.ASKED_AT_ONCE
     world.run()
     assert len(second.given()) == 260
 
 
 def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_session, "SLOTS_MAX", 5)
+    monkeypatch.setattr(workers, "SLOTS_MAX", 5)
     world = World()
     worker = world.worker(slots=5)
     requests(world, 20)
@@ -95,7 +95,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
 def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_session, "SPARED_MAX", 3)
+    monkeypatch.setattr(workers, "SPARED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
     requests(world, 10)
@@ -151,11 +151,11 @@ def test_a_worker_that_informs_again_keeps_its_name() -> None:
     other = world.worker(identity=b"bob")
     assert len(world.peer().ask("ROUTER_SHOW_WORKERS")["connected_workers"]) == 2
     bob.hang_up()
-    members = world.service.workers_here
-    assert members.by_name("bob") is None
+    registry = world.service.workers_here
+    assert "bob" not in registry.by_name
     other.say("INFORM", "", "worker")
-    assert members.by_name("bob") in members.all
-    assert len(members._by_name) == len(members._by_holder) == 1
+    assert list(registry.by_name) == ["bob"]
+    assert list(registry.all.values()) == [registry.by_name["bob"]]
 
 
 # -- heartbeats ----------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
 
 
 def test_there_are_only_so_many_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_session, "SCHEDULERS_MAX", 2)
+    monkeypatch.setattr(worker_commands, "SCHEDULERS_MAX", 2)
     world = World()
     for _ in range(2):
         world.worker(role="scheduler")
@@ -216,9 +216,9 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
 
     def look_at(new: NewJob) -> str:
         looked_at.append(new)
-        return wished_queue(new)
+        return intended_queue(new)
 
-    monkeypatch.setattr(scheduler, "wished_queue", look_at)
+    monkeypatch.setattr(schedules, "intended_queue", look_at)
     for number in range(50):
         wish = f"wish{number % 25}"
         client.say("SCHEDULE", wish, "nohaste", "60", call("a.b", number), "")
@@ -236,14 +236,14 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
 
 
 def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "STALE_MAX", 10)
+    monkeypatch.setattr(schedules, "STALE_MAX", 10)
     world = World(limits=Limits(rules_max=5))
     client = world.peer()
     world.worker((10, "first"))
     for number in range(100):
         body = call("a.b", number)
         client.say("SCHEDULE", f"wish{number}", "nohaste", "60", body, "")
-        assert world.service.scheduling._wished <= 21
+        assert world.service.schedules._noted <= 21
         if number < 99:
             client.say("UNSCHEDULE", "", "", "60", body, "")
     world.worker((10, "wish99"))
@@ -254,7 +254,7 @@ def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.Monkey
 def test_many_rules_with_one_wish_have_it_fulfilled_over_several_ticks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scheduler, "ADOPTED_AT_ONCE", 5)
+    monkeypatch.setattr(schedules, "ADOPTED_AT_ONCE", 5)
     world = World()
     client = world.peer()
     for number in range(22):

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import SKIPPED_BYTES_MAX
-from franca.protocols.eventmq.headers import TermsReader
-from franca.protocols.eventmq.queues import BadQueues, read_queues
+from franca.protocols.eventmq.texts import BadQueues, read_queues, terms_of
+from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
 from tests.protocols.eventmq.puppet import VERSION, World
 
 COMMANDS = [
@@ -62,9 +61,9 @@ def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -
 @given(st.text("{}[]()'\"\\,: \n0123456789.eExXabftnTFuN_-+\ud7ff\U0001f600\x00", max_size=60))
 def test_no_text_breaks_a_reader(text: str) -> None:
     raw = text.encode()
-    TermsReader().of(raw)
+    terms_of(raw)
     for read in (raw, raw + b"\xff", b"[" + raw, b"{" + raw + b"}"):
-        TermsReader().of(read)
+        terms_of(read)
         try:
             queues = read_queues(read, 1_024)
         except BadQueues:

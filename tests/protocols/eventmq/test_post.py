@@ -34,7 +34,7 @@ def test_also_if_that_is_made_after_the_job_has_ended() -> None:
     heard = puppet.read_handshake()
     assert [frames[5].decode() for frames in heard] == asked
     assert puppet.waited_for_commit
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
 
 
 def test_and_after_a_restart_whoever_ran_it() -> None:
@@ -70,11 +70,11 @@ def test_what_is_for_a_client_without_an_identity_ends_with_its_connection() -> 
     client.link.full = True
     one, two = worker.given()
     worker.done(one)
-    assert world.service.post.kept_bytes > 0
+    assert world.service.results.kept_bytes > 0
     client.hang_up()
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
     worker.done(two)
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
 
 
 def test_an_envelope_comes_back_after_a_restart_too() -> None:
@@ -110,9 +110,9 @@ def test_kept_results_are_bounded_and_one_of_any_size_is_kept() -> None:
         client.request(call(), headers="reply-requested")
         client.hang_up()
         worker.done(worker.take(), b"x" * (5_000 if number == 9 else 10))
-        assert world.service.post.kept_bytes <= 10_000
-    assert world.service.post.dropped > 0
-    assert len(world.peer(identity=b"9").link.conversation.service.post._boxes) > 0  # type: ignore[attr-defined]
+        assert world.service.results.kept_bytes <= 10_000
+    assert world.service.results.dropped > 0
+    assert len(world.peer(identity=b"9").link.conversation.service.results._backlogs) > 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("headers", "state"), [("reply-requested", State.DEAD), ("", None)])

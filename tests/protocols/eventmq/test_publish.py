@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.eventmq import publish, zmtp
+from franca.protocols.eventmq import topics, zmtp
 from tests.protocols.eventmq.puppet import VERSION, World
 
 
@@ -87,7 +87,7 @@ def test_a_large_message_is_whole() -> None:
 
 
 def test_too_many_or_too_long_topics_are_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TOPICS_MAX", 3)
+    monkeypatch.setattr(topics, "TOPICS_MAX", 3)
     world = World()
     assert not world.subscriber(b"1", b"2", b"3").is_hung_up
     assert world.subscriber(b"1", b"2", b"3", b"4").is_hung_up
@@ -148,7 +148,7 @@ def test_all_who_hear_a_message_share_it_unless_it_is_very_short() -> None:
 
 
 def test_a_turn_tells_so_much_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 40_000)
+    monkeypatch.setattr(topics, "TURN_WORK", 40_000)
     world = World()
     subscribers = [world.subscriber(b"") for _ in range(30)]
     publishers = [world.peer() for _ in range(3)]
@@ -199,7 +199,7 @@ def test_one_publisher_with_much_to_say_lets_others_speak() -> None:
 
 
 def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 10_000)
+    monkeypatch.setattr(topics, "TURN_WORK", 10_000)
     world = World()
     subscribers = [world.subscriber(b"") for _ in range(9)]
     publisher = world.peer()
@@ -210,7 +210,7 @@ def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.Monkey
 
 
 def test_a_message_that_waits_counts_as_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 1)
+    monkeypatch.setattr(topics, "TURN_WORK", 1)
     world = World()
     for _ in range(2):
         world.subscriber(b"")

@@ -13,7 +13,7 @@ from franca.core.model import Demand, OnHangUp, State
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
 from franca.protocols.eventmq.jobs import kind_of
-from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
+from franca.protocols.eventmq.results import bare_value, failure_in
 from tests.protocols.eventmq.puppet import World, call
 
 # -- results ----------------------------------------------------------------------------------------
@@ -148,13 +148,13 @@ def test_results_wait_for_a_client_that_does_not_read_only_so_far() -> None:
             worker.done(worker.take(), b"x" * 50)
             world.pass_time(3_000, worker)  # nobody waits for it any more
     assert client.replies() == []
-    assert world.service.post.kept_bytes <= 20_000
-    assert world.service.post.dropped > 0
+    assert world.service.results.kept_bytes <= 20_000
+    assert world.service.results.dropped > 0
     client.link.full = other.link.full = False
     world.pass_time(100)
     assert 0 < len(client.replies()) < 10
     assert len(other.replies()) == 1  # it loses nothing because of somebody else
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
 
 
 def test_and_not_for_ever() -> None:
@@ -164,7 +164,7 @@ def test_and_not_for_ever() -> None:
     client.request(call(), headers="reply-requested")
     worker.done(worker.take())
     world.pass_time(world.limits.kept_result_ms + 100, worker)
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
     client.link.full = False
     world.pass_time(100)
     assert client.replies() == []
@@ -178,7 +178,7 @@ def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda data: as_stranger_knows_it(b'{"value":' + data + b"}"),
+        lambda data: bare_value(b'{"value":' + data + b"}"),
         lambda data: failure_in(b'{"error":' + data + b"}", 1_000),
         lambda data: as_json_args("bytes", data),
         lambda data: as_bytes("json-args", data),
@@ -225,7 +225,7 @@ def test_a_long_result_is_cut_out_without_being_read(
     result: bytes, shown: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "_decode", None)
-    assert as_stranger_knows_it(result) == (result if shown is None else shown)
+    assert bare_value(result) == (result if shown is None else shown)
     assert failure_in(result, 10) is None
 
 

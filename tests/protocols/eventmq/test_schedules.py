@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.scheduler import schedule_id
+from franca.protocols.eventmq.schedules import schedule_id
 from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import Puppet, World, call
 from tests.protocols.world import START

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.post import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
+from franca.protocols.eventmq.results import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
 from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
 
 SIZE = 200_000
@@ -61,7 +61,7 @@ def test_a_client_that_reads_hears_all_large_results_of_a_moment_in_their_order(
     asked = ask(client)
     answer(worker, worker.given())
     assert results(client) == asked
-    assert (world.service.post.dropped, world.service.post.kept_bytes) == (0, 0)
+    assert (world.service.results.dropped, world.service.results.kept_bytes) == (0, 0)
 
 
 def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent() -> None:
@@ -103,11 +103,11 @@ def test_a_worker_waits_for_a_client_whose_socket_is_behind(later: bool) -> None
     answer(worker, worker.given())
     assert worker.link.conversation.holding
     assert worker.link.conversation.unread() > (COUNT // 2) * SIZE
-    assert world.service.post.kept_bytes <= world.limits.kept_result_bytes // 4
+    assert world.service.results.kept_bytes <= world.limits.kept_result_bytes // 4
     assert take_slowly(client) == asked
     assert results(other) == (asked if later else [])
     assert not worker.link.conversation.holding
-    assert world.service.post.dropped == 0
+    assert world.service.results.dropped == 0
 
 
 def test_results_as_large_as_all_that_may_be_kept_for_a_client_pass_one_by_one() -> None:
@@ -128,12 +128,12 @@ def test_many_clients_that_take_theirs_do_not_drive_out_each_others_results() ->
         client.link.full = True
     answer(worker, worker.given(), SIZE // 2)
     assert worker.link.conversation.holding
-    assert world.service.post.kept_bytes <= 4 * SIZE
+    assert world.service.results.kept_bytes <= 4 * SIZE
     for client in clients:
         client.link.full = False
     world.pass_time(100)
     assert [len(results(client)) for client in clients] == [1] * 10
-    assert world.service.post.dropped == 0
+    assert world.service.results.dropped == 0
 
 
 def test_what_is_kept_for_those_who_are_gone_makes_room_before_anybody_waits() -> None:
@@ -171,8 +171,8 @@ def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_mome
         world.pass_time(100)
         assert not worker.link.conversation.holding
         assert world.jobs() == []
-    assert world.service.post.dropped > 0
-    assert world.service.post.kept_bytes <= world.limits.kept_result_bytes
+    assert world.service.results.dropped > 0
+    assert world.service.results.kept_bytes <= world.limits.kept_result_bytes
 
 
 def test_nobody_else_waits_with_the_worker() -> None:
@@ -201,7 +201,7 @@ def test_when_a_client_leaves_its_worker_goes_on() -> None:
     world.pass_time(100)
     assert not worker.link.conversation.holding
     assert world.jobs() == []
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
 
 
 def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said() -> None:

@@ -9,12 +9,17 @@ import pytest
 
 from franca.core.model import Backoff
 from franca.core.names import text_of
-from franca.protocols.eventmq import literals
-from franca.protocols.eventmq.headers import TermsReader, read_headers
-from franca.protocols.eventmq.literals import Unreadable, read_literal
-from franca.protocols.eventmq.queues import BadQueues, read_queues
+from franca.protocols.eventmq import texts
+from franca.protocols.eventmq.texts import (
+    BadQueues,
+    Unreadable,
+    read_headers,
+    read_literal,
+    read_queues,
+    terms_of,
+)
 
-TOKEN = literals._TOKEN
+TOKEN = texts._TOKEN
 
 # -- headers ---------------------------------------------------------------------------------------
 
@@ -64,11 +69,11 @@ def test_headers_are_read_however_they_are_written(raw: bytes, headers: dict[str
     ],
 )
 def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: bytes) -> None:
-    assert TermsReader().of(raw).forwarded == forwarded
+    assert terms_of(raw).forwarded == forwarded
 
 
 def test_what_headers_mean() -> None:
-    read = TermsReader().of
+    read = terms_of
     plain = read(b"")
     assert not plain.wants_result
     assert (plain.policy.failures, plain.policy.lease_ms) == (0, 0)
@@ -101,7 +106,7 @@ def test_what_headers_mean() -> None:
     ],
 )
 def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
-    terms = TermsReader().of(raw)
+    terms = terms_of(raw)
     assert 0 <= terms.policy.lease_ms <= 11 * 365 * 86_400_000
     assert 0 <= terms.policy.failures <= 1_000_000
     timeout = dict(word.partition(b":")[::2] for word in terms.forwarded.split(b",")).get(
@@ -144,11 +149,11 @@ def test_what_is_no_literal_is_not_read(text: str) -> None:
 
 
 def test_terms_are_remembered_but_not_without_end() -> None:
-    reader = TermsReader()
-    assert reader.of(b"timeout:1") is reader.of(b"timeout:1")
+    assert terms_of(b"timeout:1") is terms_of(b"timeout:1")
     for number in range(5_000):
-        reader.of(b"timeout:%d" % number)
-    assert len(reader._known) <= 1_000
+        terms_of(b"timeout:%d" % number)
+    assert texts._remembered_terms.cache_info().currsize <= 1_000
+    assert terms_of(b"x" * 257) is not terms_of(b"x" * 257)
 
 
 # -- queues ----------------------------------------------------------------------------------------
@@ -227,7 +232,7 @@ def test_a_list_of_too_many_queues_is_not_read_to_its_end(
     raw: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = CountedTokens()
-    monkeypatch.setattr(literals, "_TOKEN", counted)
+    monkeypatch.setattr(texts, "_TOKEN", counted)
     with pytest.raises(BadQueues, match=r"more than 1024 queues|cannot be read"):
         read_queues(raw[:65_536], 1_024)
     assert counted.count <= 6 * 1_024 + 9
@@ -246,13 +251,13 @@ def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
 
 def test_headers_are_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = CountedTokens()
-    monkeypatch.setattr(literals, "_TOKEN", counted)
+    monkeypatch.setattr(texts, "_TOKEN", counted)
     many = {f"h{number}": number for number in range(400)}
-    assert TermsReader().of(json.dumps({"timeout": 5, **many}).encode()).timeout_ms == 0
+    assert terms_of(json.dumps({"timeout": 5, **many}).encode()).timeout_ms == 0
     assert counted.count <= 257
     assert len(read_headers(b"a," * 2_000 + b"timeout:5")) == 1
     few = {f"h{number}": number for number in range(60)}
-    assert TermsReader().of(json.dumps({"timeout": 5, **few}).encode()).timeout_ms == 5_000
+    assert terms_of(json.dumps({"timeout": 5, **few}).encode()).timeout_ms == 5_000
 
 
 @pytest.mark.parametrize(
@@ -269,7 +274,7 @@ def test_headers_are_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_job_manager_is_told_no_timeout_that_it_cannot_read(said: str, forwarded: bytes) -> None:
-    told = TermsReader().of(said.encode()).forwarded
+    told = terms_of(said.encode()).forwarded
     assert told == forwarded
     for word in told.decode().split(","):  # as a job manager reads them
         if "timeout:" in word:

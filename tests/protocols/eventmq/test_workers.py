@@ -188,7 +188,7 @@ def test_a_silent_worker_is_taken_for_gone() -> None:
     assert other.given() == []
     world.pass_time(2_000, other)
     assert len(other.given()) == 1
-    assert world.service.workers_here.lost == 1
+    assert len(world.service.workers()) == 1
     assert not silent.is_hung_up
 
 
@@ -368,4 +368,4 @@ def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
     world.peer().request()
     conversation = worker.link.conversation
     assert isinstance(conversation, EventmqConversation)
-    assert not any(isinstance(one, Job) for one in vars(conversation.worker_session).values())
+    assert not any(isinstance(one, Job) for one in vars(conversation.worker).values())

@@ -12,12 +12,12 @@ from typing import Any
 
 from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.faktory import wire
+from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.conversation import FaktoryConversation
-from franca.protocols.faktory.info import ServerFacts
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
-from franca.protocols.faktory.wire import Reply
+from tests.protocols.faktory import client as wire
+from tests.protocols.faktory.client import Reply
 from tests.protocols.world import AnyPuppet, AnyWorld
 
 

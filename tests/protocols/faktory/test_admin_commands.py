@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.protocols.faktory import admin_commands
-from franca.protocols.faktory.info import ServerFacts
+from franca.protocols.faktory.admin_commands import ServerFacts
 from tests.protocols.faktory.puppet import OK, World, err, job
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job
-from franca.protocols.faktory.info import QUEUES_A_STEP
-from franca.protocols.faktory.wire import Reply
+from franca.protocols.faktory.admin_commands import QUEUES_A_STEP
+from tests.protocols.faktory.client import Reply
 from tests.protocols.faktory.puppet import OK, Puppet, World
 
 SOFT_BYTES = 100_000

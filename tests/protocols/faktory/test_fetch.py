@@ -11,7 +11,7 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.core.names import text_of
-from franca.protocols.faktory.wire import encode_beat, encode_fetch
+from tests.protocols.faktory.client import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World, err
 
 
@@ -394,10 +394,10 @@ def test_connections_that_ask_for_the_same_share_what_they_remember() -> None:
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
     assert len({id(client.conversation.fetching.queues()) for client in clients}) == 1
-    assert 0 < world.service.wishes.bytes < 1_000
+    assert 0 < world.service.queue_lists.bytes < 1_000
     for client in clients:
         client.hang_up()
-    assert world.service.wishes.bytes == 0
+    assert world.service.queue_lists.bytes == 0
 
 
 def test_what_all_connections_remember_is_bounded() -> None:
@@ -405,23 +405,23 @@ def test_what_all_connections_remember_is_bounded() -> None:
     clients = [world.client(f"w{number}") for number in range(10)]
     for number, client in enumerate(clients):
         client.send(many(number))
-        assert world.service.wishes.bytes <= 200_000
+        assert world.service.queue_lists.bytes <= 200_000
         assert len(client.conversation.fetching.queues()) == 1_000
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
     remembered = [client for client in clients if client.conversation.fetching.queues()]
     assert 0 < len(remembered) < 5
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     clients[0].push("jid-0001", queue="9.7")
     assert clients[9].ask(many(9)).body is not None
     assert not clients[9].conversation.fetching.queues()
     for client in clients:
         client.hang_up()
-    assert world.service.wishes.bytes == 0
+    assert world.service.queue_lists.bytes == 0
 
 
 def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.wishes.NAMES_WAITING_MAX", 2_500)
+    monkeypatch.setattr("franca.protocols.faktory.fetching.NAMES_WAITING_MAX", 2_500)
     world = World()
     first, second, third = (world.client() for _ in range(3))
     first.send(many(1))
@@ -432,13 +432,13 @@ def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -
     first.hang_up()
     world.pass_time(2_000)
     assert third.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     third.send(many(3))
     assert third.take() is None
-    assert world.service.wishes.names_waiting == 1_000
+    assert world.service.queue_lists.names_waiting == 1_000
     world.stop()
     assert third.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
 
 
 def test_a_quiet_worker_is_counted_no_longer_than_it_waits() -> None:
@@ -448,7 +448,7 @@ def test_a_quiet_worker_is_counted_no_longer_than_it_waits() -> None:
     assert world.service.ask_worker("w1", "quiet")
     world.pass_time(2_000)
     assert worker.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     assert worker.fetch("a") is None
 
 
@@ -465,6 +465,6 @@ def test_a_demand_that_the_broker_refuses_is_answered_with_an_error(
     assert client.ask(many(1)) == err("too many queues")
     assert client.ask(encode_fetch()) == err("too many queues")
     monkeypatch.undo()
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     client.push("jid-0001")
     assert client.fetch() is not None

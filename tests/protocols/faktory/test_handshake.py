@@ -9,7 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.faktory.settings import FaktorySettings
-from franca.protocols.faktory.wire import encode_hello, password_hash
+from franca.protocols.faktory.wire import password_hash
+from tests.protocols.faktory.client import encode_hello
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 
 SECRET = FaktorySettings(password="s3cret")

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from franca.control.views import whole
 from franca.core.limits import Limits
 from franca.protocols.bodies import as_bytes, as_json_args
-from franca.protocols.faktory import wire
-from franca.protocols.faktory.scan import Unfit, check
-from franca.protocols.faktory.text import finished
+from franca.protocols.faktory.go_json import Unfit, check, run_steps
+from tests.protocols.faktory import client as wire
 from tests.protocols.faktory.puppet import World, job
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
@@ -239,7 +238,7 @@ def depth(text: bytes) -> int:
     """The least limit that a text keeps to."""
     for most in range(1_000):
         with suppress(Unfit):
-            finished(check(text, most))
+            run_steps(check(text, most))
             return most
     raise AssertionError("deeper than anything")
 

@@ -11,9 +11,9 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.faktory.bulk import JOBS_A_TURN
-from franca.protocols.faktory.text import LARGE_BYTES
-from franca.protocols.faktory.wire import Reply
+from franca.protocols.faktory.client_commands import JOBS_A_TURN
+from franca.protocols.faktory.go_json import LARGE_BYTES
+from tests.protocols.faktory.client import Reply
 from tests.protocols.faktory.puppet import NULL, OK, Puppet, World
 
 FILLER = b"x" * LARGE_BYTES

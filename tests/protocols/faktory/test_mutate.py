@@ -13,8 +13,8 @@ from franca.core.limits import Limits
 from franca.core.model import JobQuery, State
 from franca.core.tail import Recaller
 from franca.protocols.faktory.glob import Glob, Share
-from franca.protocols.faktory.text import finished
-from franca.protocols.faktory.wire import encode_mutate
+from franca.protocols.faktory.go_json import run_steps
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 
 LATER = "2030-01-01T00:00:00Z"
@@ -355,7 +355,7 @@ def test_patterns_mean_what_redis_means(glob: bytes, fits: list[bytes], fails: l
 
 
 def matches(glob: bytes, text: bytes) -> bool:
-    return finished(Glob(glob).match(text, Share()))
+    return run_steps(Glob(glob).match(text, Share()))
 
 
 def plain_match(glob: bytes, text: bytes) -> bool:

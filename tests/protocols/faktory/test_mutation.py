@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.model import State
 from franca.protocols.faktory.glob import Glob, Share
-from franca.protocols.faktory.wire import encode_mutate
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 from tests.protocols.faktory.test_mutate import EVERYTHING, LATER, populated, sets
 
@@ -73,7 +73,7 @@ def test_a_large_mutation_is_read_in_turns() -> None:
 
 def paused_in_search(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Puppet, Puppet]:
     """A large job is being searched for the first of two clients."""
-    monkeypatch.setattr("franca.protocols.faktory.mutation.SHARE", 100_000)
+    monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 100_000)
     world, client = with_large_jobs()
     other = world.client()
     world.engine.received(client.link, encode_mutate("kill", "scheduled", regexp="*a?]*"))
@@ -183,7 +183,7 @@ def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
 def test_those_who_are_gone_make_room_for_those_who_are_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.mutation.WAITING_BYTES_MAX", 20_000)
+    monkeypatch.setattr("franca.protocols.faktory.mutations.WAITING_BYTES_MAX", 20_000)
     world, (client, *others) = gone_walkers(10)
     world.engine.received(client.link, encode_mutate("kill", "scheduled", jobtype="type"))
     for other in others:
@@ -198,7 +198,7 @@ def test_those_who_are_gone_make_room_for_those_who_are_there(
 def test_jobs_of_a_page_wait_for_the_next_turn_if_they_take_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.mutation.SHARE", 4_000_000)
+    monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 4_000_000)
     world, client = with_large_jobs(9)
     assert client.ask(encode_mutate("discard", "scheduled", regexp="*b")) == OK
     assert len(world.jobs()) == 9

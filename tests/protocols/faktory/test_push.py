@@ -10,7 +10,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.faktory.wire import encode_push, encode_push_many
+from tests.protocols.faktory.client import encode_push, encode_push_many
 from tests.protocols.faktory.puppet import OK, World, err, job
 from tests.protocols.world import START
 

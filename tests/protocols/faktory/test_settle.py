@@ -7,8 +7,8 @@ import json
 import pytest
 
 from franca.core.model import Demand, OnHangUp, State
-from franca.protocols.faktory.ack_rules import held_by
-from franca.protocols.faktory.wire import encode_fail
+from franca.protocols.faktory.worker_commands import held_by
+from tests.protocols.faktory.client import encode_fail
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.protocols.faktory import wire
-from franca.protocols.faktory.wire import Reply, parse_reply
+from tests.protocols.faktory import client
+from tests.protocols.faktory.client import Reply, parse_reply
 
 
 @pytest.mark.parametrize(
@@ -41,26 +42,26 @@ def test_the_greeting_has_no_space_and_its_members_in_order() -> None:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (wire.encode_hello(), b'HELLO {"v":2}\r\n'),
+        (client.encode_hello(), b'HELLO {"v":2}\r\n'),
         (
-            wire.encode_hello("w1", pid=7),
+            client.encode_hello("w1", pid=7),
             b'HELLO {"v":2,"wid":"w1","hostname":"localhost","pid":7,"labels":[]}\r\n',
         ),
-        (wire.encode_push({"jid": "j"}), b'PUSH {"jid":"j"}\r\n'),
-        (wire.encode_push_many([{"jid": "j"}]), b'PUSHB [{"jid":"j"}]\r\n'),
-        (wire.encode_fetch(), b"FETCH\r\n"),
-        (wire.encode_fetch("a", "b"), b"FETCH a b\r\n"),
-        (wire.encode_ack("j"), b'ACK {"jid":"j"}\r\n'),
+        (client.encode_push({"jid": "j"}), b'PUSH {"jid":"j"}\r\n'),
+        (client.encode_push_many([{"jid": "j"}]), b'PUSHB [{"jid":"j"}]\r\n'),
+        (client.encode_fetch(), b"FETCH\r\n"),
+        (client.encode_fetch("a", "b"), b"FETCH a b\r\n"),
+        (client.encode_ack("j"), b'ACK {"jid":"j"}\r\n'),
         (
-            wire.encode_fail("j", "m", "e", ["t"]),
+            client.encode_fail("j", "m", "e", ["t"]),
             b'FAIL {"jid":"j","message":"m","errtype":"e","backtrace":["t"]}\r\n',
         ),
-        (wire.encode_beat("w", rss_kb=5), b'BEAT {"wid":"w","rss_kb":5}\r\n'),
+        (client.encode_beat("w", rss_kb=5), b'BEAT {"wid":"w","rss_kb":5}\r\n'),
         (
-            wire.encode_mutate("kill", "dead", jids=["a"]),
+            client.encode_mutate("kill", "dead", jids=["a"]),
             b'MUTATE {"cmd":"kill","target":"dead","filter":{"jids":["a"]}}\r\n',
         ),
-        (wire.encode_line("QUEUE", "PAUSE", "*"), b"QUEUE PAUSE *\r\n"),
+        (client.encode_line("QUEUE", "PAUSE", "*"), b"QUEUE PAUSE *\r\n"),
     ],
 )
 def test_a_client_writes_one_line_per_command(command: bytes, line: bytes) -> None:

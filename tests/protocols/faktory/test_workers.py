@@ -7,7 +7,7 @@ import json
 import pytest
 
 from franca.core.model import State
-from franca.protocols.faktory.wire import encode_fetch
+from tests.protocols.faktory.client import encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World, bulk, err
 from tests.protocols.world import START
 

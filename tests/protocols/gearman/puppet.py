@@ -13,15 +13,16 @@ from msgspec.structs import replace
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.protocols.conversation import Peer
-from franca.protocols.faktory.info import ServerFacts
+from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
-from franca.protocols.gearman import wire
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.service import GearmanService
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import Message, Packet
+from franca.protocols.gearman.wire import Packet
 from franca.store.memory import MemoryStore
+from tests.protocols.gearman import client as wire
+from tests.protocols.gearman.client import Message
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 
 SETTINGS = GearmanSettings(host="box", pid=4711)

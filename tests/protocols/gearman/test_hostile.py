@@ -68,10 +68,10 @@ def check(world: World) -> None:
         ]
         assert queue.leased == len(leased)
         assert queue.servers == sum(
-            queue.name in c.session.serves for c in world.service.conversations
+            queue.name in c.session.serves for c in world.service.conversations.values()
         )
         assert 0 <= queue.woken <= len(world.service.conversations)
-    held = [job.id for c in world.service.conversations for job in c.held.values()]
+    held = [job.id for c in world.service.conversations.values() for job in c.held.values()]
     assert sorted(held) == sorted(
         j.id for j in world.broker.jobs.values() if j.state is State.LEASED
     )

@@ -7,15 +7,8 @@ import struct
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.gearman.wire import (
-    Message,
-    Packet,
-    number_in,
-    on_one_line,
-    parse_response,
-    request,
-    response,
-)
+from franca.protocols.gearman.wire import Packet, number_in, on_one_line, response
+from tests.protocols.gearman.client import Message, parse_response, request
 from tests.protocols.gearman.puppet import World, err, packet, res
 
 

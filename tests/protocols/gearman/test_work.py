@@ -200,7 +200,7 @@ def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
     for _ in range(200):
         client.submit_bg()
         worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "")
-    assert len(worker.conversation.over) == 64
+    assert len(worker.conversation.ignored) == 64
 
 
 def test_the_results_of_background_jobs_are_dropped() -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from franca.protocols.memodb.messages import encode_job, encode_result
+from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.hotpath import JOBS_A_TURN, HotPath, measure
 from tests.protocols.memodb.puppet import World, stack, worker_on
 

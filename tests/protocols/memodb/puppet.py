@@ -13,19 +13,16 @@ from franca.core.model import Job, NewJob, OnHangUp, Policy, Session
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.memodb import messages, sp
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.messages import (
-    DISCONNECT,
-    HEARTBEAT,
-    JOB,
-    RESULT,
+from franca.protocols.memodb.messages import DISCONNECT, HEARTBEAT, JOB, RESULT
+from franca.protocols.memodb.service import MemoDBService
+from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import (
     encode_heartbeat,
     encode_job,
     encode_ready,
     encode_result,
     read_header,
 )
-from franca.protocols.memodb.service import MemoDBService
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.world import AnyPuppet, AnyWorld
 
 SECOND = 1_000

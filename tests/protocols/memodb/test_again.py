@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from franca.protocols.memodb.messages import encode_job, encode_result
+from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.memodb.puppet import World, stack, worker_on
 
 MIB = 1024 * 1024

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 from franca.core.names import text_of
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.cbor import Malformed
-from franca.protocols.memodb.messages import (
-    DISCONNECT,
-    HEARTBEAT,
-    JOB,
-    READY,
-    RESULT,
+from franca.protocols.memodb.messages import DISCONNECT, HEARTBEAT, JOB, READY, RESULT, Header
+from franca.protocols.memodb.wire import (
     SERVICES_MAX,
-    Header,
     encode_disconnect,
     encode_heartbeat,
     encode_job,
@@ -57,7 +52,7 @@ def test_every_message_is_written_as_it_was_seen(text: str) -> None:
 @given(st.integers(0, 2**64 - 1), st.text(max_size=300), st.binary(max_size=300))
 def test_what_is_written_is_what_others_call_canonical(number: int, text: str, raw: bytes) -> None:
     assert cbor.head(cbor.UINT, number) == cbor2.dumps(number, canonical=True)
-    assert cbor.of_text(text) == cbor2.dumps(text, canonical=True)
+    assert cbor.of_text(text.encode()) == cbor2.dumps(text, canonical=True)
     assert cbor.of_bytes(raw) == cbor2.dumps(raw, canonical=True)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, State
-from franca.protocols.memodb.messages import encode_job
 from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import encode_job
 from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
 
 EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, State
-from franca.protocols.memodb.messages import encode_ready
+from franca.protocols.memodb.wire import encode_ready
 from tests.protocols.memodb.puppet import World, worker_on
 
 

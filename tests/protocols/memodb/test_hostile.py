@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.protocols.memodb import sp
-from franca.protocols.memodb.messages import (
+from franca.protocols.memodb.wire import (
     encode_heartbeat,
     encode_job,
     encode_ready,
@@ -145,7 +145,7 @@ def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
         if n % 500 == 499:
             client.hang_up()
             client = world.peer()
-    assert len(world.service.job_templates.by_bytes) <= 1_024
+    assert len(world.service.job_headers) <= 1_024
 
 
 @pytest.mark.parametrize("long", [True, False])
@@ -156,7 +156,7 @@ def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
     for n in range(3):
         client.job(b"", name, 5_000 + n)
         client.job(b"", f"{name}{n}", 5_000)
-    kinds = world.service.job_templates.by_bytes
+    kinds = world.service.job_headers
     assert len(kinds) == (0 if long else 6)
     jobs = world.all_jobs
     assert len({id(job.policy) for job in jobs}) == 3

@@ -9,8 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job, State
-from franca.protocols.memodb.messages import encode_job, encode_result
 from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
 MIB = 1024 * 1024

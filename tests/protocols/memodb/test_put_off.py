@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.protocols.memodb.messages import encode_heartbeat, encode_result
+from franca.protocols.memodb.wire import encode_heartbeat, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, Reply, World, stack
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
-from franca.protocols.memodb.messages import encode_job, encode_ready
 from franca.protocols.memodb.sp import (
     HELLO_OF_CLIENT,
     LOST,
@@ -18,6 +17,7 @@ from franca.protocols.memodb.sp import (
     Parts,
     stack_end,
 )
+from franca.protocols.memodb.wire import encode_job, encode_ready
 from tests.protocols.memodb.puppet import Puppet, World, stack
 
 MIB = 1024 * 1024
@@ -142,9 +142,9 @@ def test_a_length_that_is_claimed_takes_no_memory() -> None:
     inbox = Inbox(2**30, unix=False)
     tracemalloc.start()
     inbox.feed(HELLO_OF_CLIENT)
-    assert isinstance(inbox.next_message(), Hello)
+    assert isinstance(inbox.cut(), Hello)
     inbox.feed((2**30).to_bytes(8, "big") + b"abc")
-    assert inbox.next_message() is None
+    assert inbox.cut() is None
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10_000
@@ -180,8 +180,8 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
     with pytest.raises(WireError):
         inbox = Inbox(100, unix=True)
         inbox.feed(HELLO_OF_CLIENT + b"\x02" + bytes(8))
-        inbox.next_message()
-        inbox.next_message()
+        inbox.cut()
+        inbox.cut()
     peer = World().peer(unix=True)
     peer.send(peer.frame(stack(1) + encode_job("s", 1, b"")) + OVER_TCP)
     assert peer.is_hung_up

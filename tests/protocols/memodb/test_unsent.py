@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tracemalloc
 
-from franca.protocols.memodb.messages import encode_job, encode_ready, encode_result
-from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
+from franca.protocols.memodb.outbox import HARD, Outbox, Reply, Unsent
 from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import encode_job, encode_ready, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
 MIB = 1024 * 1024
@@ -49,7 +49,7 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
     link, unsent = world.peer().link, Unsent(MIB)
     outbox = Outbox(link, world.limits, unsent)
     link.full = True
-    outbox.say(stack(1, 2), b"head", b"body", key=b"worker")
+    outbox.send(Reply(stack(1, 2), b"head", b"body", worker=b"worker"))
     assert outbox.is_on_its_way(b"worker", outbox.count, stack(1, 3, 4), is_small=True)
     link.full = False
     outbox.flush()

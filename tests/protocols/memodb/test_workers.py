@@ -6,14 +6,14 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.memodb.messages import (
+from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import (
     encode_disconnect,
     encode_heartbeat,
     encode_job,
     encode_ready,
     encode_result,
 )
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 
 

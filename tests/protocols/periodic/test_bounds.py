@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.errors import TooMuch
 from franca.core.model import Demand, State
-from franca.protocols.periodic import service, settling, worker_commands
+from franca.protocols.periodic import runs, service, worker_commands, workers
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, packed, str8
@@ -30,13 +30,13 @@ def refuse(*args: Any, **options: Any) -> Any:
 def demands(monkeypatch: pytest.MonkeyPatch) -> list[Demand]:
     """Every demand that is made."""
     found: list[Demand] = []
-    make = worker_commands.Worker._new_demand
+    make = workers.Worker._new_demand
 
-    def counted(self: worker_commands.Worker, until: int) -> Demand:
+    def counted(self: workers.Worker, until: int) -> Demand:
         found.append(make(self, until))
         return found[-1]
 
-    monkeypatch.setattr(worker_commands.Worker, "_new_demand", counted)
+    monkeypatch.setattr(workers.Worker, "_new_demand", counted)
     return found
 
 
@@ -103,7 +103,7 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn() -> None:
     world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
     world.engine.turn(world.now)
     assert len(world.broker.queues["f"].line) == 0
-    assert world.broker.leased == worker_commands.ASKED_AT_ONCE
+    assert world.broker.leased == workers.JOBS_AT_ONCE
     world.run()
     assert world.broker.leased == 300
 
@@ -178,7 +178,7 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
 def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_commands, "CASTS_MAX", 2)
+    monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
     world = World()
     broadcaster(world)
     broadcaster(world)
@@ -223,7 +223,7 @@ def test_ids_that_are_owed_an_answer_are_bounded_too() -> None:
 def test_a_worker_that_runs_as_much_as_one_may_waits_until_a_run_is_over(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(worker_commands, "RUNS_MAX", 3)
+    monkeypatch.setattr(workers, "RUNS_MAX", 3)
     world = World()
     client, worker = world.client(), world.worker("f")
     for number in range(6):
@@ -258,13 +258,13 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
     worker.heard()
     looks = 0
 
-    class Watched(dict[bytes, settling.Run]):
+    class Watched(dict[bytes, runs.Run]):
         def items(self) -> Any:
             nonlocal looks
             looks += 1
             return super().items()
 
-    worker.conversation.worker._held = Watched(worker.conversation.worker._held)
+    worker.conversation.worker.runs.held = Watched(worker.conversation.worker.runs.held)
     worker.send(worker.message(p.JOB_UNASSIGNED, b"", b"none") * 30)
     for number in range(7):
         worker.say(p.JOB_UNASSIGNED, msgid=b"%04d" % number)
@@ -279,24 +279,24 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
 
 def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each() -> None:
     world = World()
-    world.service.overheard.most = 10
+    world.service.copies.most = 10
     holder, greedy, modest = (broadcaster(world) for _ in range(3))
     client = world.client()
     for number in range(30):
         client.submit("f", f"n{number}")
         for worker in (holder, greedy):
             worker.say(p.GRAB_JOB)
-    assert world.service.overheard.taken == 10
+    assert world.service.copies.taken == 10
     assert len([m for m in modest.heard() if m.command == p.JOB_ASSIGN]) == 1
     greedy.hang_up()
     holder.hang_up()
-    assert world.service.overheard.taken == 0
+    assert world.service.copies.taken == 0
 
 
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
 def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) -> None:
     world = World()
-    world.service.overheard.most = 100
+    world.service.copies.most = 100
     holder, other = broadcaster(world), broadcaster(world)
     client = world.client()
     for number in range(20):
@@ -306,10 +306,10 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
     held = [
         (worker, handle, run)
         for worker in (holder, other)
-        for handle, run in worker.conversation.worker._held.items()
-        if run.is_overheard
+        for handle, run in worker.conversation.worker.runs.held.items()
+        if run.is_copy
     ]
-    taken = sum(worker.conversation.worker._overheard.taken for worker in (holder, other))
+    taken = sum(worker.conversation.worker.runs.copies.taken for worker in (holder, other))
     assert len(held) == taken >= 20
     for worker, handle, run in held:
         said = {
@@ -323,8 +323,8 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
             worker.say(*said, msgid=run.msgid)
         else:
             worker.hang_up()
-    assert sum(worker.conversation.worker._overheard.taken for worker in (holder, other)) == 0
-    assert world.service.overheard.taken == 0
+    assert sum(worker.conversation.worker.runs.copies.taken for worker in (holder, other)) == 0
+    assert world.service.copies.taken == 0
 
 
 def test_a_job_for_all_is_written_once_for_all_of_them() -> None:
@@ -348,7 +348,7 @@ def test_a_run_may_hold_so_many_locks_and_no_more() -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
-    for number in range(settling.LOCKS_MAX):
+    for number in range(worker_commands.LOCKS_MAX):
         assert worker.acquire(job, f"l{number}")
     assert worker.acquire(job, "l0"), "it has that one"
     assert not worker.acquire(job, "one more")

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import long_commands, text
+from franca.protocols.periodic import admin_commands, text
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, SEPARATOR, packed, str8
@@ -140,11 +140,11 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
     workers[0].conversation.dialect = text.DocDialect()
     world.client().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1
-    assert not world.service.overheard.taken
+    assert not world.service.copies.taken
 
 
 def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_commands, "LOAD_BYTES", 3_000)
+    monkeypatch.setattr(admin_commands, "LOAD_BYTES", 3_000)
     world = World(limits=Limits())
     client = world.client(DOC)
     jobs = [

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.protocols.periodic.wire import CrcFrames, Message
+from franca.protocols.periodic.messages import Message
+from franca.protocols.periodic.wire import CrcFrames
 from tests.protocols.periodic.puppet import BIN, World
 from tests.protocols.world import START
 from tests.support import periodic as p

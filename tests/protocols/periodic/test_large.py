@@ -17,8 +17,9 @@ from franca.core.model import NewJob, Policy, State
 from franca.protocols.bodies import JSON_ARGS, as_bytes
 from franca.protocols.periodic import jobs
 from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
-from franca.protocols.periodic.dialect import Assignment, Dialect
-from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
+from franca.protocols.periodic.crc import BULK_BYTES, MANY, Shared
+from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.messages import Assignment
 from franca.protocols.periodic.text import DocDialect, TextDialect
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
@@ -30,8 +31,8 @@ FUNCS = 5_000
 
 @given(st.binary(max_size=40), st.binary(max_size=3_000))
 def test_a_crc_of_two_parts_follows_from_theirs(front: bytes, data: bytes) -> None:
-    assert joined(crc32(front), crc32(data), factor_of(len(data))) == crc32(front + data)
     assert Shared(data).crc_behind(front) == crc32(front + data)
+    assert Shared(b"", len(data), crc32(data)).crc_behind(front) == crc32(front + data)
 
 
 def test_a_crc_for_very_many_is_the_same() -> None:
@@ -383,7 +384,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together
     assert not world.engine.has_input(), "nobody is asked again and again"
     world.pass_time(1_000)
     assert world.broker.leased == 20
-    assert not world.service.put_off
+    assert not world.service.postponed
     heard = [message for worker in workers for message in worker.heard()]
     assert len([m for m in heard if m.command == p.JOB_ASSIGN]) == 20
 
@@ -407,8 +408,8 @@ def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_i
 def test_a_job_in_pieces_is_the_same_as_in_one(speech: Dialect) -> None:
     workload = b"w" * BULK_BYTES
     shown = Assignment(b"f::n", b"f", b"n", workload, NOW_S, 3, 60, 7)
-    pieces = speech.assign_in_pieces(b"0001", shown, Shared(workload))
-    assert b"".join(pieces) == speech.assign(b"0001", shown)
+    pieces = speech.assign(b"0001", shown, Shared(workload))
+    assert b"".join(pieces) == b"".join(speech.assign(b"0001", shown))
     assert any(piece is workload for piece in pieces) is not speech.writes_anew
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.waiting import Waiting
-from franca.protocols.periodic import long_commands
-from franca.protocols.periodic.service import PeriodicService
-from franca.protocols.periodic.status import Survey
+from franca.protocols.periodic import admin_commands, status
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed
@@ -27,13 +26,13 @@ def ask_all(world: World, clients: list[Puppet], command: int, args: bytes = b""
 def surveys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The moments at which a listing was begun."""
     found: list[int] = []
-    make = PeriodicService.survey
+    make = status.Listings._make
 
-    def counted(self: PeriodicService, now: int) -> Survey:
+    def counted(self: status.Listings, dialect: Any, rule: Any, now: int) -> Any:
         found.append(now)
-        return make(self, now)
+        return make(self, dialect, rule, now)
 
-    monkeypatch.setattr(PeriodicService, "survey", counted)
+    monkeypatch.setattr(status.Listings, "_make", counted)
     return found
 
 
@@ -77,7 +76,6 @@ def test_a_long_listing_is_made_once_for_all_who_ask_meanwhile(surveys: list[int
     assert [len(heard) for heard in answers] == [1] * 5
     assert len({heard[0].data for heard in answers}) == 1
     assert answers[0][0].data.count(b"\n") == FUNCS - 1
-    assert not world.service.making
 
 
 @pytest.mark.parametrize("how", ["held back", "gone"])
@@ -94,18 +92,17 @@ def test_nobody_waits_for_a_listing_whose_maker_is_held_up(surveys: list[int], h
         world.engine.hold_back(maker.link)
     world.run()
     assert len(other.heard()) == 1
-    assert len(surveys) == 2
+    assert len(surveys) == 1
     if how != "gone":
         world.engine.go_on(maker.link)
         world.run()
         assert len(maker.heard()) == 1
-    assert not world.service.making
 
 
 def test_while_very_much_is_listed_one_may_be_told_what_another_was(
     monkeypatch: pytest.MonkeyPatch, surveys: list[int]
 ) -> None:
-    monkeypatch.setattr(long_commands, "LISTED_A_TICK", 300)
+    monkeypatch.setattr(status, "LISTED_A_TICK", 300)
     world = World()
     for number in range(100):
         world.broker.queue(f"f{number:05}")
@@ -152,7 +149,7 @@ def test_many_loads_share_what_one_takes_of_a_turn() -> None:
     world.engine.turn(world.now)
     began = world.broker.totals.pushed
     world.engine.turn(world.now)
-    assert world.broker.totals.pushed - began <= long_commands.LOAD_JOBS
+    assert world.broker.totals.pushed - began <= admin_commands.LOAD_JOBS
     clients[4].hang_up()
     world.run()
     assert [client.words() for client in clients[:4]] == [[p.SUCCESS]] * 4

@@ -82,11 +82,11 @@ def test_how_long_a_name_may_be_is_the_servers_to_say() -> None:
         (DocDialect(), "read_later", lambda: bytes(MANY)),
         (TextDialect(), "read_handle", lambda: bytes(MANY)),
         (TextDialect(), "read_later", lambda: b"f::n" + SEPARATOR + bytes(MANY)),
-        (TextDialect(), "read_task", lambda: bytes(MANY)),
+        (TextDialect(), "read_job", lambda: bytes(MANY)),
         (TextDialect(), "read_func", lambda: b"\xff" * MANY),
-        (TextDialect(), "read_tasks", lambda: b" " * MANY),
-        (TextDialect(), "read_tasks", lambda: b'{"jobs":[ {' + (b'"%b"' % (b"x" * 3_000_000)) * 10),
-        (TextDialect(), "read_tasks", lambda: b'{"jobs":[ {}' + b" " * MANY),
+        (TextDialect(), "read_jobs", lambda: b" " * MANY),
+        (TextDialect(), "read_jobs", lambda: b'{"jobs":[ {' + (b'"%b"' % (b"x" * 3_000_000)) * 10),
+        (TextDialect(), "read_jobs", lambda: b'{"jobs":[ {}' + b" " * MANY),
         (CrcDialect(), "read_lock", lambda: str8("l") + bytes(MANY)),
         (CrcDialect(), "read_unlock", lambda: str8("l") + bytes(MANY)),
         (BinaryDialect(), "read_handle", lambda: str8("f::n") + bytes(MANY)),
@@ -99,7 +99,7 @@ def test_what_is_far_too_long_takes_no_longer_than_to_see_that_it_is(
     began = time.thread_time()
     try:
         found = getattr(speech, verb)(args)
-        if verb == "read_tasks":
+        if verb == "read_jobs":
             list(found)
     except Refused:
         pass
@@ -111,7 +111,7 @@ def test_fields_are_read_to_their_last_byte_and_a_workload_may_be_anything() -> 
     names = [b"f" * 1_024, b"n" * 1_024]
     workload = SEPARATOR.join([b"", b"w" * 5_000, b""])
     fields = [*names, b"  123456789012345678", b"-7", workload]
-    task = speech.read_task(SEPARATOR.join(fields))
+    task = speech.read_job(SEPARATOR.join(fields))
     assert (task.func.encode(), task.name.encode()) == tuple(names)
     assert (task.sched_at, task.count, task.workload) == (123456789012345678, -7, workload)
     handle = b"::".join(names)
@@ -124,5 +124,5 @@ def test_fields_are_read_to_their_last_byte_and_a_workload_may_be_anything() -> 
 def test_a_job_in_json_may_have_as_much_as_one_may_and_so_may_the_next() -> None:
     front, back = b'{"func":"f","name":"n","workload":"', b'"}'
     job = front + b"w" * (JSON_BYTES_MAX - len(front + back)) + back
-    tasks = DocDialect().read_tasks(b'{"jobs":[%b,%b]}' % (job, job))
+    tasks = DocDialect().read_jobs(b'{"jobs":[%b,%b]}' % (job, job))
     assert [task.size for task in tasks] == [JSON_BYTES_MAX] * 2

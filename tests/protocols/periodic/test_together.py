@@ -118,7 +118,7 @@ def test_nothing_is_left_of_workers_that_are_gone() -> None:
     one, two = broadcaster(world), broadcaster(world)
     one.hang_up()
     two.say(p.CANT_DO, str8("f"))
-    assert not world.service.casts
+    assert not world.service.broadcasts
     world.client().submit("f", "n")
     assert world.jobs(State.READY)
 
@@ -135,7 +135,7 @@ def test_runs_that_are_over_are_not_remembered_without_bound() -> None:
             worker.say(p.GRAB_JOB, msgid=b"slot")
             worker.heard()
     client.heard()
-    assert len(two.conversation.worker._held) <= 4_097
+    assert len(two.conversation.worker.runs.held) <= 4_097
 
 
 # -- locks --------------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import service, waits
-from franca.protocols.periodic.room import Budget, Share
-from franca.protocols.periodic.waits import NAMESAKES_MAX, Wait, Waits
+from franca.protocols.periodic import alarms, client_commands, service
+from franca.protocols.periodic.client_commands import NAMESAKES_MAX
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
@@ -123,7 +122,7 @@ def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn() -> None:
 def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service, "TOLD_A_TICK", 3 * MANY)
+    monkeypatch.setattr(service, "SENT_A_TICK", 3 * MANY)
     world = World()
     worker, client, handle = followed(world)
     world.pass_time(100)
@@ -136,7 +135,7 @@ def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
     world.pass_time(50)
     assert len(client.heard()) == MANY
     assert worker.words().count(p.SUCCESS) == 7
-    assert not world.service.put_off
+    assert not world.service.postponed
 
 
 def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only() -> None:
@@ -171,7 +170,7 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
     worker.hang_up()
     assert not world.jobs()
     assert client.heard()[-1].data == b"EOF"
-    assert not world.service.put_off
+    assert not world.service.postponed
 
 
 def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_again() -> None:
@@ -187,11 +186,11 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
     for worker, handle in zip((first, second), handles, strict=True):
         worker.say(p.WORK_DATA, handle + b"x")
         worker.say(p.WORK_DATA, handle + bytes(60_000))
-    assert list(world.service.put_off) == [first.conversation, second.conversation]
+    assert list(world.service.postponed) == [first.conversation, second.conversation]
     slow.link.full = False
     world.pass_time(100)
     assert second.is_hung_up
-    assert not world.service.put_off
+    assert not world.service.postponed
     assert len(slow.heard()[-1].data) == 60_000
     first.say(p.WORK_DONE, handles[0])
     assert slow.heard()[-1].data == b"EOF", "everybody else goes on"
@@ -217,13 +216,11 @@ def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
 
 
 def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
-    waiting = Waits(Share(Budget(10_000, "waits"), 0))
-    one, other = Wait(b"abcd", 5_000), Wait(b"abcd", 5_000)
-    for wait in (one, other):
-        waiting.add(("f", "n"), wait)
+    waiting = World().client().conversation.waits
+    one, other = (waiting.add(("f", "n"), b"abcd", is_stream=False) for _ in range(2))
     assert not waiting.remove(("f", "n"), other)
-    assert waiting.of(("f", "n"))[0] is one
-    assert waiting.expired(6_000) == (("f", "n"), one)
+    assert waiting._by_name["f", "n"] == [one]
+    assert waiting.remove(("f", "n"), one)
 
 
 def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
@@ -235,14 +232,14 @@ def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
     assert len(watched(client)) == 9_000
     world.pass_time(8_000)
     spans: list[float] = []
-    while len(world.service.alarms._heap) and len(spans) < 40:
+    while len(world.service.alarms.pending._heap) and len(spans) < 40:
         world.now += 50
         began = time.thread_time()
         world.engine.turn(world.now)
         spans.append(time.thread_time() - began)
         world.run()
     assert max(spans) < 0.1
-    assert len(spans) >= 9_000 / service.RUNG_A_TICK
+    assert len(spans) >= 9_000 / alarms.RUNG_A_TICK
     assert [m.data for m in client.heard()] == [b"expired"] * 9_000
     assert [m.data for m in other.heard()] == [b"expired"]
     assert not watched(client)
@@ -264,7 +261,7 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
 def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(service, "RUNG_A_TICK", 10)
+    monkeypatch.setattr(alarms, "RUNG_A_TICK", 10)
     world = World()
     worker = world.worker("f")
     for _ in range(2):
@@ -293,7 +290,7 @@ def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
     world = World()
     world.worker("f")
-    world.service.waits.most = 20 * waits.WAIT_BYTES
+    world.service.waits.most = 20 * client_commands.WAIT_BYTES
     clients = [world.client() for _ in range(3)]
     for number, client in enumerate(clients):
         names = [packed("f", f"{number} {n}", timeout=5) for n in range(15)]
@@ -312,15 +309,17 @@ def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
 
 
 def test_waits_that_are_answered_leave_nothing_behind() -> None:
-    budget = Budget(10_000_000, "waits")
-    waiting = Waits(Share(budget, 0))
+    world = World()
+    waiting = world.client().conversation.waits
     for number in range(5_000):
-        waiting.add(("f", f"n{number}"), Wait(b"abcd", 10_000_000 + number))
-        assert len(waiting.take(("f", f"n{number}"))) == 1
-    assert len(waiting._heap) <= 1_001
-    assert not waiting
-    assert waiting.next_at() == 0
-    assert budget.taken == 0
+        name = ("f", f"n{number}")
+        wait = waiting.add(name, b"abcd", is_stream=False)
+        waiting.expire_at(name, wait, 10_000_000 + 100 * number)
+        assert waiting.remove(name, wait)
+    assert len(world.service.alarms.pending._heap) <= 1_001
+    assert world.service.alarms.pending.next_at() is None
+    assert not waiting._by_name
+    assert world.service.waits.taken == 0
 
 
 def test_the_first_waits_of_a_connection_always_have_room() -> None:

@@ -8,16 +8,16 @@ from zlib import crc32
 import pytest
 
 from franca.core.errors import WireError
-from franca.protocols.periodic.opening import Opening, read_opening
+from franca.protocols.periodic.messages import Message, Opening
 from franca.protocols.periodic.wire import (
     NO_COMMAND,
     BinaryFrames,
     CrcFrames,
     Frames,
-    Message,
     PlainFrames,
     TextFrames,
     UndecidedFrames,
+    read_opening,
 )
 
 MAX = 1 << 20
@@ -130,8 +130,8 @@ def test_a_message_is_the_same_wherever_it_is_cut(
         assert frames.cut(data[:end], 0) is None, f"{end} bytes"
         assert end < frames.need <= len(data), f"{end} bytes"
     frames = kind(MAX)
-    assert frames.cut(data, 0) == (*message, len(data))
-    assert frames.cut(b"front" + data + data, 5) == (*message, 5 + len(data))
+    assert frames.cut(data, 0) == Message(*message, len(data))
+    assert frames.cut(b"front" + data + data, 5) == Message(*message, 5 + len(data))
 
 
 def cut_all(frames: Frames, data: bytes) -> list[Message]:
@@ -139,12 +139,12 @@ def cut_all(frames: Frames, data: bytes) -> list[Message]:
     start = 0
     while (message := frames.cut(data, start)) is not None:
         found.append(message)
-        start = message[3]
+        start = message.end
     return found
 
 
 def test_several_messages_in_one_piece() -> None:
-    assert [m[:2] for m in cut_all(CrcFrames(MAX), PING + SUBMIT + PING)] == [
+    assert [(m.id, m.command) for m in cut_all(CrcFrames(MAX), PING + SUBMIT + PING)] == [
         (b"abcd", 9), (b"\0\0\0\1", 13), (b"abcd", 9),
     ]  # fmt: skip
 
@@ -209,7 +209,7 @@ def test_a_size_written_as_text_is_understood(kind: type[Frames], size: int) -> 
     head = b"12\0\1\r\0\1"
     data = mangled(head + b"x" * (size - len(head)))
     message = (b"12", 13, b"x" * (size - len(head)))
-    assert kind(MAX).cut(data, 0) == (*message, len(data))
+    assert kind(MAX).cut(data, 0) == Message(*message, len(data))
     for end in range(min(len(data), 300)):
         frames = kind(MAX)
         assert frames.cut(data[:end], 0) is None, f"{end} bytes"
@@ -224,7 +224,7 @@ def test_a_size_that_only_looks_like_it_is_taken_as_it_is(size: int) -> None:
     data = b"\0REQ" + struct.pack(">I", size) + payload
     message = TextFrames(MAX).cut(data, 0)
     assert message is not None
-    assert (message[0], message[1], message[3]) == (msgid, 13, len(data))
+    assert (message.id, message.command, message.end) == (msgid, 13, len(data))
 
 
 @pytest.mark.parametrize("frames", [TextFrames, BinaryFrames, UndecidedFrames])
@@ -244,4 +244,4 @@ def test_a_large_message_is_cut_as_a_small_one_is(
 ) -> None:
     payload += b"w" * extra
     data = b"\0REQ" + len(payload).to_bytes(4) + payload + b"\0REQ"
-    assert frames(1 << 20).cut_first(bytearray(data)) == frames(1 << 20).cut(data, 0)
+    assert frames(1 << 20).cut(memoryview(data), 0) == frames(1 << 20).cut(data, 0)

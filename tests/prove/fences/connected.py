@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from tests.prove.fences import Worker
-from tests.prove.load import Closable
+from tests.support.connection import Connection
 
-C = TypeVar("C", bound=Closable)
+C = TypeVar("C", bound=Connection)
 
 
 class Connected(Worker, Generic[C]):

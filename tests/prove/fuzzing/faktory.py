@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from franca.protocols.service import Service
-from tests.prove.dialogues.faktory import take_replies
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.support.faktory import take_replies
 
 LINKS: dict[str, str] = {}
 _HELLO = (b"HELLO", b'{"v":2}')

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import re
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from tests.real.kit import DEADLINE_S, Program
 from tests.support.server import HOST
 
 _PERCENT = re.compile(rb"(\d+)% Complete\n")
+_tools = ThreadPoolExecutor(32)
 
 
 class Outcome(NamedTuple):
@@ -28,23 +31,35 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-class LibraryClient:
-    """A client of a library, in a process of its own that does what it is told."""
+class Client(ABC):
+    """What all of them can do."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
+    @abstractmethod
     def begin(
         self, function: str, workload: bytes, unique: str = "", priority: str | None = None
     ) -> Callable[[], Outcome]:
         """Submit a job and leave; what is returned waits for its end."""
-        self.program.tell(["do", function, b64(workload), _options(unique, priority)])
-        return self._ended
+
+    @abstractmethod
+    def background(
+        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
+    ) -> str:
+        """The handle, or nothing where the library gives none."""
 
     def do(
         self, function: str, workload: bytes, unique: str = "", priority: str | None = None
     ) -> Outcome:
         return self.begin(function, workload, unique, priority)()
+
+
+class LibraryClient(Program, Client):
+    """A client of a library, in a process of its own that does what it is told."""
+
+    def begin(
+        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
+    ) -> Callable[[], Outcome]:
+        self.tell(["do", function, b64(workload), _options(unique, priority)])
+        return self._ended
 
     def many(self, function: str, workloads: Sequence[bytes]) -> list[bytes]:
         """The results of jobs that are all submitted before the first is waited for."""
@@ -54,7 +69,6 @@ class LibraryClient:
     def background(
         self, function: str, workload: bytes, unique: str = "", priority: str | None = None
     ) -> str:
-        """The handle, or nothing where the library gives none."""
         options = _options(unique, priority)
         return self.call("background", function, b64(workload), options) or ""
 
@@ -63,22 +77,16 @@ class LibraryClient:
         found: list[int] = self.call("status", handle)
         return found
 
-    def call(self, verb: str, *args: object) -> Any:
-        return self.program.call(verb, *args)
-
     def _ended(self) -> Outcome:
-        answer = self.program.said("answer")
-        if "error" in answer:
-            raise AssertionError(f"{answer['error']}\n{self.program.stderr()}")
-        told = answer["value"]
-        result, exception = (_bytes(told.get(name)) for name in ("result", "exception"))
+        told = self.answer()
         heard = {name: told[name] for name in ("status", "last_status") if name in told}
         for name in ("data", "warnings"):
             heard[name] = [_bytes(each) for each in told.get(name, [])]
+        result, exception = (_bytes(told.get(name)) for name in ("result", "exception"))
         return Outcome(told["outcome"], result, exception, heard)
 
 
-class ToolClient:
+class ToolClient(Client):
     """The `gearman` tool, once for each job."""
 
     def __init__(self, port: int) -> None:
@@ -87,61 +95,36 @@ class ToolClient:
     def begin(
         self, function: str, workload: bytes, unique: str = "", priority: str | None = None
     ) -> Callable[[], Outcome]:
-        process = self._start(function, unique, priority)
-        assert process.stdin is not None
-        process.stdin.write(workload)
-        process.stdin.close()
-        process.stdin = None
+        running = _tools.submit(self._run, function, workload, unique, priority)
 
         def ended() -> Outcome:
-            out, err = self._finish(process)
-            if process.returncode == 0:
+            done = running.result()
+            if done.returncode == 0:
                 # It prints what it hears of progress after the result.
-                result = _PERCENT.sub(b"", out)
-                status = [[int(each), 100] for each in _PERCENT.findall(out)]
-                return Outcome("complete", result, b"", {"status": status, "warnings": [err]})
-            assert (process.returncode, err) == (1, b"Job failed\n")
-            return Outcome("fail", out)
+                status = [[int(each), 100] for each in _PERCENT.findall(done.stdout)]
+                heard = {"status": status, "warnings": [done.stderr]}
+                return Outcome("complete", _PERCENT.sub(b"", done.stdout), b"", heard)
+            assert (done.returncode, done.stderr) == (1, b"Job failed\n")
+            return Outcome("fail", done.stdout)
 
         return ended
-
-    def do(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> Outcome:
-        return self.begin(function, workload, unique, priority)()
 
     def background(
         self, function: str, workload: bytes, unique: str = "", priority: str | None = None
     ) -> str:
-        process = self._start(function, unique, priority, "-b", "-v")
-        out, err = self._finish(process, workload)
-        assert process.returncode == 0, err
-        prefix, _, handle = out.decode().strip().partition(": ")
-        assert prefix == "Task created", out
+        done = self._run(function, workload, unique, priority, "-b", "-v")
+        assert done.returncode == 0, done.stderr
+        prefix, _, handle = done.stdout.decode().strip().partition(": ")
+        assert prefix == "Task created", done.stdout
         return handle
 
-    def _start(
-        self, function: str, unique: str, priority: str | None, *flags: str
-    ) -> subprocess.Popen[bytes]:
+    def _run(
+        self, function: str, workload: bytes, unique: str, priority: str | None, *flags: str
+    ) -> subprocess.CompletedProcess[bytes]:
         argv = ["gearman", "-h", HOST, "-p", str(self._port), "-f", function, *flags]
         argv += {"high": ["-I"], "low": ["-L"], None: []}[priority]
         argv += ["-u", unique] if unique else []
-        return subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def _finish(
-        self, process: subprocess.Popen[bytes], workload: bytes | None = None
-    ) -> tuple[bytes, bytes]:
-        try:
-            return process.communicate(workload, timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise AssertionError("the gearman tool hangs") from None
-
-
-Client = LibraryClient | ToolClient
+        return subprocess.run(argv, input=workload, capture_output=True, timeout=DEADLINE_S)
 
 
 def _options(unique: str, priority: str | None) -> dict[str, str]:

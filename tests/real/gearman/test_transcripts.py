@@ -20,7 +20,7 @@ from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import Stage
 from tests.real.gearman.transcript import FOLDER, Act, text
 from tests.real.kit import eventually
-from tests.real.proxy import CLIENT, SERVER, Proxy
+from tests.real.relay import CLIENT, SERVER, Relay
 
 HEADINGS = {
     "gearman": "gearman, the tool, 1.1.20 from Debian (libgearman)",
@@ -76,7 +76,7 @@ def _need_version(kind: str) -> None:
 def _client_act(stage: Stage, kind: str) -> Act:
     act = Act("A client: a job that is done, one that is not, one in the background")
     stage.shared_worker("gear")
-    with Proxy(stage.port) as proxy:
+    with Relay(stage.port) as proxy:
         client = stage.client(kind, port=proxy.port)
         assert client.do("gear.reverse", b"abc").result == b"cba"
         assert client.do("gear.raise", b"abc").outcome != "complete"
@@ -86,7 +86,7 @@ def _client_act(stage: Stage, kind: str) -> Act:
             assert client.status(handle) == [1, 0, 0, 0]
         eventually(lambda: proxy.said(SERVER).count(b"\0RES") >= 5, "all answers")
         if isinstance(client, LibraryClient):
-            client.program.close()
+            client.close()
     act.note(proxy)
     return act
 
@@ -94,7 +94,7 @@ def _client_act(stage: Stage, kind: str) -> Act:
 def _worker_act(stage: Stage, kind: str, does: str) -> Act:
     act = Act(f"A worker, and a job: {does}")
     function = f"told.{does}"
-    with Proxy(stage.port) as proxy:
+    with Relay(stage.port) as proxy:
         worker = stage.worker(kind, {function: does}, port=proxy.port)
         eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 1, "its sleep")
         stage.shared_client("gear").do(function, b"abc", unique="given")

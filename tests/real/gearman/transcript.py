@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from franca.protocols.gearman.wire import Packet
-from tests.real.proxy import CLIENT, SERVER, Proxy, Side, Tape
+from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
 
 FOLDER = Path(__file__).with_name("transcripts")
 SAID = {CLIENT: "it says", SERVER: "it hears"}
@@ -46,7 +46,7 @@ class Act:
         self.lines: list[str] = []
         self._handles: dict[bytes, str] = {}
 
-    def note(self, proxy: Proxy) -> None:
+    def note(self, proxy: Relay) -> None:
         """All connections that came through it, in order."""
         for number, tape in enumerate(proxy.tapes, 1):
             for side in (CLIENT, SERVER):

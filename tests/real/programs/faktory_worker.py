@@ -24,8 +24,8 @@ def main() -> None:
     worker.send_heartbeat_every = spec["beat_s"]
     worker.faktory.connect(worker_id=worker.worker_id)
     worker.heartbeat()
-    for name, run in JOBS.items():
-        worker.register(name, run, bind=True)
+    for run in JOBS:
+        worker.register(run.__name__, run, bind=True)
     say("ready")
     if spec.get("hold"):
         for _ in until_go():

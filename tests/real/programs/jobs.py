@@ -1,4 +1,4 @@
-"""The jobs that the Python workers run, and how they tell of it."""
+"""How the Python programs are told what to do and tell of it, and the jobs that those of Faktory run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 
 def say(event: str, **facts: object) -> None:
@@ -25,32 +26,44 @@ def until_go() -> Iterator[str]:
         yield word
 
 
+def obey(*verbs: Callable[..., Any]) -> None:
+    """A line `[verb, ...args]` in, an answer out, until nobody asks any more; an object is named arguments."""
+    known = {verb.__name__: verb for verb in verbs}
+    say("ready")
+    for line in sys.stdin:
+        verb, *args = json.loads(line)
+        named = args.pop() if args and isinstance(args[-1], dict) else {}
+        try:
+            say("answer", value=known[verb](*args, **named))
+        except Exception as error:
+            say("answer", error=f"{type(error).__name__}: {error}")
+
+
+def until_exists(path: str) -> None:
+    """Run until the test makes this file."""
+    while not Path(path).exists():
+        time.sleep(0.02)
+
+
 def echo(jid: str, *args: object) -> None:
     say("ran", jid=jid, args=args)
 
 
 def boom(jid: str, *args: object) -> None:
-    say("ran", jid=jid, args=args)
+    echo(jid, *args)
     raise ValueError("boom")
 
 
 def measure(jid: str, text: str) -> None:
     """For arguments that are too big to be repeated."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    say("ran", jid=jid, args=[len(text), digest])
+    echo(jid, len(text), hashlib.sha256(text.encode()).hexdigest())
 
 
 def wait(jid: str, path: str) -> None:
-    """Run until the test allows it to end, by making a file."""
+    """Run until the test allows it to end."""
     say("started", jid=jid)
-    while not Path(path).exists():
-        time.sleep(0.02)
-    say("ran", jid=jid, args=[])
+    until_exists(path)
+    echo(jid)
 
 
-JOBS: dict[str, Callable[..., None]] = {
-    "echo": echo,
-    "boom": boom,
-    "measure": measure,
-    "wait": wait,
-}
+JOBS: tuple[Callable[..., None], ...] = (echo, boom, measure, wait)

@@ -14,18 +14,12 @@ from tests.real.programs.jobs import JOBS, say, until_go
 
 def main() -> None:
     spec = json.loads(sys.argv[1])
-    client = Client(
-        faktory_url=spec["url"],
-        role="consumer",
-        worker_id=spec["wid"],
-        beat_period=spec["beat_s"],
-    )
+    who = {"worker_id": spec["wid"], "beat_period": spec["beat_s"]}
+    client = Client(faktory_url=spec["url"], role="consumer", **who)
     client.connect()
-    consumer = Consumer(
-        client=client, queues=spec["queues"], concurrency=spec.get("concurrency", 1)
-    )
-    for name, run in JOBS.items():
-        consumer.register(name, run, bind=True)
+    consumer = Consumer(client, queues=spec["queues"], concurrency=spec.get("concurrency", 1))
+    for run in JOBS:
+        consumer.register(run.__name__, run, bind=True)
     say("ready")
     if spec.get("hold"):
         for _ in until_go():

@@ -15,6 +15,7 @@ import msgspec
 
 from franca.core.model import Millis
 from franca.protocols.conversation import WHOLE_SHARE, Task
+from franca.protocols.eventmq.client_commands import on_goodbye
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -86,7 +87,9 @@ def _make(conversation: EventmqConversation, making: Making, sheet: Sheet) -> Ta
             now = yield
     finally:
         line.pop(own, None)
-    conversation.report(sheet.text())
+    if not conversation.link.full:
+        report = conversation.service.encoder.report(sheet.text())
+        conversation.send_after_commit(report, conversation.envelope)
     return b""
 
 
@@ -125,11 +128,11 @@ def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: M
         if not service.may_stop(conversation.link.peer):
             conversation.refuse("a DISCONNECT from afar")
             return
-        conversation.say(service.encoder.ack(frames[3]))
+        conversation.answer(service.encoder.ack(frames[3]))
         service.request_stop()
         return
-    conversation.say(service.encoder.kbye())
-    conversation.on_goodbye(frames, now)
+    conversation.answer(service.encoder.kbye())
+    on_goodbye(conversation, frames, now)
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -139,8 +142,8 @@ def _status(service: EventmqService, sheet: Sheet, now: Millis) -> Making:
     """The counts of STATUS. Ages are of running jobs and of the one that waits longest."""
     ages: dict[str, list[int]] = {}
     counted = 0
-    for member in list(service.workers_here.all):
-        for job in list(member.party.held()):
+    for member in list(service.workers_here.all.values()):
+        for job in list(member.session.leases.values()):
             _note_age(ages, job.queue, now - job.created_at)
             counted += 1
             if not counted % SLICE:
@@ -165,7 +168,7 @@ def _status(service: EventmqService, sheet: Sheet, now: Millis) -> Making:
             sheet.put("latency_messages_by_queue", key, total // count)
             sheet.put("max_latency_messages_by_queue", key, most)
     yield from _tally(sheet, "processed_messages_by_queue", list(service.handed.items()))
-    handed = [(m.name, m.handed) for m in service.workers_here.all]
+    handed = [(m.name, m.handed) for m in service.workers_here.all.values()]
     yield from _tally(sheet, "processed_messages_by_worker", handed)
 
 
@@ -189,14 +192,14 @@ def _tally(sheet: Sheet, name: str, counts: list[tuple[str, int]]) -> Making:
 def _workers(service: EventmqService, sheet: Sheet) -> Making:
     queues: dict[str, list[tuple[int, str]]] = {}
     counted = 0
-    for m in [m for m in service.workers_here.all if not m.leaving]:
+    for m in [m for m in service.workers_here.all.values() if not m.leaving]:
         if sheet.is_full:
             return
-        shown = {"queues": m.queues, "hb": m.heard_at / 1000, "available_slots": m.party.slots()}
+        shown = {"queues": m.weighted, "hb": m.heard_at / 1000, "available_slots": m.slots}
         sheet.put("connected_workers", _encode(m.name), shown)
-        for weight, queue in m.queues:
+        for weight, queue in m.weighted:
             queues.setdefault(queue, []).append((weight, m.name))
-        counted += 1 + len(m.queues)
+        counted += 1 + len(m.weighted)
         if counted > SLICE:
             counted = 0
             yield
@@ -212,7 +215,7 @@ def _workers(service: EventmqService, sheet: Sheet) -> Making:
 
 
 def _schedulers(service: EventmqService, sheet: Sheet) -> Making:
-    for at, member in enumerate(list(service.schedulers.all), 1):
+    for at, member in enumerate(list(service.schedulers.all.values()), 1):
         if sheet.is_full:
             return
         sheet.put("connected_schedulers", _encode(member.name), {"hb": member.heard_at / 1000})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -19,20 +20,20 @@ from msgspec import Raw, Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, Millis, NewJob
-from franca.core.names import Names, text_of
-from franca.protocols.bodies import BYTES, JSON_CALL, as_json_args, is_utf8, json_args
-from franca.protocols.eventmq.headers import HEADERS_BYTES_MAX, Terms, TermsReader
-from franca.protocols.eventmq.queues import DEFAULT_QUEUE
-from franca.protocols.eventmq.wire import long_request, request, request_in_pieces
-from franca.protocols.eventmq.zmtp import LARGE_BYTES
-from franca.protocols.eventmq.zmtp import more as framed
+from franca.core.names import Names, raw_of, text_of
+from franca.protocols.bodies import BYTES, JSON_CALL, is_utf8, json_args
+from franca.protocols.eventmq.texts import DEFAULT_QUEUE, HEADERS_BYTES_MAX, Terms, terms_of
+from franca.protocols.eventmq.wire import long_request, request, request_with_more
+from franca.protocols.eventmq.zmtp import LARGE_BYTES, more
 
 ORIGIN: Final = "eventmq"
+HOLDERS: Final = "eventmq "
+"""What the holder's name of every worker of this protocol begins with."""
 REQUEST_FRAMES: Final = 7
 CACHED: Final = 1_024
 CACHED_BYTES: Final = 1_024
 """What many requests of a client have in common is packed and unpacked once, if it is short."""
-_APART: Final = b"\0"
+_PACKED: Final = b"\0"
 """What `extra` begins with where it is more than the headers."""
 MORE_BYTES_MAX: Final = 64 * 1024
 """What the frames behind a request's last usual one may have together: they stay in memory."""
@@ -66,8 +67,13 @@ class Address(Struct, array_like=True, frozen=True, gc=False):
     identity: bytes = b""
     envelope: bytes = b""
 
+    @property
+    def key(self) -> bytes | str:
+        """What a client is known by: its identity, or its connection if it has none."""
+        return self.identity or self.link
 
-class Apart(Struct, array_like=True, frozen=True, gc=False):
+
+class Extra(Struct, array_like=True, frozen=True, gc=False):
     """What a job has besides its body, where that is more than its headers.
 
     `queue` is the one that was asked for, where that is another than the one it is in.
@@ -100,7 +106,7 @@ _PLACE: Final = b"\0"
 _decode_call = msgspec.json.Decoder(tuple[str, Call]).decode
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Apart).decode
+_unpack = msgspec.msgpack.Decoder(Extra).decode
 
 
 # -- names ---------------------------------------------------------------------------------
@@ -182,19 +188,32 @@ def _joined(path: str, name: str, bytes_max: int) -> str:
 
 
 class Intake:
-    """Takes in requests. A request for a queue that nobody ever spoke of goes to `default`."""
+    """Takes in requests. A request for a queue that nobody ever named goes to `default`."""
 
-    def __init__(self, broker: Broker, terms: TermsReader) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._id_max = broker.limits.name_bytes_max // 2
         self._name_max = broker.limits.name_bytes_max
         self._body_max = broker.limits.body_bytes_max
         self._names = Names()
         self._queues = broker.queues
-        self._terms_of = terms.of
-        self._aparts: dict[tuple[str, bytes, bytes], bytes] = {}
 
-    def new_job(self, frames: list[bytes], terms: Terms, client: Address | None = None) -> NewJob:
+    def submit(self, frames: list[bytes], client: Address, now: Millis) -> Job:
+        """Take in a REQUEST of this client. `Refused`, and nothing happened."""
+        if len(frames) < REQUEST_FRAMES:
+            raise Unfit("a REQUEST of too few frames")
+        terms = terms_of(frames[5])
+        answered_to = client if terms.wants_result or client.envelope else None
+        return self._broker.submit(self._new_job(frames, terms, answered_to), now)
+
+    def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
+        """A job without headers and without an id of its own, for those that a rule makes."""
+        frames = [b"", b"", b"", b"", queue_frame, b"", body]
+        new = self._new_job(frames, terms_of(b""), None)
+        new.once = False
+        return new
+
+    def _new_job(self, frames: list[bytes], terms: Terms, client: Address | None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
         msgid, queue_frame, headers, body = frames[3:7]
         if (
@@ -209,16 +228,14 @@ class Intake:
                 f"{len(body)}, {len(msgid)}, {len(queue_frame)} and {len(headers)}"
             )
         queue = self._names.text(queue_frame)
-        needs_stub = queue in self._queues
-        is_usual = needs_stub and len(frames) == REQUEST_FRAMES
-        extra: bytes | None = headers
-        if is_usual and client is not None and not client.envelope:
-            extra = self._aparts.get((client.link, queue_frame, headers))
-        elif not is_usual or client is not None or headers[:1] == _APART:
-            extra = None
-        if extra is None:
-            queue = queue if needs_stub else DEFAULT_QUEUE
-            extra = self._set_apart(frames, queue, client)
+        intended = None
+        if queue not in self._queues:
+            intended = queue_frame if queue != DEFAULT_QUEUE else None
+            queue = DEFAULT_QUEUE
+        extra = headers
+        is_usual = intended is None and len(frames) == REQUEST_FRAMES
+        if client is not None or not is_usual or headers[:1] == _PACKED:
+            extra = self._extra_of(frames, intended, client)
         kind = kind_of(body, self._name_max)
         is_call = kind and len(body) <= READ_BYTES_MAX
         return NewJob(
@@ -234,153 +251,95 @@ class Intake:
             once=True,
         )
 
-    def _set_apart(self, frames: list[bytes], queue: str, client: Address | None) -> bytes:
-        """What an unusual request has besides its body."""
-        queue_frame, headers, more = frames[4], frames[5], frames[7:]
-        size = sum(map(len, more))
+    def _extra_of(
+        self, frames: list[bytes], intended: bytes | None, client: Address | None
+    ) -> bytes:
+        """What a request has besides its body, where that is more than its headers."""
+        headers, others = frames[5], frames[REQUEST_FRAMES:]
+        is_usual = intended is None and not others and len(headers) <= CACHED_BYTES
+        if is_usual and client is not None and not client.envelope:
+            return _usual_extra(headers, client)
+        size = sum(map(len, others))
         most = min(MORE_BYTES_MAX, self._body_max - len(frames[6]))
         if size > most:
             raise Unfit(f"a request with {size} bytes in further frames, at most {most}")
-        if queue_frame == self._names.raw(queue):
-            if not more and client is None and headers[:1] != _APART:
-                return headers
-            apart = _APART + _pack(Apart(headers, None, more, client))
-            if not more and client is not None and not client.envelope:
-                self._remember(client, queue_frame, headers, apart)
-            return apart
-        return _APART + _pack(Apart(headers, queue_frame, more, client))
+        return _PACKED + _pack(Extra(headers, intended, others, client))
 
-    def _remember(self, client: Address, queue: bytes, headers: bytes, apart: bytes) -> None:
-        """The next request of this connection that has the same headers has the same apart."""
-        if len(apart) <= CACHED_BYTES:
-            if len(self._aparts) >= CACHED:
-                self._aparts.clear()
-            self._aparts[(client.link, queue, headers)] = apart
 
-    def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
-        """A job without headers and without an id of its own, for those that a rule makes."""
-        frames = [b"", b"", b"", b"", queue_frame, b"", body]
-        new = self.new_job(frames, self._terms_of(b""))
-        new.once = False
-        return new
+@lru_cache(CACHED)
+def _usual_extra(headers: bytes, client: Address) -> bytes:
+    """The same for each request of a client that has these headers."""
+    return _PACKED + _pack(Extra(headers, None, [], client))
 
-    def submit(self, frames: list[bytes], client: Address, now: Millis) -> Job:
-        """Take in a REQUEST of this client. `Refused`, and nothing happened."""
-        if len(frames) < REQUEST_FRAMES:
-            raise Unfit("a REQUEST of too few frames")
-        terms = self._terms_of(frames[5])
-        answered_to = client if terms.wants_result or client.envelope else None
-        new = self.new_job(frames, terms, answered_to)
-        return self._broker.submit(new, now)
+
+def _extra_in(packed: bytes) -> Extra:
+    return _remembered_extra(packed) if len(packed) <= CACHED_BYTES else _read_extra(packed)
+
+
+def _read_extra(packed: bytes) -> Extra:
+    """What `extra` says. Whatever does not begin as packed is the headers alone."""
+    return _unpack(packed[1:]) if packed[:1] == _PACKED else Extra(packed, None)
+
+
+_remembered_extra = lru_cache(CACHED)(_read_extra)
+
+
+def client_of(job: Job) -> Address | None:
+    """Whom the result of a job is for, if anybody asked for it."""
+    return _extra_in(job.extra).client if job.extra else None
+
+
+def intended_queue(new: NewJob) -> str:
+    """The queue that a job was meant for, where that is not the one it is in."""
+    queue = _extra_in(new.extra).queue if new.extra else None
+    return "" if queue is None else text_of(queue)
 
 
 # -- out -----------------------------------------------------------------------------------
 
 
-class Renderer:
-    """Writes jobs down for workers, as pieces of which a long one is not copied."""
-
-    def __init__(self, terms: TermsReader) -> None:
-        self._terms_of = terms.of
-        self._names = Names()
-        self._middles: dict[tuple[str, bytes], bytes] = {}
-        """The frames of queue and headers that were written lately, by what a job has of them."""
-
-    def terms(self, job: Job) -> Terms:
-        """What the headers of a job say."""
-        if job.origin != ORIGIN:
-            return self._terms_of(_headers_of(job))
-        extra = job.extra
-        return self._terms_of(_apart_in(extra).headers if extra[:1] == _APART else extra)
-
-    def request(self, job: Job) -> list[bytes]:
-        """The REQUEST that gives a worker this job."""
-        known = self._middles.get((job.queue, job.extra)) if job.origin == ORIGIN else None
-        if known is None or len(job.body) > LARGE_BYTES:
-            return self._written_anew(job)
-        return [request(shown_msgid(job), known, job.body)]
-
-    def _written_anew(self, job: Job) -> list[bytes]:
-        queue = self._names.raw(job.queue)
-        extra = job.extra
-        body = job.body
-        more: list[bytes] = []
-        if job.origin != ORIGIN:
-            if len(body) > LARGE_BYTES:
-                return self._long_stranger(job, queue)
-            extra, body = _headers_of(job), _as_call(job)
-        elif extra[:1] == _APART:
-            apart = _APARTS.get(extra) or _apart_in(extra)
-            extra, more = apart.headers, apart.more
-            if apart.queue is not None and is_utf8(apart.queue):
-                queue = apart.queue
-        headers = self._terms_of(extra).forwarded
-        if more or len(body) > LARGE_BYTES:
-            return long_request([shown_msgid(job), queue, headers, body, *more])
-        middle = framed(queue) + framed(headers)
-        if job.origin == ORIGIN and len(job.extra) <= CACHED_BYTES:
-            if len(self._middles) >= CACHED:
-                self._middles.clear()
-            self._middles[(job.queue, job.extra)] = middle
-        return [request(shown_msgid(job), middle, body)]
-
-    def _long_stranger(self, job: Job, queue: bytes) -> list[bytes]:
-        """A long job of another protocol, of which nothing is joined."""
-        headers = self._terms_of(_headers_of(job)).forwarded
-        middle = framed(queue) + framed(headers)
-        return request_in_pieces(shown_msgid(job), middle, _as_long_call(job))
-
-
-_APARTS: Final[dict[bytes, Apart]] = {}
-"""What was unpacked lately."""
-
-
-def _apart_in(extra: bytes) -> Apart:
-    apart = _APARTS.get(extra)
-    if apart is None:
-        apart = _unpack(extra[1:])
-        if len(extra) <= CACHED_BYTES:
-            if len(_APARTS) >= CACHED:
-                _APARTS.clear()
-            _APARTS[extra] = apart
-    return apart
-
-
-def client_of(job: Job) -> Address | None:
-    """Whom the result of a job is for, if anybody asked for it."""
-    extra = job.extra
-    if not extra:
-        return None
-    apart = _APARTS.get(extra)
-    if apart is None:
-        if extra[:1] != _APART:
-            return None
-        apart = _apart_in(extra)
-    return apart.client
-
-
-def wished_queue(new: NewJob) -> str:
-    """The queue that a job was meant for, where that is not the one it is in."""
-    wished = _apart_in(new.extra).queue if new.extra[:1] == _APART else None
-    return "" if wished is None else text_of(wished)
-
-
-def _headers_of(job: Job) -> bytes:
-    """The headers that a job of another protocol would have had."""
+def terms_of_job(job: Job) -> Terms:
+    """What the headers of a job say; those that a job of another protocol would have had."""
+    if job.origin == ORIGIN:
+        return terms_of(_extra_in(job.extra).headers)
     seconds = job.policy.lease_ms // 1000
-    return b"timeout:%d" % seconds if seconds else b""
+    return terms_of(b"timeout:%d" % seconds if seconds else b"")
 
 
-def _as_call(job: Job) -> bytes:
-    return _call(job, Raw(as_json_args(job.media, job.body)))
+def request_of(job: Job) -> list[bytes]:
+    """The REQUEST that gives a worker this job, in pieces of which a long one is not copied."""
+    if job.origin != ORIGIN:
+        return _request_of_stranger(job)
+    extra = job.extra
+    body = job.body
+    if len(extra) > CACHED_BYTES:
+        middle, others = _middle_of(job.queue, extra)
+    else:
+        middle, others = _usual_middle(job.queue, extra)
+    if others or len(body) > LARGE_BYTES:
+        return request_with_more(shown_msgid(job), middle, [body, *others])
+    return [request(shown_msgid(job), middle, body)]
 
 
-def _as_long_call(job: Job) -> list[bytes]:
-    """The same in pieces."""
-    before, _, behind = _call(job, Raw(_PLACE)).partition(_PLACE)
-    return [before, *json_args(job.media, job.body), behind]
+def _middle_of(queue: str, extra: bytes) -> tuple[bytes, list[bytes]]:
+    """The frames of a job's queue and headers, and those behind its body."""
+    unpacked = _extra_in(extra)
+    name = unpacked.queue
+    if name is None or not is_utf8(name):
+        name = raw_of(queue)
+    return more(name) + more(terms_of(unpacked.headers).forwarded), unpacked.more
 
 
-def _call(job: Job, args: Raw) -> bytes:
+_usual_middle = lru_cache(CACHED)(_middle_of)
+
+
+def _request_of_stranger(job: Job) -> list[bytes]:
+    """A job of another protocol, as the call that its kind and arguments stand for."""
     path, _, name = job.kind.rpartition(".")
-    return _encode(["run", _WholeCall(callable=name, path=path or name, args=args)])
+    call = _encode(["run", _WholeCall(callable=name, path=path or name, args=Raw(_PLACE))])
+    before, _, behind = call.partition(_PLACE)
+    body = [before, *json_args(job.media, job.body), behind]
+    middle = more(raw_of(job.queue)) + more(terms_of_job(job).forwarded)
+    if len(job.body) > LARGE_BYTES:
+        return long_request(shown_msgid(job), middle, body)
+    return [request(shown_msgid(job), middle, b"".join(body))]

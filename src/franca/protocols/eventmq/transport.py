@@ -1,12 +1,11 @@
-"""A conversation over ZMTP: the handshake, then messages; what they mean is for those built on it.
+"""A conversation over ZMTP: the handshake, then messages; what they mean is for its subclasses.
 
-Nothing is said before the peer has shown that it speaks ZMTP, so a browser that strays here is
-hung up on without a word.
+Nothing is sent before the peer has shown that it speaks ZMTP, so a browser that strays here gets
+no answer.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,9 +14,11 @@ from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import FRAMES_MAX, Command, Frames, Message, Skipped
+from franca.protocols.eventmq.zmtp import Command, FrameReader, Message, Signature, Truncated
 
 IDENTITY_BYTES_MAX: Final = 255
+COPIED_BYTES: Final = 512
+"""A longer message to many is there once, however many of them do not read."""
 
 
 class ZmtpConversation(Conversation):
@@ -25,7 +26,7 @@ class ZmtpConversation(Conversation):
 
     socket_type: bytes
     accepted: frozenset[bytes]
-    reader: Frames
+    reader: FrameReader
 
     def __init__(
         self, link: Link, limits: Limits, name: bytes, usual: Sequence[bytes] = (b"",)
@@ -35,59 +36,64 @@ class ZmtpConversation(Conversation):
         self.peer_type = b""
         self._name = name
         self._size_max = limits.frame_bytes_max
-        self.reader = Frames(self._size_max, usual, greeted=False)
+        self.reader = FrameReader(self._size_max, usual, greeted=False)
 
-    @abstractmethod
-    def act(self, frames: list[bytes], now: Millis) -> None:
-        """The peer sent a message."""
-
-    def act_on_skipped(self, frames: list[bytes], skipped: list[Skipped], now: Millis) -> None:
-        """The peer sent a message of which these frames were too large: they are empty in it."""
+    def on_truncated(self, message: Truncated, now: Millis) -> None:
+        """The peer sent a message with frames that were too large."""
 
     def on_command(self, name: bytes, data: bytes) -> None:
         """The peer sent a command that the transport itself does not know."""
 
-    def on_known(self) -> None:
-        """The peer has said of which type its socket is, and how it is called."""
+    def on_handshake(self) -> None:
+        """The peer has sent the type of its socket, and its identity."""
 
     # -- the contract -------------------------------------------------------------------------
 
     def on_message(self, message: Message, now: Millis) -> None:
-        """Act on a message, or on a command of the transport."""
-        if isinstance(message, list):
-            if not self.link.known:
-                raise WireError("no-ready", "a message before READY")
-            if len(message) > FRAMES_MAX:
-                raise WireError("message-too-large", f"a message of {len(message)} frames")
-            if self.reader.skipped:
-                self._act_on_skipped(message, now)
-            else:
-                self.act(message, now)
-        elif isinstance(message, Command):
-            self._on_command(message.body)
-        else:
+        """Act on whatever is not a whole message of a peer that has sent READY."""
+        if isinstance(message, Command):
+            self._on_command(*zmtp.split_command(message.body))
+        elif isinstance(message, Signature):
             self.link.write(zmtp.GREETING + zmtp.ready(self.socket_type, self._name))
+        elif not self.link.known:
+            raise WireError("no-ready", "a message before READY")
+        else:
+            assert isinstance(message, Truncated)
+            sizes = ", ".join(map(str, message.sizes.values()))
+            self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
+            self.on_truncated(message, now)
 
     def on_unreadable(self, error: WireError, now: Millis) -> None:
         """These bytes are beyond repair."""
         self.forget_unread()
         self.link.close(error.text)
 
-    def _act_on_skipped(self, message: list[bytes], now: Millis) -> None:
-        skipped = self.reader.skipped[:]
-        self.reader.skipped.clear()
-        sizes = ", ".join(str(frame.size) for frame in skipped)
-        self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
-        self.act_on_skipped(message, skipped, now)
-
     def forget_unread(self) -> None:
         """Let go of what waits."""
-        self.reader = Frames(0)
+        self.reader = FrameReader(0)
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Send what many are sent, unless this peer does not even read."""
+        if self.link.full:
+            return
+        if len(pieces) > 1 or len(pieces[0]) > COPIED_BYTES:
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(pieces[0])
+
+    def send_after_commit(self, pieces: Sequence[bytes], envelope: bytes = b"") -> None:
+        """Send what must be durable first. A large piece is not copied."""
+        if len(pieces) == 1 and not envelope:
+            self.link.write_after_commit(pieces[0])
+        else:
+            self.link.write_bulk(envelope + pieces[0], *pieces[1:])
+            self.link.after_commit = True
 
     # -- the handshake --------------------------------------------------------------------------
 
-    def _on_command(self, body: bytes) -> None:
-        name, data = zmtp.split_command(body)
+    def _on_command(self, name: bytes, data: bytes) -> None:
         if name == b"PING":
             if not self.link.full:
                 self.link.write(zmtp.pong(data))
@@ -110,4 +116,4 @@ class ZmtpConversation(Conversation):
             self.link.write(zmtp.error(b"Invalid socket type"))
             raise WireError("socket-type", f"{self.peer_type[:16]!r} is not served here")
         self.link.known = True
-        self.on_known()
+        self.on_handshake()

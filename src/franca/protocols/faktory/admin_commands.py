@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
 from franca.protocols.conversation import Task
-from franca.protocols.faktory.mutate import MUTATION_BYTES_MAX, read_mutation
-from franca.protocols.faktory.text import QUICK_BYTES, mended
+from franca.protocols.faktory.go_json import QUICK_BYTES, Steps, repaired
+from franca.protocols.faktory.mutations import MUTATION_BYTES_MAX, read_mutation
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
+from franca.protocols.faktory.workers import Workers
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
+QUEUES_A_STEP: Final = 1_000
+PIECE_BYTES: Final = 1024 * 1024
+"""A long answer is said in pieces of about this size: many may wait for the same ones."""
 QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
 """Queues changed in one turn: one that is removed may have many jobs."""
 QUEUE_BYTES_MAX: Final = 1024 * 1024
-QueueChange = Callable[[Broker, list[str], Millis], None]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,6 +38,40 @@ def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
         conversation.say(error("END takes no arguments"))
     else:
         conversation.drop(now)
+
+
+def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """FLUSH: forget everything. A word behind it may be a queue's name, so nothing is done."""
+    if rest:
+        conversation.say(error("FLUSH takes no arguments"))
+        return
+    conversation.broker.flush(now)
+    conversation.say_after_commit(OK)
+
+
+def on_track(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """TRACK: what the open-source server says."""
+    conversation.say(error("tracking subsystem is only available in Faktory Enterprise"))
+
+
+def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """BATCH: what the open-source server says."""
+    conversation.say(error("batch subsystem is only available in Faktory Enterprise"))
+
+
+# -- INFO --------------------------------------------------------------------------------------
+
+
+class ServerFacts(Struct):
+    """What only the node knows about itself."""
+
+    uptime_s: int = 0
+    connections: int = 0
+    command_count: int = 0
+    used_memory_mb: int = 0
+
+
+FactsSource = Callable[[Millis], ServerFacts]
 
 
 def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
@@ -59,23 +97,80 @@ def _info(conversation: FaktoryConversation) -> Task:
     return b""
 
 
-def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """FLUSH: forget everything. A word behind it may be a queue's name, so nothing is done."""
-    if rest:
-        conversation.say(error("FLUSH takes no arguments"))
-        return
-    conversation.broker.flush(now)
-    conversation.say_after_commit(OK)
+def info(
+    broker: Broker, workers: Workers, facts: ServerFacts, version: str, stamp: str
+) -> Steps[Sequence[bytes]]:
+    """The reply to INFO in the original's exact shape, on most of which clients assert; in pieces.
+
+    Everything about the server in one object with four members.
+    """
+    begin = _encode({"now": stamp, "server_utc_time": f"{stamp[11:19]} UTC"})
+    sets = {"dead": 0, "retries": 0, "scheduled": 0, "working": 0}
+    total_ready = total_queues = size = 0
+    pieces: list[bytes] = []
+    parts = [begin[:-1], b',"faktory":{"queues":{']
+    queues = list(broker.queues.values())
+    for start in range(0, len(queues), QUEUES_A_STEP):
+        ready: dict[str, int] = {}
+        for queue in queues[start : start + QUEUES_A_STEP]:
+            if queue.listed:
+                ready[queue.name] = queue.ready
+                sets["dead"] += queue.dead
+                sets["retries"] += queue.retrying
+                sets["scheduled"] += queue.scheduled
+                sets["working"] += queue.leased
+        part = _encode(ready)[1:-1]
+        if part:
+            parts += (b"," if total_queues else b"", part)
+            size += len(part)
+        total_ready += sum(ready.values())
+        total_queues += len(ready)
+        if size > PIECE_BYTES:
+            pieces.append(b"".join(parts))
+            parts.clear()
+            size = 0
+        yield
+    totals = {"total_enqueued": total_ready, "total_queues": total_queues}
+    parts += (b"},", _rest_of_info(broker, workers, sets, totals)[1:], b',"server":')
+    pieces.append(b"".join((*parts, _server(facts, version), b"}\r\n")))
+    head = b"$%d\r\n" % (sum(map(len, pieces)) - 2)
+    # A client may take one read for one reply, so a short one is one piece.
+    return (head, *pieces) if len(pieces) > 1 else (head + pieces[0],)
 
 
-def on_track(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """TRACK: what the open-source server says."""
-    conversation.say(error("tracking subsystem is only available in Faktory Enterprise"))
+def _rest_of_info(
+    broker: Broker, workers: Workers, sets: dict[str, int], totals: dict[str, int]
+) -> bytes:
+    # We scan no set of waiting jobs, so there are no scans to count.
+    scans = {"cycles": 0, "enqueued": 0, "size": 0, "wall_time_sec": 0.0}
+    return _encode(
+        {
+            "sets": sets,
+            "tasks": {
+                "Busy": {"reaped": broker.leases_expired, "size": sets["working"]},
+                "Dead": scans | {"size": sets["dead"]},
+                "Retries": scans | {"size": sets["retries"]},
+                "Scheduled": scans | {"size": sets["scheduled"]},
+                "Workers": {"reaped": workers.reaped, "size": len(workers.by_wid)},
+            },
+            "total_failures": broker.totals.failures,
+            "total_processed": broker.totals.processed,
+            **totals,
+        }
+    )
 
 
-def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """BATCH: what the open-source server says."""
-    conversation.say(error("batch subsystem is only available in Faktory Enterprise"))
+def _server(facts: ServerFacts, version: str) -> bytes:
+    return _encode(
+        {
+            "description": "Faktory",
+            "faktory_version": version,
+            "uptime": facts.uptime_s,
+            "connections": facts.connections,
+            "command_count": facts.command_count,
+            "used_memory_mb": facts.used_memory_mb,
+        }
+    )
 
 
 # -- QUEUE -------------------------------------------------------------------------------------
@@ -144,7 +239,7 @@ def _resume(broker: Broker, names: list[str], now: Millis) -> None:
         broker.resume(name, now)
 
 
-_CHANGES: Final[Mapping[str, QueueChange]] = {
+_CHANGES: Final[Mapping[str, Callable[[Broker, list[str], Millis], None]]] = {
     "PAUSE": _pause,
     "RESUME": _resume,
     "REMOVE": Broker.remove_queues,
@@ -167,9 +262,9 @@ def _mutate(conversation: FaktoryConversation, text: bytes) -> Task:
     try:
         if len(text) > QUICK_BYTES:
             yield
-        text = yield from mended(text)
+        text = yield from repaired(text)
         order = read_mutation(text)
-        conversation.service.mutations.begin(order, conversation.link, conversation.mutated)
+        conversation.service.mutations.begin(order, conversation.link, conversation.on_mutated)
     except Refused as refusal:
         return error(refusal.text)
     return None

@@ -1,8 +1,7 @@
 """One Faktory connection: lines in, verbs of the broker, replies out, strictly in order.
 
 While a FETCH waits for a job, a MUTATE for the store or a large command for its next turn, the
-conversation holds: nothing behind it is acted on. ACK and FAIL are in `worker_commands.py`, what
-steers the server as a whole in `admin_commands.py`.
+conversation holds: nothing behind it is acted on.
 """
 
 from __future__ import annotations
@@ -12,16 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted, Unmet
-from franca.core.model import Millis, OnHangUp, Session
+from franca.core.model import Millis, Session
 from franca.protocols.buffer import LineReader
 from franca.protocols.conversation import Conversation, Link, Task
-from franca.protocols.faktory import admin_commands, client_commands, worker_commands
-from franca.protocols.faktory.ack_rules import ANONYMOUS
+from franca.protocols.faktory import (
+    admin_commands,
+    client_commands,
+    fetching,
+    handshake,
+    worker_commands,
+)
 from franca.protocols.faktory.fetching import LONG_REPLY_BYTES, NO_JOB, Fetching
-from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, read_hello, unfit_wid
-from franca.protocols.faktory.parse import refusal_of
-from franca.protocols.faktory.text import LARGE_BYTES
-from franca.protocols.faktory.wire import OK, error, quoted
+from franca.protocols.faktory.go_json import LARGE_BYTES
+from franca.protocols.faktory.wire import OK, error, quoted, refusal_of
 from franca.protocols.faktory.workers import Worker
 
 if TYPE_CHECKING:
@@ -45,14 +47,14 @@ class FaktoryConversation(Conversation):
         self.worker: Worker | None = None
         self.holder = ""
         self.fetching = Fetching(self)
-        settings = service.settings
         self.push = service.intake.push
-        self.reader = LineReader(HELLO_BYTES_MAX)
-        self._commands: Mapping[bytes, Command] = _HELLO
-        self._challenge = Challenge(
+        self.reader = LineReader(handshake.HELLO_BYTES_MAX)
+        settings = service.settings
+        self.challenge = handshake.Challenge(
             settings.password, service.rng, old_too=settings.allow_v1_passwords
         )
-        link.write(self._challenge.greeting())
+        self._commands = _HELLO
+        link.write(self.challenge.greeting())
 
     # -- the contract -------------------------------------------------------------------------
 
@@ -60,16 +62,17 @@ class FaktoryConversation(Conversation):
         """Act on a line."""
         verb, rest = message
         self.service.commands += 1
-        commands = self._commands if len(rest) <= LARGE_BYTES else LARGE_COMMANDS
-        act = commands.get(verb)
-        if act is None:
-            self._on_unknown(verb)
-        else:
+        act = self._commands.get(verb)
+        if act is not None:
             act(self, rest, now)
+        elif self.link.known:
+            self.say(error(f"unknown command {quoted(verb)}"))
+        else:
+            self.link.close()
 
     def on_partial(self, now: Millis) -> None:
         """The beginning of a large line has come: there must be room for the rest."""
-        self.holding = len(self.reader) > LARGE_BYTES and self.service.desk.must_wait(self)
+        self.holding = len(self.reader) > LARGE_BYTES and self.service.large.must_wait(self)
 
     def on_unreadable(self, refusal: WireError, now: Millis) -> None:
         """Where the line ends is not known, so nothing after it can be trusted."""
@@ -92,18 +95,12 @@ class FaktoryConversation(Conversation):
         elif isinstance(event, Unmet):
             self.fetching.on_unmet(event.demand)
 
-    def read_on(self) -> None:
-        """What was waited for has come: act on what lies behind it."""
-        self.holding = False
-        if self.reader.has_input:
-            self.link.call_next_turn()
-
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The client is gone. A job whose delivery never left is as if it was never given."""
         self.reader.clear()
         self.end_task()
-        self.service.desk.leave(self)
-        self._part(now)
+        self.service.large.leave(self)
+        self._leave(now)
         if undelivered:
             self.fetching.undo(now)
 
@@ -126,19 +123,16 @@ class FaktoryConversation(Conversation):
             self.link.bulky = True
 
     def say_shared(self, pieces: Sequence[bytes]) -> None:
-        """The same for an answer that many may be given: each is said the very same pieces."""
+        """Answer with what many may be given: each is said the very same pieces."""
         self.fetching.last_grant = NO_JOB
-        if len(pieces) > 1 or len(pieces[0]) > LONG_REPLY_BYTES:
-            self.link.write_bulk(*pieces)
-        else:
-            self.link.write(pieces[0])
+        self.link.write_bulk(*pieces)
 
     # -- what takes long --------------------------------------------------------------------------
 
     def begin(self, task: Task, now: Millis, size: int = 0) -> None:
         """Act on a command that may take more than this turn, and answer it when it is done."""
         if size > LARGE_BYTES:
-            self.service.desk.take(self, size)
+            self.service.large.take(self, size)
         self.spent += STEP_COST
         super().begin(task, now, size)
 
@@ -147,7 +141,7 @@ class FaktoryConversation(Conversation):
         is_large = self.task_bytes > LARGE_BYTES
         super().end_task()
         if is_large:
-            self.service.desk.leave(self)
+            self.service.large.leave(self)
 
     def on_task_done(self, reply: bytes) -> None:
         """Answer a command that took long."""
@@ -158,16 +152,21 @@ class FaktoryConversation(Conversation):
         """Say why a command that took long was refused."""
         self.say_after_commit(refusal_of(refusal))
 
-    # -- what steering and the worker registry ask for ------------------------------------------
+    # -- for commands and the registry of workers -------------------------------------------------
 
-    def wait_with_rest(self) -> bool:
-        """Hold until there is room for the rest of a large line, if that is what comes next."""
-        if self.holding or len(self.reader) <= LARGE_BYTES:
-            return False
-        self.holding = True
-        return True
+    def let_in(self) -> None:
+        """The client has said who it is: from now on it may give every command."""
+        self.link.known = True
+        self.reader.limit = self.service.limits.frame_bytes_max
+        self._commands = COMMANDS
 
-    def mutated(self) -> None:
+    def read_on(self) -> None:
+        """What was waited for has come: act on what lies behind it."""
+        self.holding = False
+        if self.reader.has_input:
+            self.link.call_next_turn()
+
+    def on_mutated(self) -> None:
         """A MUTATE is done, which was waited for if its client is still there."""
         if not self.link.closed:
             self.say_after_commit(OK)
@@ -175,10 +174,10 @@ class FaktoryConversation(Conversation):
 
     def drop(self, now: Millis) -> None:
         """Hang up; no job may reach a connection that is being closed."""
-        self._part(now)
+        self._leave(now)
         self.link.close()
 
-    def _part(self, now: Millis) -> None:
+    def _leave(self, now: Millis) -> None:
         """Want nothing more and belong to no worker."""
         self.fetching.end_wait()
         self.fetching.forget()
@@ -188,49 +187,15 @@ class FaktoryConversation(Conversation):
             self.service.registry.leave(self.worker, self)
             self.worker = None
 
-    # -- strangers ------------------------------------------------------------------------------
-
-    def _on_hello(self, rest: bytes, now: Millis) -> None:
-        """HELLO, or the end: whatever else a stranger says is not worth an answer."""
-        hello = read_hello(rest)
-        if hello is None:
-            self.link.close()
-            return
-        if not self._challenge.is_met_by(hello):
-            self.link.write(error("Invalid password"))
-            self.link.close()
-            return
-        wid = hello.wid or ""
-        limits = self.service.limits
-        refusal = unfit_wid(wid, limits.name_bytes_max)
-        if refusal:
-            self.link.write(error(refusal))
-            self.link.close()
-            return
-        self.holder = wid or ANONYMOUS + self.link.id
-        self.session = self.broker.open_session(self.holder, OnHangUp.KEEP, self)
-        if wid:
-            self.worker = self.service.welcome(wid, hello, self, now)
-        self._commands = COMMANDS
-        self.reader.limit = limits.frame_bytes_max
-        self.link.known = True
-        self.link.write(OK)
-
-    def _on_unknown(self, verb: bytes) -> None:
-        if not self.link.known:
-            self.link.close()
-            return
-        self.say(error(f"unknown command {quoted(verb)}"))
-
 
 Command = Callable[[FaktoryConversation, bytes, Millis], None]
 
-_HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": FaktoryConversation._on_hello}
+_HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": handshake.on_hello}
 
 COMMANDS: Final[Mapping[bytes, Command]] = {
     b"PUSH": client_commands.on_push,
     b"PUSHB": client_commands.on_push_many,
-    b"FETCH": worker_commands.on_fetch,
+    b"FETCH": fetching.on_fetch,
     b"ACK": worker_commands.on_ack,
     b"FAIL": worker_commands.on_fail,
     b"BEAT": worker_commands.on_beat,
@@ -242,12 +207,3 @@ COMMANDS: Final[Mapping[bytes, Command]] = {
     b"TRACK": admin_commands.on_track,
     b"BATCH": admin_commands.on_batch,
 }
-
-LARGE_COMMANDS: Final[Mapping[bytes, Command]] = {
-    **COMMANDS,
-    b"PUSH": client_commands.on_push_large,
-    b"ACK": worker_commands.on_large_ack,
-    b"FAIL": worker_commands.on_large_fail,
-    b"BEAT": worker_commands.on_large_beat,
-}
-"""The same for lines that are too large to be read at once."""

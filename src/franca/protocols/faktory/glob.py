@@ -48,7 +48,7 @@ class Glob:
 
     def __init__(self, pattern: bytes) -> None:
         tables: dict[bytes, bytes] = {}
-        pieces = [_Piece(elements) for elements in _parsed(pattern, tables)]
+        pieces = [_Piece(piece) for piece in _parsed(pattern, tables)]
         self.classes = len(tables)
         self._bytes_min = sum(piece.size for piece in pieces)
         self._first = pieces[0]
@@ -78,21 +78,16 @@ class Glob:
 
 
 class _Piece:
-    """What stands between two stars: plain bytes, or for some places a table of what fits."""
+    """What stands between two stars: plain bytes, or a table of what fits for some places."""
 
     __slots__ = ("_literal", "_tables", "size")
 
-    def __init__(self, elements: list[int | bytes]) -> None:
-        self.size = len(elements)
+    def __init__(self, tables: list[bytes]) -> None:
+        self.size = len(tables)
         self._literal: bytes | None = None
-        self._tables: list[tuple[int, bytes]] = []
-        if all(isinstance(element, int) for element in elements):
-            self._literal = bytes(element for element in elements if isinstance(element, int))
-            return
-        for offset, element in enumerate(elements):
-            table = _SINGLES[element] if isinstance(element, int) else element
-            if table != _ALL:
-                self._tables.append((offset, table))
+        if all(table.count(_YES) == 1 for table in tables):
+            self._literal = bytes(table.index(_YES) for table in tables)
+        self._tables = [(place, table) for place, table in enumerate(tables) if table != _ALL]
 
     def find(self, text: bytes, start: int, end: int, share: Share) -> Generator[None, None, int]:
         """The first place between these two where all of the piece fits, or -1."""
@@ -135,9 +130,9 @@ class _Piece:
         return (places & -places).bit_length() - 1
 
 
-def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[int | bytes]]:
-    """The pieces of a pattern, each a list of bytes and of tables, which are shared if alike."""
-    pieces: list[list[int | bytes]] = [[]]
+def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[bytes]]:
+    """The pieces of a pattern, each a table for each of its places; those of classes are shared."""
+    pieces: list[list[bytes]] = [[]]
     at = 0
     while at < len(pattern):
         byte = pattern[at]
@@ -153,7 +148,7 @@ def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[int | bytes
             if byte == _ESCAPE and at < len(pattern):
                 byte = pattern[at]
                 at += 1
-            pieces[-1].append(byte)
+            pieces[-1].append(_SINGLES[byte])
     return pieces
 
 

@@ -1,50 +1,298 @@
-"""Reading JSON as forgivingly as the original does.
+"""JSON as the original reads it, which is written in Go.
 
-The original is written in Go: members are found in any case, unknown ones are dropped, null is
-the same as absent, of two alike the last one counts, and text that is not Unicode is mended. Only
-what the strict decoders refuse comes here, so nothing in this file is fast.
+Members are found in any case, unknown ones are dropped, null is the same as absent, and of two
+alike the last one counts. What is not valid Unicode becomes U+FFFD: bytes that are no UTF-8, each
+of which is replaced, and escapes of half a surrogate pair. All else stays as it is, to the byte.
+
+Arguments are kept as they were written, so nothing decodes them here; but others will. What no
+reader should be given is refused: arrays in arrays without end, and numbers that are no doubles.
+
+Texts may be as large as a frame, so the work is cut into steps: whoever has others to serve takes
+one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Generator, Iterator, Mapping
+from itertools import accumulate
+from math import isinf
 from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.protocols.faktory.text import Unreadable, finished, mended
+from franca.core.errors import Refused
 
-__all__ = ["BAD_JSON", "Reader", "Unreadable"]
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
-T = TypeVar("T", bound=Struct)
-
+STEP_BYTES: Final = 128 * 1024
+"""What is looked at in one step: some tens of milliseconds at worst."""
+LARGE_BYTES: Final = 256 * 1024
+"""A command larger than this is worked on in steps; others are quickly done with at once."""
+QUICK_BYTES: Final = 2 * 1024
+"""What may be looked at closely at once, even if a turn's whole share of messages is like it."""
+GROWTH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""By how much a text may grow."""
+NUMBER_CHARS_MAX: Final = 1_000
+DIGITS_MAX: Final = 208
+"""A number of no more digits than this is a double whatever exponent of two digits it has."""
 BAD_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
 """All that a decoder raises for bytes that are not what it reads."""
 
+Steps = Generator[None, None, T]
+"""Work in steps, each up to a `yield`, and what comes of it."""
 
-class Reader(Generic[T]):
-    """Decodes one kind of message: strictly first, forgivingly if that fails."""
+_REPLACEMENT: Final = "\ufffd"
+_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
+_HEX: Final = rb"[0-9a-fA-F]"
+_HIGH: Final = rb"\\u[dD][89abAB]%b{2}" % _HEX
+_LOW: Final = rb"\\u[dD][c-fC-F]%b{2}" % _HEX
+_ESCAPE_BYTES: Final = 6
+_REPLACEMENT_COST: Final = 32
+"""To replace one takes as long as to look at so many bytes."""
+_SOUND: Final = re.compile(
+    rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])%b{4}|%b%b)*+" % (_HEX, _HIGH, _LOW), re.DOTALL
+)
+_LONE: Final = re.compile(rb"%b|%b(?!%b)" % (_LOW, _HIGH, _LOW))
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_LEVELS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
+_BRACKET: Final = re.compile(rb"[\[\]{}]")
+_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE: Final = (b"0e000", b"0e+000", b"0" * (DIGITS_MAX + 1))
+_NUMERALS: Final = b"+-.0123456789eE"
+_LONG_NUMBER: Final = re.compile(rb"[-+.0-9eE]{5,}")
+
+
+class Unreadable(Refused):
+    """The text is not JSON, or not of the shape that its command asks for."""
+
+    code = "invalid-json"
+
+
+class Unfit(Refused):
+    """The text is a job, but not one that may be taken."""
+
+    code = "unfit"
+
+
+def unreadable(error: Exception) -> Unreadable:
+    """What to raise for one of `BAD_JSON`."""
+    # What the interpreter says of its own depth is nothing that a client could use.
+    return Unreadable("nested too deep" if isinstance(error, RecursionError) else str(error))
+
+
+def run_steps(steps: Steps[T]) -> T:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+# -- text that is not valid Unicode ----------------------------------------------------------------
+
+
+def repaired(text: bytes) -> Steps[bytes]:
+    """The text, with U+FFFD for whatever in it is not valid Unicode."""
+    text = yield from as_utf8(text)
+    return (yield from without_lone_surrogates(text)) if b"\\u" in text else text
+
+
+def as_utf8(text: bytes) -> Steps[bytes]:
+    """The text, with U+FFFD for every byte that is not part of a character in UTF-8."""
+    if text.isascii():
+        return text
+    out = _Edited(text)
+    decoder = getincrementaldecoder("utf-8")("surrogateescape")
+    start = 0
+    for at in range(0, len(text), STEP_BYTES):
+        is_last = at + STEP_BYTES >= len(text)
+        decoded = decoder.decode(text[at : at + STEP_BYTES], is_last)
+        # The decoder keeps the beginning of a character that is cut here.
+        end = min(at + STEP_BYTES, len(text)) - len(decoder.getstate()[0])
+        try:
+            decoded.encode()
+        except UnicodeEncodeError:
+            out.replace(start, end, _UNDECODABLE.sub(_REPLACEMENT, decoded).encode())
+        start = end
+        if not is_last:
+            yield
+    return (yield from out.whole())
+
+
+def without_lone_surrogates(text: bytes) -> Steps[bytes]:
+    """The text, with U+FFFD for every escape of half a surrogate pair."""
+    out = _Edited(text)
+    start = 0
+    pause = STEP_BYTES
+    while start < len(text):
+        end = safe_cut(text, start, start + STEP_BYTES)
+        if _LONE.match(text, end):
+            start = end + _ESCAPE_BYTES
+            out.replace(end, start, _REPLACEMENT.encode())
+            pause -= _REPLACEMENT_COST
+        elif end == start:
+            break  # this is no escape at all, and the text no JSON
+        else:
+            start = end
+        if pause <= start < len(text):
+            pause = start + STEP_BYTES
+            out.join()
+            yield
+    return (yield from out.whole())
+
+
+def safe_cut(text: bytes, start: int, end: int) -> int:
+    """Where the inside of a JSON string may be cut, at most at `end`, so that no escape is."""
+    sound = _SOUND.match(text, start, end)
+    return sound.end() if sound else start
+
+
+class _Edited:
+    """A text parts of which are replaced, from front to back."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._kept = 0
+        self._growth = 0
+        self._pieces: list[bytes | memoryview] = []
+        self._joined = 0
+
+    def replace(self, start: int, end: int, by: bytes) -> None:
+        """Have something else in place of this part."""
+        self._pieces += (memoryview(self._text)[self._kept : start], by)
+        self._kept = end
+        self._growth += len(by) - (end - start)
+        if self._growth > GROWTH_BYTES_MAX:
+            raise Unreadable("most of it is not UTF-8")
+
+    def join(self) -> None:
+        """Make one piece of those since the last time: there may be as many as there are words."""
+        if len(self._pieces) > self._joined + 1:
+            self._pieces[self._joined :] = [b"".join(self._pieces[self._joined :])]
+            self._joined += 1
+
+    def whole(self) -> Steps[bytes]:
+        """What came of it; the text itself if nothing was replaced."""
+        if not self._pieces:
+            return self._text
+        if len(self._text) > STEP_BYTES:
+            yield
+        return b"".join((*self._pieces, memoryview(self._text)[self._kept :]))
+
+
+# -- what stands outside of strings ----------------------------------------------------------------
+
+
+def may_be_unfit(text: bytes, depth_max: int) -> bool:
+    """Whether valid JSON must be looked at closely; most of it need not."""
+    if len(text) > 2 * depth_max and text.count(b"[") + text.count(b"{") > depth_max:
+        return True
+    if len(text) <= DIGITS_MAX and ord("e") not in text and ord("E") not in text:
+        return False
+    digits = text.translate(_DIGITS)
+    return any(large in digits for large in _LARGE)
+
+
+def check(text: bytes | memoryview, depth_max: int) -> Steps[None]:
+    """`Unfit` if valid JSON is nested deeper than that, or has a number that is no double.
+
+    The original reads every number as a double and refuses those that are none, too.
+    """
+    depth = 0
+    number = b""
+    for _, outside in _outside(text):
+        levels = memoryview(outside.translate(_LEVELS, _NOT_BRACKETS)).cast("b")
+        if max(accumulate(levels, initial=depth)) > depth_max:
+            raise Unfit(f"jobs cannot be nested deeper than {depth_max + 1} levels")
+        depth += sum(levels)
+        outside = number + outside
+        whole = outside.rstrip(_NUMERALS)
+        number = outside[len(whole) :]  # it may go on in the next piece
+        if len(number) > NUMBER_CHARS_MAX:
+            raise _no_double(number)
+        digits = whole.translate(_DIGITS)
+        if any(large in digits for large in _LARGE):
+            for match in _LONG_NUMBER.finditer(whole):
+                if len(match[0]) > NUMBER_CHARS_MAX or isinf(float(match[0])):
+                    raise _no_double(match[0])
+        yield
+
+
+def _no_double(number: bytes) -> Unreadable:
+    return Unreadable(f"cannot read number {number[:40].decode()} as a double")
+
+
+def ends_of_elements(text: bytes, start: int, depth_max: int) -> Iterator[int]:
+    """Where each array or object ends that is an element of the array that begins at `start`.
+
+    The last is where that array's own bracket stands, as a negative number less one; 0 is a pause.
+    """
+    level = 0
+    for begin, outside in _outside(text, start):
+        for match in _BRACKET.finditer(outside):
+            if match[0] in b"[{":
+                level += 1
+                if level > depth_max:
+                    raise Unreadable("nested too deep")
+            else:
+                level -= 1
+                if level == 1:
+                    yield begin + match.end()
+                elif level <= 0:
+                    yield -1 - begin - match.start()
+                    return
+        yield 0
+
+
+def _outside(text: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The text in pieces and where each begins, the insides of strings blotted out."""
+    inside = 0
+    while start < len(text):
+        piece = bytes(text[start : start + STEP_BYTES])
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = bytes(text[start : start + STEP_BYTES + 1])  # an escape is not cut
+        size = len(piece)
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        parts = piece.split(b'"')
+        for i in range(1 - inside, len(parts), 2):
+            parts[i] = b"_" * len(parts[i])
+        inside = (inside + len(parts) - 1) % 2
+        yield start, b'"'.join(parts)
+        start += size
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+class Reader(Generic[S]):
+    """Decodes one kind of message: strictly first, as the original does if that fails."""
 
     __slots__ = ("_encode", "_fields", "_members", "_missing", "strict")
 
-    def __init__(self, shape: type[T], missing: Mapping[str, Raw] | None = None) -> None:
+    def __init__(self, shape: type[S], missing: Mapping[str, Raw] | None = None) -> None:
         self.strict = msgspec.json.Decoder(shape).decode
         self._encode = msgspec.json.Encoder().encode
         self._members = msgspec.json.Decoder(dict[str, Raw] | None).decode
         self._fields = frozenset(shape.__struct_fields__)
         self._missing = dict(missing or {})
 
-    def read(self, text: bytes) -> T:
+    def read(self, text: bytes) -> S:
         """The message in `text`, or `Unreadable`."""
         try:
             return self.strict(text)
         except BAD_JSON:
             return self.read_leniently(text)
 
-    def read_leniently(self, text: bytes | Raw) -> T:
+    def read_leniently(self, text: bytes) -> S:
         """The same for members in any case and company; null stands for an empty object."""
-        text = finished(mended(bytes(text)))
+        text = run_steps(repaired(text))
         try:
             found = dict(self._missing)
             for key, value in (self._members(text) or {}).items():
@@ -52,7 +300,5 @@ class Reader(Generic[T]):
                 if field in self._fields and bytes(value) != b"null":
                     found[field] = value
             return self.strict(self._encode(found))
-        except RecursionError:
-            raise Unreadable("nested too deep") from None
         except BAD_JSON as error:
-            raise Unreadable(str(error)) from None
+            raise unreadable(error) from None

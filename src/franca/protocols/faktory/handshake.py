@@ -1,19 +1,23 @@
-"""Letting a client in: the greeting's challenge, and what HELLO must answer to it."""
+"""HELLO: letting a client in. The greeting's challenge, and what must be answered to it."""
 
 from __future__ import annotations
 
 import hmac
 import re
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from franca.protocols.faktory.ack_rules import ANONYMOUS
+from franca.core.model import Millis, OnHangUp
 from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
-from franca.protocols.faktory.wire import greeting, password_hash
+from franca.protocols.faktory.wire import OK, error, greeting, password_hash
+from franca.protocols.faktory.workers import ANONYMOUS
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 HELLO_BYTES_MAX: Final = 16 * 1024
-"""A stranger's line; nobody needs more to say who it is."""
+"""The line of a client that is not known yet; nobody needs more to say who it is."""
 ROUNDS_MIN: Final = 1_000
 ROUNDS_MAX: Final = 2_000
 """Hashes that a password costs. Each of ours costs us as much as it costs a guesser."""
@@ -49,21 +53,34 @@ class Challenge:
         return hmac.compare_digest(said.encode(), right.encode())
 
 
-def read_hello(rest: bytes) -> Hello | None:
-    """What was said behind `HELLO `, or None if it is nothing that deserves an answer."""
-    if not rest.startswith(b"{"):
-        return None
+def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """HELLO, or the end: whatever else a client says that is not known deserves no answer."""
     try:
-        return _READER.read(rest)
+        hello = _READER.read(rest) if rest.startswith(b"{") else None
     except Unreadable:
-        return None
-
-
-def unfit_wid(wid: str, most: int) -> str:
-    """Why this cannot be the name of a worker, or nothing."""
-    if len(wid.encode()) > most or "\0" in wid:
-        return f"wid must be text of at most {most} bytes"
-    if wid.startswith(ANONYMOUS):
-        # Jobs that connections without a wid hold are known by such names, in the store too.
-        return f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
-    return ""
+        hello = None
+    if hello is None:
+        conversation.link.close()
+        return
+    wid = hello.wid or ""
+    most = conversation.service.limits.name_bytes_max
+    refusal = ""
+    if not conversation.challenge.is_met_by(hello):
+        refusal = "Invalid password"
+    elif len(wid.encode()) > most or "\0" in wid:
+        refusal = f"wid must be text of at most {most} bytes"
+    elif wid.startswith(ANONYMOUS):
+        refusal = f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
+    if refusal:
+        conversation.link.write(error(refusal))
+        conversation.link.close()
+        return
+    conversation.holder = wid or ANONYMOUS + conversation.link.id
+    conversation.session = conversation.broker.open_session(
+        conversation.holder, OnHangUp.KEEP, conversation
+    )
+    if wid:
+        registry = conversation.service.registry
+        conversation.worker = registry.join(wid, hello, conversation, now)
+    conversation.let_in()
+    conversation.link.write(OK)

@@ -38,21 +38,12 @@ class WireJob(
     priority: Raw | UnsetType = UNSET
 
 
-class LargeJob(Struct, gc=False, eq=False, kw_only=True):
+class LargeJob(WireJob, forbid_unknown_fields=False):
     """A work unit among members that nobody knows, too large to look at each of them."""
 
-    retry: Int64 | None = None
-    failure: Raw | UnsetType = UNSET
-    custom: Raw | UnsetType = UNSET
     jid: str = ""
-    queue: str | None = None
     jobtype: str = ""
-    created_at: str | None = None
-    enqueued_at: str | None = None
-    at: str | None = None
     args: Raw = Raw(b"null")
-    reserve_for: Int64 | None = None
-    backtrace: Int64 | None = None
 
 
 class Hello(Struct, forbid_unknown_fields=True):
@@ -116,8 +107,8 @@ class Mutate(Struct, forbid_unknown_fields=True):
     filter: Raw | UnsetType = UNSET
 
 
-class ToldFailure(Struct, forbid_unknown_fields=True):
-    """The failure that a job had elsewhere, as its producer tells of it."""
+class EarlierFailure(Struct, forbid_unknown_fields=True):
+    """The failure that a job had elsewhere, as its producer says."""
 
     retry_count: Int64 = 0
     remaining: Int64 | None = None

@@ -10,23 +10,73 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
+from franca.protocols.faktory.admin_commands import FactsSource, ServerFacts, info
 from franca.protocols.faktory.conversation import FaktoryConversation
-from franca.protocols.faktory.desk import Desk
-from franca.protocols.faktory.info import FactsSource, ServerFacts, info
+from franca.protocols.faktory.fetching import QueueLists
+from franca.protocols.faktory.go_json import LARGE_BYTES, Steps, run_steps
 from franca.protocols.faktory.jobs import Intake
-from franca.protocols.faktory.messages import Hello
-from franca.protocols.faktory.mutation import Mutations
+from franca.protocols.faktory.mutations import Mutations
 from franca.protocols.faktory.render import Renderer
 from franca.protocols.faktory.settings import FaktorySettings
-from franca.protocols.faktory.text import Steps, finished
 from franca.protocols.faktory.times import Stamps
 from franca.protocols.faktory.wire import error
-from franca.protocols.faktory.wishes import Wishes
-from franca.protocols.faktory.workers import ASKED, Worker, Workers, WorkerState
+from franca.protocols.faktory.workers import ASKED, Workers
 from franca.protocols.overview import LONG, Overview
 from franca.protocols.service import Service, WorkerView
 
 REAP_MS: Final = 1_000
+
+
+class LargeCommands:
+    """Large commands that are worked on, of all connections, and who waits with another.
+
+    What has come of a command is kept until it is answered, and to work on a large one takes longer
+    than to send it. So who has sent a part of one waits with the rest while more than `most` bytes
+    are worked on. (The node's intake bounds all input; this one lets what is begun be finished.)
+    """
+
+    __slots__ = ("_most", "_sending", "_taken", "_waiting")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sending: dict[FaktoryConversation, None] = {}
+        self._taken: dict[FaktoryConversation, int] = {}
+        self._waiting: dict[FaktoryConversation, None] = {}
+
+    def take(self, sender: FaktoryConversation, size: int) -> None:
+        """A command of so many bytes is worked on from now on."""
+        self._sending.pop(sender, None)
+        self._taken[sender] = size
+        if self._sending and self._is_full():
+            # At once: each would send some more before it is asked.
+            sending, self._sending = self._sending, {}
+            for other in sending:
+                if not other.holding and len(other.reader) > LARGE_BYTES:
+                    other.holding = True
+                    self._waiting[other] = None
+
+    def must_wait(self, sender: FaktoryConversation) -> bool:
+        """Whether one must not send the rest of its command yet; if so, it is told when it may."""
+        is_full = self._is_full()
+        (self._waiting if is_full else self._sending)[sender] = None
+        return is_full
+
+    def leave(self, sender: FaktoryConversation) -> None:
+        """This one's command is answered, or nobody is there to be answered."""
+        for kept in (self._sending, self._waiting, self._taken):
+            kept.pop(sender, None)
+        self.resume_waiting()
+
+    def resume_waiting(self) -> None:
+        """Let those go on who wait, if they need not any more."""
+        if self._waiting and not self._is_full():
+            waiting, self._waiting = self._waiting, {}
+            for sender in waiting:
+                sender.resume()
+
+    def _is_full(self) -> bool:
+        # Nobody waits for those who do not go on because they do not read.
+        return sum(size for who, size in self._taken.items() if not who.link.full) > self._most
 
 
 class FaktoryService(Service):
@@ -48,11 +98,10 @@ class FaktoryService(Service):
         self.intake = Intake(broker)
         self.renderer = Renderer(broker)
         self.mutations = Mutations(broker, self.renderer)
-        self.desk = Desk(self.limits.input_bytes // 4)
-        self.wishes = Wishes(broker)
+        self.large = LargeCommands(self.limits.input_bytes // 4)
+        self.queue_lists = QueueLists(broker)
         self.registry = Workers()
         self.commands = 0
-        self.stopping = False
         self._facts = facts
         self._reap_at: Millis = NEVER
         self.overview = Overview(self._info)
@@ -61,18 +110,9 @@ class FaktoryService(Service):
         """Begin the dialogue on a new link; the greeting is written at once."""
         return FaktoryConversation(self, link)
 
-    def welcome(
-        self, wid: str, hello: Hello, conversation: FaktoryConversation, now: Millis
-    ) -> Worker:
-        """A connection says that it is a worker's; one that comes at the end is sent away."""
-        worker = self.registry.join(wid, hello, conversation, now)
-        if self.stopping:
-            self.registry.move(worker, WorkerState.TERMINATE)
-        return worker
-
     def tick(self, now: Millis) -> None:
         """Hang up on workers that fell silent; keep nobody waiting, and no old answer, in vain."""
-        self.desk.look()
+        self.large.resume_waiting()
         self.overview.forget(now)
         if now >= self._reap_at:
             self._reap_at = now + REAP_MS
@@ -92,8 +132,7 @@ class FaktoryService(Service):
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop: every BEAT is answered `terminate`, every FETCH null."""
-        self.stopping = True
-        self.registry.move_all(WorkerState.TERMINATE)
+        self.registry.stop()
 
     def consumers(self) -> int:
         """How many links of workers are still there."""
@@ -105,7 +144,7 @@ class FaktoryService(Service):
         None if there are very many queues: then it is for `overview` to make, a little at a time.
         """
         if len(self.broker.queues) <= LONG:
-            return finished(self._info(now))
+            return run_steps(self._info(now))
         return self.overview.kept(now)
 
     def _info(self, now: Millis) -> Steps[Sequence[bytes]]:

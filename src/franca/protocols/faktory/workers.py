@@ -18,10 +18,10 @@ from franca.protocols.service import WorkerView
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
+ANONYMOUS: Final = "link "
+"""What the holder's name of a connection without a `wid` begins with, in the store too."""
 SILENCE_MS: Final = 60_000
 """A worker that has not said BEAT for so long is taken for gone, and hung up on."""
-
-
 HOSTNAME_CHARS_MAX: Final = 255
 LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 100
@@ -70,9 +70,13 @@ class Worker(Struct, eq=False):
 
 
 class Workers:
-    """All workers that are known now. `reaped` counts those that fell silent."""
+    """All workers that are known now. `reaped` counts those that fell silent.
+
+    Once the server is `stopping`, whoever comes is sent away.
+    """
 
     def __init__(self) -> None:
+        self.stopping = False
         self.by_wid: dict[str, Worker] = {}
         self.reaped = 0
         self.described_in = 0
@@ -84,11 +88,12 @@ class Workers:
         """
         worker = self.by_wid.get(wid)
         if worker is None:
+            labels = hello.labels or []
             worker = self.by_wid[wid] = Worker(
                 wid=wid,
                 hostname=(hello.hostname or "")[:HOSTNAME_CHARS_MAX],
                 pid=hello.pid or 0,
-                labels=[(label or "")[:LABEL_CHARS_MAX] for label in _few(hello.labels)],
+                labels=[(label or "")[:LABEL_CHARS_MAX] for label in labels[:LABELS_MAX]],
                 started_at=now,
                 beat_at=now,
                 rss_kb=hello.rss_kb or 0,
@@ -97,6 +102,8 @@ class Workers:
                 worker.hostname, worker.labels = "", []
             self.described_in += worker.described_in()
         worker.connections[connection] = None
+        if self.stopping:
+            self.move(worker, WorkerState.TERMINATE)
         return worker
 
     def leave(self, worker: Worker, connection: FaktoryConversation) -> None:
@@ -127,10 +134,11 @@ class Workers:
             for connection in worker.connections:
                 connection.fetching.stop_giving_jobs()
 
-    def move_all(self, state: WorkerState) -> None:
-        """Ask every worker."""
+    def stop(self) -> None:
+        """Ask every worker to leave, and whoever comes later."""
+        self.stopping = True
         for worker in self.by_wid.values():
-            self.move(worker, state)
+            self.move(worker, WorkerState.TERMINATE)
 
     def reap(self, now: Millis) -> None:
         """Hang up on workers that have not beaten for too long. What they hold, they hold."""
@@ -163,10 +171,6 @@ class Workers:
             )
             for worker in self.by_wid.values()
         ]
-
-
-def _few(labels: list[str | None] | None) -> list[str | None]:
-    return labels[:LABELS_MAX] if labels else []
 
 
 def _queues_of(worker: Worker) -> list[str]:

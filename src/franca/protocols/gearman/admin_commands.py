@@ -12,9 +12,9 @@ from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.core.ready import Queue
 from franca.protocols.conversation import Task
-from franca.protocols.gearman import lists
 from franca.protocols.gearman.jobs import ORIGIN, id_in
-from franca.protocols.gearman.wire import number_in, on_one_line
+from franca.protocols.gearman.lists import LISTS, listed
+from franca.protocols.gearman.wire import ErrorReply, number_in, on_one_line
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -37,32 +37,27 @@ _TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None:
     """Act on one line. A line of too many words is not answered, as in the original."""
-    words = _words(line)
+    # A line that begins with a space begins with an empty word.
+    first, *others = line.removesuffix(b"\n").removesuffix(b"\r").split(b" ")
+    words = [first, *(word for word in others if word)]
     if len(words) > WORDS_MAX:
         conversation.link.close()
         return
-    act = _COMMANDS.get(words[0].lower())
+    act = _COMMANDS.get(first.lower())
     if act is None:
-        _say_unknown(conversation, words)
-    else:
-        conversation.link.known = True
-        act(conversation, words, now)
+        raise _unknown(words)
+    conversation.link.known = True
+    act(conversation, words, now)
 
 
-def _words(line: bytes) -> Words:
-    """What stands between spaces. A line that begins with one begins with an empty word."""
-    first, *others = line.removesuffix(b"\n").removesuffix(b"\r").split(b" ")
-    return [first, *(word for word in others if word)]
-
-
-def _say_unknown(conversation: GearmanConversation, words: Words) -> None:
+def _unknown(words: Words) -> ErrorReply:
     word = on_one_line(words[0])
-    conversation.link.write(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % word)
+    return ErrorReply(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % word)
 
 
-def _say_incomplete(conversation: GearmanConversation, words: Words) -> None:
+def _incomplete(words: Words) -> ErrorReply:
     text = b"An+incomplete+set+of+arguments+was+sent+to+this+command+" + on_one_line(words[0])
-    conversation.link.write(b"ERR INVALID_ARGUMENTS %b\r\n" % text)
+    return ErrorReply(b"ERR INVALID_ARGUMENTS %b\r\n" % text)
 
 
 def _is_allowed(conversation: GearmanConversation, who: str) -> bool:
@@ -70,11 +65,9 @@ def _is_allowed(conversation: GearmanConversation, who: str) -> bool:
     return who == "all" or (who == "loopback" and conversation.link.peer.local)
 
 
-def _may_change(conversation: GearmanConversation) -> bool:
-    if _is_allowed(conversation, conversation.service.settings.admin):
-        return True
-    conversation.link.write(_NOT_ALLOWED)
-    return False
+def _check_may_change(conversation: GearmanConversation) -> None:
+    if not _is_allowed(conversation, conversation.service.settings.admin):
+        raise ErrorReply(_NOT_ALLOWED)
 
 
 # -- about the server -----------------------------------------------------------------------------
@@ -96,49 +89,27 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
     """shutdown [graceful]: the server has only the graceful way."""
     service = conversation.service
     if not _is_allowed(conversation, service.settings.remote_shutdown):
-        _say_unknown(conversation, words)
-    elif len(words) == 1 or [word.lower() for word in words[1:]] == [b"graceful"]:
-        # The Perl server says it without CR; aiogear waits for one, and nobody minds it.
-        conversation.link.write(OK)
-        service.request_stop()
-    else:
-        _say_incomplete(conversation, words)
+        raise _unknown(words)
+    if len(words) > 1 and [word.lower() for word in words[1:]] != [b"graceful"]:
+        raise _incomplete(words)
+    # The Perl server says it without CR; aiogear waits for one, and nobody minds it.
+    conversation.link.write(OK)
+    service.request_stop()
 
 
-# -- lists --------------------------------------------------------------------------------
-
-
-def _on_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.status(conversation.service), now)
-
-
-def _on_priority_status(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.priority_status(conversation.service), now)
-
-
-def _on_workers(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.workers(conversation.service), now)
+def _on_list(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """status, prioritystatus, workers, clients, jobs; what stands behind them is not looked at."""
+    conversation.say_all(LISTS[words[0].lower()](conversation.service), now)
 
 
 def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """show jobs, show unique jobs."""
-    what = [word.lower() for word in words[1:]]
-    if not what:
-        _say_unknown(conversation, words)
-    elif what == [b"jobs"]:
-        conversation.say_all(lists.show_jobs(conversation.service), now)
-    elif what == [b"unique", b"jobs"]:
-        conversation.say_all(lists.show_unique_jobs(conversation.service), now)
-    else:
-        conversation.link.write(_UNKNOWN_SHOW)
-
-
-def _on_jobs(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.jobs(conversation.service), now)
-
-
-def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.say_all(lists.clients(conversation.service), now)
+    if len(words) == 1:
+        raise _unknown(words)
+    pieces = LISTS.get(b" ".join(words).lower())
+    if pieces is None:
+        raise ErrorReply(_UNKNOWN_SHOW)
+    conversation.say_all(pieces(conversation.service), now)
 
 
 # -- changes --------------------------------------------------------------------------------
@@ -147,21 +118,21 @@ def _on_clients(conversation: GearmanConversation, words: Words, now: Millis) ->
 def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """cancel job H: whoever waits for it hears that it failed; nobody runs it any more."""
     if len(words) < 3:
-        _say_unknown(conversation, words)
-    elif len(words) != 3 or words[1].lower() != b"job":
-        conversation.link.write(_INTERNAL)
-    elif _may_change(conversation):
-        service = conversation.service
-        handle = words[2]
-        jobs = _ours(service.broker.first_named(handle.decode("utf-8", "replace")))
-        if jobs:
-            _cancel(conversation, handle, jobs[0], now)
-        elif service.ended.get(handle) is State.CANCELLED:
-            conversation.link.write(OK)
-        elif job_id := id_in(handle):
-            conversation.begin(_cancel_stored(conversation, handle, job_id), now)
-        else:
-            conversation.link.write(_UNKNOWN_JOB)
+        raise _unknown(words)
+    if len(words) != 3 or words[1].lower() != b"job":
+        raise ErrorReply(_INTERNAL)
+    _check_may_change(conversation)
+    service = conversation.service
+    handle = words[2]
+    jobs = _ours(service.broker.first_named(handle.decode("utf-8", "replace")))
+    if jobs:
+        _cancel(conversation, handle, jobs[0], now)
+    elif service.ended.get(handle) is State.CANCELLED:
+        conversation.link.write(OK)
+    elif job_id := id_in(handle):
+        conversation.begin(_cancel_stored(conversation, handle, job_id), now)
+    else:
+        conversation.link.write(_UNKNOWN_JOB)
 
 
 def _ours(jobs: Iterable[Job]) -> list[Job]:
@@ -181,50 +152,49 @@ def _cancel_stored(conversation: GearmanConversation, handle: bytes, job_id: Job
     found = [job for job in _ours(jobs) if job.name.encode() == handle]
     if found:
         _cancel(conversation, handle, found[0], conversation.now)
-        return b""
-    conversation.link.write(_UNKNOWN_JOB)
+    else:
+        conversation.link.write(_UNKNOWN_JOB)
     return b""
+
+
+def _function_in(conversation: GearmanConversation, words: Words) -> bytes:
+    """The function of `create function F` and `drop function F`, which this peer may change."""
+    if len(words) != 3 or words[1].lower() != b"function":
+        raise _incomplete(words)
+    _check_may_change(conversation)
+    return words[2]
 
 
 def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """create function F: listed from now on."""
     service = conversation.service
-    if len(words) != 3 or words[1].lower() != b"function":
-        _say_incomplete(conversation, words)
-    elif _may_change(conversation):
-        if len(words[2]) > service.limits.name_bytes_max:
-            conversation.link.write(_TOO_LONG)
-            return
-        try:
-            service.broker.list_queue(service.names.text(words[2]))
-        except Refused:
-            conversation.link.write(_TOO_MANY)
-        else:
-            conversation.link.write_after_commit(OK)
+    function = _function_in(conversation, words)
+    if len(function) > service.limits.name_bytes_max:
+        raise ErrorReply(_TOO_LONG)
+    try:
+        service.broker.list_queue(service.names.text(function))
+    except Refused:
+        raise ErrorReply(_TOO_MANY) from None
+    conversation.link.write_after_commit(OK)
 
 
 def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """drop function F: gone from the lists, and the jobs that wait in it are cancelled."""
     service = conversation.service
-    if len(words) != 3 or words[1].lower() != b"function":
-        _say_incomplete(conversation, words)
-        return
-    if not _may_change(conversation):
-        return
-    if len(words[2]) > service.limits.name_bytes_max:
-        conversation.link.write(_NO_FUNCTION)
-        return
-    queue = service.broker.queues.get(service.names.text(words[2]))
+    function = _function_in(conversation, words)
+    if len(function) > service.limits.name_bytes_max:
+        raise ErrorReply(_NO_FUNCTION)
+    queue = service.broker.queues.get(service.names.text(function))
     if queue is not None and queue.listed:
         _drop(conversation, queue, now)
     else:
-        conversation.say_all(_drop_alike(conversation, words[2].lower()), now)
+        conversation.say_all(_drop_alike(conversation, function.lower()), now)
 
 
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
     """Drop a function whose name differs only in case."""
     raw = conversation.service.names.raw
-    for queue in lists.listed(conversation.broker):
+    for queue in listed(conversation.broker):
         if queue is not None and raw(queue.name).lower() == folded:
             _drop(conversation, queue, conversation.seen_at)
             return
@@ -245,24 +215,17 @@ def _drop(conversation: GearmanConversation, queue: Queue, now: Millis) -> None:
 def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """maxqueue F [n | high normal low]: how many jobs a function may have, 0 is any number."""
     if len(words) == 1:
-        _say_incomplete(conversation, words)
-        return
-    if not _may_change(conversation):
-        return
+        raise _incomplete(words)
+    _check_may_change(conversation)
     service = conversation.service
-    if len(words[1]) > service.limits.name_bytes_max:
-        conversation.link.write(OK)  # as of any function that is not there
-        return
-    name = service.names.text(words[1])
+    # A function whose name is too long is not there, and what is not there has no limit.
+    is_name = len(words[1]) <= service.limits.name_bytes_max
+    name = service.names.text(words[1]) if is_name else ""
     limits = [max(number_in(word), 0) for word in words[2:]]
     high, normal, low = limits * 3 if len(limits) == 1 else [*limits, 0, 0, 0][:3]
     queue = service.broker.queues.get(name)
-    if queue is not None and queue.listed:
-        if not (high or normal or low):
-            service.maxqueue.pop(name, None)
-        elif not service.limit(name, (high, normal, low)):
-            conversation.link.write(_TOO_MANY_LIMITS)
-            return
+    if queue is not None and queue.listed and not service.limit(name, (high, normal, low)):
+        raise ErrorReply(_TOO_MANY_LIMITS)
     conversation.link.write(OK)
 
 
@@ -270,12 +233,12 @@ _COMMANDS: Final[Mapping[bytes, Callable[[GearmanConversation, Words, Millis], N
     b"version": _on_version,
     b"getpid": _on_getpid,
     b"verbose": _on_verbose,
-    b"status": _on_status,
-    b"prioritystatus": _on_priority_status,
-    b"workers": _on_workers,
+    b"status": _on_list,
+    b"prioritystatus": _on_list,
+    b"workers": _on_list,
+    b"clients": _on_list,
+    b"jobs": _on_list,
     b"show": _on_show,
-    b"jobs": _on_jobs,
-    b"clients": _on_clients,
     b"cancel": _on_cancel,
     b"create": _on_create,
     b"drop": _on_drop,

@@ -5,37 +5,22 @@ Each SUBMIT is answered with the handle of its job, in the order of the packets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
-from franca.core.model import NEVER, Job, JobId, JobQuery, Millis, NewJob, State
+from franca.core.model import NEVER, Job, JobQuery, Millis, NewJob, State
 from franca.protocols.bodies import BYTES
 from franca.protocols.conversation import Task
+from franca.protocols.gearman import wire
 from franca.protocols.gearman.jobs import BY_UNIQUE, NORMAL, ORIGIN, id_in, key_of
 from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.sched import next_match
-from franca.protocols.gearman.wire import (
-    CLIENT_ID_BYTES_KEPT,
-    HANDLE_BYTES_MAX,
-    HEADER,
-    LONG_BYTES,
-    MISSING,
-    OPTION_BYTES_MAX,
-    RES,
-    SEARCHED_AT_ONCE,
-    UNIQUE_BYTES_MAX,
-    Packet,
-    error,
-    number_in,
-    number_text,
-    on_one_line,
-    response,
-    without_nuls,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
+    from franca.protocols.gearman.service import GearmanService
 
 WATCHES_MAX: Final = 10_000
 """Submits that may wait for one job: all of them hear of its end in one turn."""
@@ -46,110 +31,93 @@ SCHED_MESSAGES: Final = 4
 EPOCH_S_MAX: Final = 253_402_300_799
 """The last second of the year 9999."""
 
-_pack = HEADER.pack
+_pack = wire.HEADER.pack
 _CREATED: Final = int(Packet.JOB_CREATED)
 _UNIQUE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Unique value too large")
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _WORKLOAD_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Workload too large")
 _EPOCH_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Epoch value too large")
 _NO_SUCH_TIME: Final = error("INVALID_ARGUMENT", "No minute ever matches these five fields")
+_UNKNOWN_OPTION: Final = error("UNKNOWN_OPTION", "Server does not recognize given option")
 _QUEUE_FULL: Final = error("QUEUE_ERROR", "Job queue is full")
 _TOO_MANY_WAIT: Final = error("QUEUE_ERROR", "Too many clients wait for this job")
 
 
+Middle = tuple[Millis, bytes]
+"""What is said between the unique id and the work: when to run, and the reducer."""
+
+
+def at_epoch(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
+    """SUBMIT_JOB_EPOCH: not before this second. The past, and what is no number, is now."""
+    seconds = number_in(said[0])
+    if seconds > EPOCH_S_MAX:
+        raise ErrorReply(_EPOCH_TOO_LARGE)
+    return max(seconds, 0) * 1000, b""
+
+
+def at_match(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
+    """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
+    conversation.spent += SCHED_MESSAGES
+    after = conversation.broker.wall(now)
+    run_at = next_match(said, conversation.service.settings.zone, after)
+    if run_at is None:
+        raise ErrorReply(_NO_SUCH_TIME)
+    return run_at, b""
+
+
+def reduced(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
+    """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
+    if len(said[0]) > wire.UNIQUE_BYTES_MAX:
+        raise ErrorReply(_UNIQUE_TOO_LARGE)
+    return NEVER, said[0]
+
+
 class Submission:
-    """One kind of SUBMIT packet: its priority, and whether its sender waits for the result."""
+    """One kind of SUBMIT packet: its priority, whether its sender waits for the result, and how
+    many arguments stand between the unique id and the work.
+    """
 
-    __slots__ = ("_background", "_priority")
+    __slots__ = ("_background", "_count", "_priority", "_read")
 
-    def __init__(self, priority: int = NORMAL, *, background: bool) -> None:
+    def __init__(
+        self,
+        priority: int = NORMAL,
+        *,
+        background: bool,
+        count: int = 0,
+        read: Callable[[GearmanConversation, list[bytes], Millis], Middle] | None = None,
+    ) -> None:
         self._priority = priority
         self._background = background
+        self._count = count
+        self._read = read
 
-    def now(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-        """SUBMIT_JOB and its kin: a function, a unique id, the work."""
-        arguments = body.split(b"\0", 2)
-        if len(arguments) != 3:
-            conversation.link.write(MISSING)
-            return
-        function, unique, workload = arguments
-        self._submit(conversation, function, unique, workload, now)
-
-    def at_epoch(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-        """SUBMIT_JOB_EPOCH: not before this second. The past, and what is no number, is now."""
-        arguments = body.split(b"\0", 3)
-        if len(arguments) != 4:
-            conversation.link.write(MISSING)
-            return
-        function, unique, epoch, workload = arguments
-        seconds = number_in(epoch)
-        if seconds > EPOCH_S_MAX:
-            conversation.link.write(_EPOCH_TOO_LARGE)
-            return
-        run_at = max(seconds, 0) * 1000
-        self._submit(conversation, function, unique, workload, now, run_at)
-
-    def at_match(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-        """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
-        arguments = body.split(b"\0", 7)
-        if len(arguments) != 8:
-            conversation.link.write(MISSING)
-            return
-        conversation.spent += SCHED_MESSAGES
-        after = conversation.broker.wall(now)
-        run_at = next_match(arguments[2:7], conversation.service.settings.zone, after)
-        if run_at is None:
-            conversation.link.write(_NO_SUCH_TIME)
-            return
-        self._submit(conversation, arguments[0], arguments[1], arguments[7], now, run_at)
-
-    def reduced(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-        """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
-        arguments = body.split(b"\0", 4)
-        if len(arguments) != 5:
-            conversation.link.write(MISSING)
-            return
-        function, unique, reducer, _unused, workload = arguments
-        if len(reducer) > UNIQUE_BYTES_MAX:
-            conversation.link.write(_UNIQUE_TOO_LARGE)
-            return
-        self._submit(conversation, function, unique, workload, now, NEVER, reducer)
-
-    def _submit(
-        self,
-        conversation: GearmanConversation,
-        function: bytes,
-        unique: bytes,
-        workload: bytes,
-        now: Millis,
-        run_at: Millis = NEVER,
-        reducer: bytes = b"",
-    ) -> None:
+    def on_submit(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
         """Take the job in, or join the one that it stands for, and tell its handle."""
-        service = conversation.service
-        link = conversation.link
-        if len(unique) > UNIQUE_BYTES_MAX:
-            link.write(_UNIQUE_TOO_LARGE)
-            return
+        arguments = body.split(b"\0", 2 + self._count)
+        if len(arguments) != 3 + self._count:
+            raise ErrorReply(wire.MISSING)
+        function, unique, workload = arguments[0], arguments[1], arguments[-1]
+        run_at, reducer = NEVER, b""
+        if self._read is not None:
+            run_at, reducer = self._read(conversation, arguments[2:-1], now)
+        service, link = conversation.service, conversation.link
+        if len(unique) > wire.UNIQUE_BYTES_MAX:
+            raise ErrorReply(_UNIQUE_TOO_LARGE)
         if len(function) > service.limits.name_bytes_max:
-            link.write(_FUNCTION_TOO_LARGE)
-            return
+            raise ErrorReply(_FUNCTION_TOO_LARGE)
         if len(workload) > service.limits.body_bytes_max:
             link.note(f"a workload of {len(workload)} bytes is refused")
-            link.write(_WORKLOAD_TOO_LARGE)
-            return
+            raise ErrorReply(_WORKLOAD_TOO_LARGE)
         queue = service.names.text(function)
         broker = conversation.broker
         name = service.prefix + str(broker.next_id())
         key = key_of(unique, workload, name) if unique else ""
-        priority = self._priority
+        priority, background = self._priority, self._background
         if service.maxqueue and service.is_full(queue, key, priority):
-            link.write(_QUEUE_FULL)
-            return
-        background = self._background
+            raise ErrorReply(_QUEUE_FULL)
         if key and not background and _is_crowded(conversation, queue, key):
-            link.write(_TOO_MANY_WAIT)
-            return
+            raise ErrorReply(_TOO_MANY_WAIT)
         policy = service.background if background else service.foreground
         new = NewJob(queue, queue, workload, policy, name, BYTES, ORIGIN, key, priority=priority)
         if run_at:
@@ -158,12 +126,16 @@ class Submission:
             new.extra = reducer
         try:
             job = broker.submit(new, now, None if background else conversation.session)
-        except Refused as refusal:
-            _refuse(conversation, queue, "" if background else key, refusal.text)
-            return
+        except Refused:
+            if not background:
+                _take_back_join(conversation, queue, key)
+            raise
         handle = job.name.encode()
-        say = link.write_after_commit if background else link.write
-        say(_pack(RES, _CREATED, len(handle)) + handle)
+        reply = _pack(wire.RES, _CREATED, len(handle)) + handle
+        if background:
+            link.write_after_commit(reply)
+        else:
+            link.write(reply)
 
 
 def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool:
@@ -173,31 +145,27 @@ def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool
     if taken is None:
         return False
     watches = broker.watchers_of(taken.id)
-    conversation.spent += watches // SEARCHED_AT_ONCE
+    conversation.spent += watches // wire.SEARCHED_AT_ONCE
     if watches >= WATCHES_MAX:
         return True
-    return taken.id in conversation.session.watches and not _joins_again(conversation, taken.id)
-
-
-def _joins_again(conversation: GearmanConversation, job_id: JobId) -> bool:
-    """Whether a connection that waits for a job may do so once more."""
-    joins, watches = conversation.joins, conversation.session.watches
-    times = joins.get(job_id, 1)
-    if times >= JOINS_MAX:
+    own, joins = conversation.session.watches, conversation.joins
+    if taken.id not in own:
         return False
-    joins[job_id] = times + 1
-    if len(joins) > 2 * len(watches) + JOINS_MAX:
+    times = joins.get(taken.id, 1)
+    if times >= JOINS_MAX:
+        return True
+    joins[taken.id] = times + 1
+    if len(joins) > 2 * len(own) + JOINS_MAX:
         # Jobs that another has taken the place of are not heard of again.
-        conversation.joins = {key: times for key, times in joins.items() if key in watches}
-    return True
+        conversation.joins = {job_id: times for job_id, times in joins.items() if job_id in own}
+    return False
 
 
-def _refuse(conversation: GearmanConversation, queue: str, key: str, text: str) -> None:
-    """Tell why a job was not taken. Who waits for the one with its key does not do so once more."""
+def _take_back_join(conversation: GearmanConversation, queue: str, key: str) -> None:
+    """A job was refused: who waits for the one with its key does not do so once more."""
     taken = conversation.broker.keyed(queue, key) if key else None
     if taken is not None and taken.id in conversation.session.watches:
         conversation.joins[taken.id] -= 1
-    conversation.link.write(error("QUEUE_ERROR", text))
 
 
 Status = tuple[int, int, bytes, bytes]
@@ -217,29 +185,31 @@ def on_get_status(conversation: GearmanConversation, body: bytes, now: Millis) -
     Clients poll until a job is no longer known, so an ended one is not. What became of it shows
     for a while in the numbers: 1 of 1 if it was done, 0 of 1 if it was given up.
     """
-    handle = without_nuls(body, HANDLE_BYTES_MAX)
-    service = conversation.service
-    if len(handle) > HANDLE_BYTES_MAX:
-        _say(conversation, handle, UNKNOWN)
-        return
-    name = handle.decode("utf-8", "replace")
-    for job in service.broker.first_named(name):
+    handle = wire.without_nuls(body, wire.HANDLE_BYTES_MAX)
+    status = _status_in_memory(conversation.service, handle)
+    if status is None:
+        conversation.begin(_ask_store(conversation, handle), now)
+    else:
+        _say(conversation, handle, status)
+
+
+def _status_in_memory(service: GearmanService, handle: bytes) -> Status | None:
+    """The status as far as it is known without the store; None if the store must be asked."""
+    if len(handle) > wire.HANDLE_BYTES_MAX:
+        return UNKNOWN
+    for job in service.broker.first_named(handle.decode("utf-8", "replace")):
         if job.origin == ORIGIN:
-            _say(conversation, handle, status_of(job))
-            return
+            return status_of(job)
     state = service.ended.get(handle)
     if state is not None:
-        _say(conversation, handle, DONE if state is State.DONE else GIVEN_UP)
-    elif job_id := id_in(handle):
-        conversation.begin(_ask_store(conversation, handle, job_id), now)
-    else:
-        _say(conversation, handle, UNKNOWN)
+        return DONE if state is State.DONE else GIVEN_UP
+    return None if id_in(handle) else UNKNOWN
 
 
-def _ask_store(conversation: GearmanConversation, handle: bytes, job_id: JobId) -> Task:
+def _ask_store(conversation: GearmanConversation, handle: bytes) -> Task:
     """Answer a GET_STATUS that only the store can answer."""
     yield
-    jobs = yield JobQuery(ids=(job_id,), limit=1)
+    jobs = yield JobQuery(ids=(id_in(handle),), limit=1)
     found = [job for job in jobs if job.name.encode() == handle]
     _say(conversation, handle, status_of(found[0]) if found else UNKNOWN)
     return b""
@@ -256,31 +226,31 @@ def status_of(job: Job) -> Status:
     numerator, separator, denominator = job.progress.partition(b"\0")
     if not separator:
         return (1, 1, b"0", b"0")  # a worker of another protocol may report what it likes
-    return (1, 1, number_text(numerator), number_text(denominator))
+    return (1, 1, wire.number_text(numerator), wire.number_text(denominator))
 
 
 def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> None:
-    rest = b"\0%d\0%d\0%b\0%b" % status
-    if len(handle) > LONG_BYTES:
-        _say_long(conversation, Packet.STATUS_RES, handle, rest)
+    _send(conversation, Packet.STATUS_RES, handle, b"\0%d\0%d\0%b\0%b" % status)
+
+
+def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> None:
+    """Write a packet; of one that is long there is no copy."""
+    size = sum(map(len, pieces))
+    head = _pack(wire.RES, number, size)
+    if size > wire.LONG_BYTES:
+        conversation.link.write_bulk(head, *pieces)
     else:
-        conversation.link.write(response(Packet.STATUS_RES, handle + rest))
-
-
-def _say_long(conversation: GearmanConversation, number: int, name: bytes, rest: bytes) -> None:
-    """Answer with a name as it came: of one that is long there is no copy."""
-    head = HEADER.pack(RES, number, len(name) + len(rest))
-    conversation.link.write_bulk(head, name, rest)
+        conversation.link.write(b"".join((head, *pieces)))
 
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
-    unique = without_nuls(body, UNIQUE_BYTES_MAX)
-    if len(unique) > UNIQUE_BYTES_MAX:
+    unique = wire.without_nuls(body, wire.UNIQUE_BYTES_MAX)
+    if len(unique) > wire.UNIQUE_BYTES_MAX:
         # No job has it; kept here until it may be said, it would be there twice.
-        _say_long(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
+        _send(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
         return
-    conversation.spent += len(conversation.broker.queues) // SEARCHED_AT_ONCE
+    conversation.spent += len(conversation.broker.queues) // wire.SEARCHED_AT_ONCE
     conversation.say_all(_by_unique(conversation, unique), now)
 
 
@@ -294,35 +264,27 @@ def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[byt
             if found is not None:
                 status = status_of(found) if isinstance(found, Job) else NOT_RUNNING
                 watches = broker.watchers_of(found.id)
-                conversation.spent += watches // SEARCHED_AT_ONCE
+                conversation.spent += watches // wire.SEARCHED_AT_ONCE
                 break
             yield b""
     reply = b"%b\0%d\0%d\0%b\0%b\0%d" % (unique, *status, watches)
-    yield response(Packet.STATUS_RES_UNIQUE, reply)
-
-
-_UNKNOWN_OPTION: Final = error("UNKNOWN_OPTION", "Server does not recognize given option")
+    yield wire.response(Packet.STATUS_RES_UNIQUE, reply)
 
 
 def on_echo(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """ECHO_REQ: the same back."""
-    link = conversation.link
-    if len(body) > LONG_BYTES:
-        link.write_bulk(HEADER.pack(RES, Packet.ECHO_RES, len(body)), body)
-    else:
-        link.write(response(Packet.ECHO_RES, body))
+    _send(conversation, Packet.ECHO_RES, body)
 
 
 def on_option(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """OPTION_REQ: only `exceptions` is known; the answer is the option as it was sent."""
-    if len(body) <= OPTION_BYTES_MAX and body.rstrip(b"\0").lower() == b"exceptions":
-        conversation.wants_exceptions = True
-        conversation.link.write(response(Packet.OPTION_RES, body))
-    else:
-        conversation.link.write(_UNKNOWN_OPTION)
+    if len(body) > wire.OPTION_BYTES_MAX or body.rstrip(b"\0").lower() != b"exceptions":
+        raise ErrorReply(_UNKNOWN_OPTION)
+    conversation.wants_exceptions = True
+    conversation.link.write(wire.response(Packet.OPTION_RES, body))
 
 
 def on_client_id(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """SET_CLIENT_ID: what `workers` calls this connection; no answer."""
-    said = body[:CLIENT_ID_BYTES_KEPT].partition(b"\0")[0]
-    conversation.client_id = on_one_line(said) or b"-"
+    said = body[: wire.CLIENT_ID_BYTES_KEPT].partition(b"\0")[0]
+    conversation.client_id = wire.on_one_line(said) or b"-"

@@ -2,7 +2,7 @@
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
 packet does is in `client_commands.py` and `worker_commands.py`, what a line does in
-`admin_commands.py`, and what those who wait for a job are told in `job_events.py`.
+`admin_commands.py`. What clients that wait for a job are told of it is here.
 """
 
 from __future__ import annotations
@@ -12,33 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
-from franca.protocols.gearman import client_commands, worker_commands
-from franca.protocols.gearman.client_commands import Submission
-from franca.protocols.gearman.job_events import on_finished, on_progressed
+from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
+from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
 from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
-from franca.protocols.gearman.wire import (
-    HEADER_SIZE,
-    LARGE_BYTES,
-    LINE,
-    LINE_BYTES_MAX,
-    NOOP,
-    NOT_A_REQUEST,
-    SEARCHED_AT_ONCE,
-    TOO_LARGE,
-    TYPES,
-    Packet,
-    PacketReader,
-    error,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error
+from franca.protocols.gearman.worker_commands import EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_SEARCHES: Final = frozenset(
-    {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
-)
 PIECES_A_TURN: Final = 4_000
 BYTES_A_TURN: Final = 64 * 1024
 _LINE_ENDS: Final = (b"\n", b"")
@@ -48,8 +32,18 @@ _ENDED_KEPT: Final = 64
 """Handles of jobs that a worker no longer has, and may still say something about."""
 GRANTS_KEPT: Final = 16
 """Handles of jobs that were given and ended since a peer last waited for an answer."""
+SHARED_BYTES: Final = 512
+"""Smaller data is copied for each that waits for it: many small pieces cost more than a copy."""
 GIVEN_BACK_MAX: Final = 1_000
 """Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
+
+_pack = wire.HEADER.pack
+# An attribute of an enum takes long to be looked up.
+_DONE: Final = State.DONE
+_COMPLETE: Final = int(Packet.WORK_COMPLETE)
+_EXCEPTION: Final = int(Packet.WORK_EXCEPTION)
+_DATA: Final = int(Packet.WORK_DATA)
+_PROGRESS: Final = {STATUS: int(Packet.WORK_STATUS), WARNING: int(Packet.WORK_WARNING)}
 
 
 class GearmanConversation(Conversation):
@@ -57,14 +51,14 @@ class GearmanConversation(Conversation):
 
     `foreign` has the handles of those that came by another protocol: only here are they called so.
     `functions` are those it can do, with the milliseconds it gives itself, newest last. What is
-    said of a job in `over` has no effect and is no error. `joins` counts the submits of this
+    said of a job in `ignored` has no effect and is no error. `joins` counts the submits of this
     connection that wait for the same job as one before.
 
     A client that connects and says nothing until it has a job is a proper one.
     """
 
     silent_ok = True
-    reader: PacketReader
+    reader: wire.PacketReader
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
         self.link = link
@@ -74,7 +68,7 @@ class GearmanConversation(Conversation):
         self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
         self.held: dict[bytes, Job] = {}
         self.foreign: dict[JobId, bytes] = {}
-        self.over: dict[bytes, None] = {}
+        self.ignored: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
         self.joins: dict[JobId, int] = {}
@@ -87,7 +81,7 @@ class GearmanConversation(Conversation):
         self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
-        self.reader = PacketReader(service.limits.frame_bytes_max - HEADER_SIZE)
+        self.reader = wire.PacketReader(service.limits.frame_bytes_max - wire.HEADER_SIZE)
         self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
@@ -100,7 +94,7 @@ class GearmanConversation(Conversation):
             # It speaks after it was answered: what it was given before has reached it.
             self._grants.clear()
         self.reader.is_first = False
-        if number <= LINE:
+        if number <= wire.LINE:
             self._on_text(number, body, now)
             return
         act = PACKETS[number]
@@ -108,63 +102,108 @@ class GearmanConversation(Conversation):
             self.link.write(_NOT_EXPECTED)
             return
         self.link.known = True
-        if len(body) > LARGE_BYTES:
+        if len(body) > wire.LARGE_BYTES:
             self.spent += WHOLE_SHARE
-        act(self, body, now)
-        if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
-            # Whoever can do thousands of functions has them all looked at with each search.
-            self.spent += len(self.functions) // SEARCHED_AT_ONCE
+        try:
+            act(self, body, now)
+        except ErrorReply as refusal:
+            self.link.write(refusal.reply)
+        except Refused as refusal:
+            self.link.write(error("QUEUE_ERROR", refusal.text))
 
     def _on_text(self, number: int, line: bytes, now: Millis) -> None:
-        if number == NOT_A_REQUEST:
+        if number == wire.NOT_A_REQUEST:
             self.link.write(_NOT_MAGIC)
-        else:
-            self.service.on_line(self, line, now)
-            self.spent += WHOLE_SHARE  # a list may be long
+            return
+        try:
+            admin_commands.on_line(self, line, now)
+        except ErrorReply as refusal:
+            self.link.write(refusal.reply)
+        self.spent += WHOLE_SHARE  # a list may be long
 
     def on_unreadable(self, refusal: WireError, now: Millis) -> None:
         """These bytes are none of ours, or too many."""
         self.reader.clear()
-        if refusal.code == TOO_LARGE:
+        if refusal.code == wire.TOO_LARGE:
             self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
         self.link.close(refusal.text)
 
     def settle(self, now: Millis) -> None:
         """The functions have changed: whoever sleeps is to be woken for others."""
-        if self.sleep is not None:
-            self.spent += len(self.functions) // SEARCHED_AT_ONCE
-        worker_commands.sleep_anew(self, now)
+        try:
+            worker_commands.sleep_anew(self, now)
+        except Refused as refusal:
+            self.link.write(error("QUEUE_ERROR", refusal.text))
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
         # `isinstance` is slow to say no, and these come for every job.
         if type(event) is Finished:
-            on_finished(self, event)
+            self._on_finished(event)
         elif type(event) is Woken:
-            # Who got up meanwhile need not be woken.
+            # A worker that has asked for a job meanwhile need not be woken.
             if event.demand is self.sleep:
                 self.sleep = None
-                self.service.woke(self, now)
-                self.link.write(NOOP)
+                self.service.wake(self, now)
         elif isinstance(event, Progressed):
-            on_progressed(self, event, now)
+            self._on_progressed(event, now)
         elif isinstance(event, LeaseLost):
-            self._tell_lost(event.job)
+            self._on_lease_lost(event.job)
 
-    def _tell_lost(self, job: Job) -> None:
+    def _on_finished(self, event: Finished) -> None:
+        """A job has ended. Exceptions are told to those who know them, to others as failures."""
+        job = event.job
+        handle = job.name.encode()
+        self.service.ended[handle] = event.state
+        if self.joins:
+            self.joins.pop(job.id, None)
+        if event.state is _DONE:
+            self._pass_on(event, _COMPLETE, handle, event.result)
+        else:
+            story, failure = job.story, event.failure
+            said = failure.data or failure.text.encode("utf-8", "replace")
+            has_failed = self.wants_exceptions and story and story[-1].how is Outcome.FAILED
+            if has_failed and (said or failure.kind == EXCEPTION):
+                self._pass_on(event, _EXCEPTION, handle, said)
+            else:
+                self.link.write(wire.response(Packet.WORK_FAIL, handle))
+        if job.policy.durable:
+            self.link.after_commit = True
+
+    def _on_progressed(self, event: Progressed, now: Millis) -> None:
+        """A worker said something of a job that it runs."""
+        number = _PROGRESS.get(event.kind, _DATA)
+        self._pass_on(event, number, event.job.name.encode(), event.data)
+        if self.link.full:
+            self.service.pace(event.job.holder, self, now)
+
+    def _pass_on(self, event: Event, number: int, handle: bytes, data: bytes) -> None:
+        """Say what a worker said of a job. All who wait for it share one copy of what is long."""
+        of, kind, pieces = self.service.passed_on
+        is_shared = of is event and kind == number
+        if not is_shared:
+            head = b"%b%b\0" % (_pack(wire.RES, number, len(handle) + 1 + len(data)), handle)
+            pieces = (head, data) if len(data) > wire.LONG_BYTES else (head + data,)
+            self.service.passed_on = (event, number, pieces)
+        if len(pieces) > 1 or (is_shared and len(data) > SHARED_BYTES):
+            self.link.write_bulk(*pieces)
+        else:
+            self.link.write(pieces[0])
+
+    def _on_lease_lost(self, job: Job) -> None:
         """The job was taken away: by its time, or by somebody who ended it."""
         handle = job.name.encode() if job.origin == ORIGIN else self.foreign.pop(job.id, b"")
         if self.held.get(handle) is job:
             del self.held[handle]
             if job.state >= State.DONE:
-                self.forgive(handle)
+                self.ignore(handle)
 
-    def forgive(self, handle: bytes) -> None:
-        """What is still said about this job is no error."""
-        over = self.over
-        over[handle] = None
-        if len(over) > _ENDED_KEPT:
-            del over[next(iter(over))]
+    def ignore(self, handle: bytes) -> None:
+        """What is still said about this job has no effect and is no error."""
+        ignored = self.ignored
+        ignored[handle] = None
+        if len(ignored) > _ENDED_KEPT:
+            del ignored[next(iter(ignored))]
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
         """The peer is gone. A job whose delivery never left is as if it was never given."""
@@ -172,8 +211,11 @@ class GearmanConversation(Conversation):
         if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
-                if job is not None:
-                    self._give_back(job, now)
+                try:
+                    if job is not None:
+                        self.broker.give_back(job, self.session.holder, now)
+                except Refused:
+                    pass  # it was taken away meanwhile
         self.broker.close_session(self.session, now)
         self.held.clear()
         self.foreign.clear()
@@ -181,12 +223,6 @@ class GearmanConversation(Conversation):
         # A demand knows its session, which knows this: the garbage collector does not see demands.
         self.grab = self.sleep = None
         self.service.left(self)
-
-    def _give_back(self, job: Job, now: Millis) -> None:
-        try:
-            self.broker.give_back(job, self.session.holder, now)
-        except Refused:
-            pass  # it was taken away meanwhile
 
     def forget_unread(self) -> None:
         """Let go of what waits in the buffer."""
@@ -202,20 +238,13 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         # What is said of a job that many wait for takes long to be told.
-        self.spent += self.broker.watchers_of(job.id) // SEARCHED_AT_ONCE
+        self.spent += self.broker.watchers_of(job.id) // wire.SEARCHED_AT_ONCE
         grants = self._grants
         grants.append(handle)
         if len(grants) > 2 * len(self.held) + GRANTS_KEPT:
             self._grants = [handle for handle in grants if handle in self.held]
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
-
-    def settled(self, handle: bytes) -> Job | None:
-        """The peer says that it has ended this job; None if it does not run it."""
-        job = self.held.pop(handle, None)
-        if self.foreign and job is not None:
-            self.foreign.pop(job.id, None)
-        return job
 
     def say_all(self, pieces: Iterable[bytes], now: Millis) -> None:
         """Say something that takes long to find out, a turn's share of it at a time.
@@ -240,7 +269,7 @@ class GearmanConversation(Conversation):
                 left -= 1
                 room -= len(piece)
                 # Packets may come between two lines, so only a very long one is cut.
-                is_cut = piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX
+                is_cut = piece[-1:] in _LINE_ENDS or room < -wire.LINE_BYTES_MAX
                 if (left <= 0 or room <= 0) and is_cut:
                     is_said = False
                     break
@@ -259,15 +288,15 @@ _COMMANDS: Final[dict[int, Command]] = {
     Packet.CANT_DO: worker_commands.on_cant_do,
     Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
     Packet.PRE_SLEEP: worker_commands.on_pre_sleep,
-    Packet.SUBMIT_JOB: Submission(background=False).now,
+    Packet.SUBMIT_JOB: Submission(background=False).on_submit,
     Packet.GRAB_JOB: worker_commands.on_grab,
     Packet.WORK_STATUS: worker_commands.on_status,
     Packet.WORK_COMPLETE: worker_commands.on_complete,
     Packet.WORK_FAIL: worker_commands.on_fail,
     Packet.GET_STATUS: client_commands.on_get_status,
     Packet.ECHO_REQ: client_commands.on_echo,
-    Packet.SUBMIT_JOB_BG: Submission(background=True).now,
-    Packet.SUBMIT_JOB_HIGH: Submission(HIGH, background=False).now,
+    Packet.SUBMIT_JOB_BG: Submission(background=True).on_submit,
+    Packet.SUBMIT_JOB_HIGH: Submission(HIGH, background=False).on_submit,
     Packet.SET_CLIENT_ID: client_commands.on_client_id,
     Packet.CAN_DO_TIMEOUT: worker_commands.on_can_do_timeout,
     Packet.WORK_EXCEPTION: worker_commands.on_exception,
@@ -275,16 +304,18 @@ _COMMANDS: Final[dict[int, Command]] = {
     Packet.WORK_DATA: worker_commands.on_data,
     Packet.WORK_WARNING: worker_commands.on_warning,
     Packet.GRAB_JOB_UNIQ: worker_commands.on_grab_uniq,
-    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, background=True).now,
-    Packet.SUBMIT_JOB_LOW: Submission(LOW, background=False).now,
-    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, background=True).now,
-    Packet.SUBMIT_JOB_SCHED: Submission(background=True).at_match,
-    Packet.SUBMIT_JOB_EPOCH: Submission(background=True).at_epoch,
-    Packet.SUBMIT_REDUCE_JOB: Submission(background=False).reduced,
-    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(background=True).reduced,
+    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, background=True).on_submit,
+    Packet.SUBMIT_JOB_LOW: Submission(LOW, background=False).on_submit,
+    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, background=True).on_submit,
+    Packet.SUBMIT_JOB_SCHED: Submission(background=True, count=5, read=at_match).on_submit,
+    Packet.SUBMIT_JOB_EPOCH: Submission(background=True, count=1, read=at_epoch).on_submit,
+    Packet.SUBMIT_REDUCE_JOB: Submission(background=False, count=2, read=reduced).on_submit,
+    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(
+        background=True, count=2, read=reduced
+    ).on_submit,
     Packet.GRAB_JOB_ALL: worker_commands.on_grab_all,
     Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
 }
 
-PACKETS: Final[tuple[Command | None, ...]] = tuple(_COMMANDS.get(number) for number in range(TYPES))
+PACKETS: Final[tuple[Command | None, ...]] = tuple(map(_COMMANDS.get, range(wire.TYPES)))
 """By number; None for those that the original answers with "Command not expected"."""

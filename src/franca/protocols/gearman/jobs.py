@@ -1,13 +1,11 @@
-"""A Gearman job as the core sees it: its policy, its priority, and when two of them are one."""
+"""A Gearman job as the core sees it: its priority, its id, and when two of them are one."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Final
 
-from msgspec.structs import replace
-
-from franca.core.model import Job, JobId, Policy
+from franca.core.model import Job, JobId
 from franca.core.names import raw_of, text_of
 
 ORIGIN: Final = "gearman"
@@ -25,18 +23,6 @@ _ID_DIGITS: Final = 18
 _FOREIGN_NAME_BYTES: Final = 63
 """What libgearman keeps of a unique id."""
 _BY_ITS_WORKLOAD: Final = b"-"
-
-
-def background_policy(job_retries: int, *, timeout_fails: bool) -> Policy:
-    """What a job that nobody waits for is promised: kept until it is done or given up."""
-    return Policy(
-        losses=job_retries, expiry_is_failure=timeout_fails, never_given_up=job_retries < 0
-    )
-
-
-def foreground_policy(background: Policy) -> Policy:
-    """The same for a job that somebody waits for: no disk, and an end with the last of them."""
-    return replace(background, durable=False, dies_unwatched=True)
 
 
 def id_in(handle: bytes) -> JobId:

@@ -13,20 +13,14 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.events import Event
-from franca.core.model import NEVER, Job, Millis, State
+from franca.core.model import NEVER, Job, Millis, Policy, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
-from franca.protocols.gearman.admin_commands import on_line
 from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.jobs import (
-    BOOT_DIGITS,
-    HIGH,
-    background_policy,
-    foreground_policy,
-)
+from franca.protocols.gearman.jobs import BOOT_DIGITS, HIGH
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import error
+from franca.protocols.gearman.wire import NOOP, error
 from franca.protocols.service import Service, WorkerView
 
 HOST_CHARS_MAX: Final = 36
@@ -52,13 +46,12 @@ class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
-    became of jobs; `passed_on` is what was last said of one, in the pieces that all who wait for
-    it are told. `on_line` is here because its module knows conversations.
+    became of jobs; `conversations` are by the holder of what they run; `passed_on` is what was last
+    said of a job, in the pieces that all who wait for it are told.
     """
 
     name = "gearman"
     refusal = error("SERVER_ERROR", "too many connections")
-    on_line = staticmethod(on_line)
 
     def __init__(
         self,
@@ -78,13 +71,17 @@ class GearmanService(Service):
         # was removed, so a handle begins with a number that no other run has.
         boot = rng.randrange(10 ** (BOOT_DIGITS - 1), 10**BOOT_DIGITS, 2)
         self.prefix = f"H:{host}:{boot}"
-        self.background = background_policy(
-            settings.job_retries, timeout_fails=settings.on_timeout == "fail"
+        # A job that nobody waits for is kept until it is done or given up.
+        self.background = Policy(
+            losses=settings.job_retries,
+            expiry_is_failure=settings.on_timeout == "fail",
+            never_given_up=settings.job_retries < 0,
         )
-        self.foreground = foreground_policy(self.background)
+        # One that somebody waits for needs no disk, and ends with the last of them.
+        self.foreground = replace(self.background, durable=False, dies_unwatched=True)
         self.maxqueue: dict[str, tuple[int, int, int]] = {}
         self.ended: dict[bytes, State] = {}
-        self.conversations: dict[GearmanConversation, None] = {}
+        self.conversations: dict[str, GearmanConversation] = {}
         self.abilities_bytes = 0
         self.passed_on = NOTHING
         self.stopping = False
@@ -92,22 +89,19 @@ class GearmanService(Service):
         self._strangers = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
-        self._by_holder: dict[str, GearmanConversation] = {}
         self._paced: dict[GearmanConversation, tuple[GearmanConversation, Millis]] = {}
 
     def open(self, link: Link, now: Millis) -> GearmanConversation:
         """Begin the dialogue on a new link; there is no greeting."""
         self._opened += 1
         conversation = GearmanConversation(self, link, self._opened)
-        self.conversations[conversation] = None
-        self._by_holder[conversation.session.holder] = conversation
+        self.conversations[conversation.session.holder] = conversation
         return conversation
 
     def left(self, conversation: GearmanConversation) -> None:
         """A connection is gone."""
-        self.conversations.pop(conversation, None)
         self.abilities_bytes -= conversation.abilities_bytes
-        self._by_holder.pop(conversation.session.holder, None)
+        self.conversations.pop(conversation.session.holder, None)
         self._woken.pop(conversation, None)
         self._paced.pop(conversation, None)
 
@@ -127,11 +121,14 @@ class GearmanService(Service):
 
     def address_of(self, job: Job) -> bytes:
         """Where the worker is that runs a job, or a dash."""
-        worker = self._by_holder.get(job.holder) if job.state is State.LEASED else None
+        worker = self.conversations.get(job.holder) if job.state is State.LEASED else None
         return worker.link.peer.address.encode() if worker is not None else b"-"
 
     def limit(self, queue: str, limits: tuple[int, int, int]) -> bool:
         """Have a function take no more jobs than these; False if too many have such limits."""
+        if not any(limits):
+            self.maxqueue.pop(queue, None)
+            return True
         if len(self.maxqueue) >= LIMITED_MAX and queue not in self.maxqueue:
             return False
         self.maxqueue[queue] = limits
@@ -147,12 +144,13 @@ class GearmanService(Service):
 
     # -- workers that were woken ------------------------------------------------------------------
 
-    def woke(self, conversation: GearmanConversation, now: Millis) -> None:
-        """A worker was told that there is work."""
+    def wake(self, conversation: GearmanConversation, now: Millis) -> None:
+        """Tell a worker that there is work."""
         conversation.woken_at = now
         self._woken[conversation] = None
+        conversation.link.write(NOOP)
 
-    def heard_of(self, conversation: GearmanConversation) -> None:
+    def note_awake(self, conversation: GearmanConversation) -> None:
         """A worker that was woken asks."""
         conversation.woken_at = NEVER
         self._woken.pop(conversation, None)
@@ -161,10 +159,10 @@ class GearmanService(Service):
         """Wake others in place of those who were woken and do not come."""
         for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
             if conversation in self._woken:
-                self.heard_of(conversation)
+                self.note_awake(conversation)
                 self.broker.wake_another(conversation.session)
         if self._paced:
-            self._let_go_on(now)
+            self._resume_paced(now)
         if self.maxqueue:
             self._forget_limits()
         self.passed_on = NOTHING  # what it holds may be large
@@ -182,7 +180,7 @@ class GearmanService(Service):
         read at all is waited for once: after that it is cut off, and no worker need care. Nor does
         a worker wait for one such client after the other: others want its work.
         """
-        worker = self._by_holder.get(holder)
+        worker = self.conversations.get(holder)
         if worker is None or worker is client or worker.holding or client.was_waited_for:
             return
         if now - worker.paced_at >= PACE_AGAIN_MS:
@@ -191,7 +189,7 @@ class GearmanService(Service):
             worker.holding = True
             self._paced[worker] = (client, now)
 
-    def _let_go_on(self, now: Millis) -> None:
+    def _resume_paced(self, now: Millis) -> None:
         for worker, (client, since) in list(self._paced.items()):
             held_ms = now - since
             if worker.paced_ms + held_ms >= PACE_MS:
@@ -219,7 +217,7 @@ class GearmanService(Service):
                 seen_at=conversation.seen_at,
                 queues=sorted(map(self.names.text, conversation.functions)),
             )
-            for conversation in self.conversations
+            for conversation in self.conversations.values()
             if conversation.functions
         ]
 
@@ -229,7 +227,7 @@ class GearmanService(Service):
 
     def consumers(self) -> int:
         """How many connections still run a job."""
-        return sum(1 for conversation in self.conversations if conversation.held)
+        return sum(1 for conversation in self.conversations.values() if conversation.held)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> GearmanService:

@@ -1,4 +1,4 @@
-"""Gearman's bytes, for both roles: what a server writes, what a client or worker writes and reads.
+"""Gearman's bytes: packets and lines as a server reads and writes them.
 
 A packet is twelve bytes of header (magic, type, size) and arguments with a NUL between two of
 them. The last argument has no NUL behind it and may be any bytes. What begins with any other
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from franca.core.errors import WireError
 from franca.protocols.gathering import Gathering
@@ -282,7 +282,14 @@ class PacketReader:
         self.has_input = False
 
 
-# -- the server's words --------------------------------------------------------------------
+# -- what a server writes ------------------------------------------------------------------
+
+
+class ErrorReply(Exception):
+    """A message is not acted on, and this is the answer to it."""
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply = reply
 
 
 def response(number: int, body: bytes = b"") -> bytes:
@@ -298,47 +305,3 @@ def error(code: str, text: str) -> bytes:
 MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
-
-
-# -- the words of clients and workers --------------------------------------------------------
-
-
-def request(number: int, *arguments: bytes) -> bytes:
-    """A packet to the server."""
-    body = b"\0".join(arguments)
-    return _pack(REQ, number, len(body)) + body
-
-
-class Message(NamedTuple):
-    """What a server said: a packet's type and body, or a line of text with type 0."""
-
-    number: int
-    body: bytes
-
-    @property
-    def arguments(self) -> list[bytes]:
-        """The body cut at every NUL."""
-        return self.body.split(b"\0")
-
-
-def parse_response(unread: bytearray) -> Message | None:
-    """Take the first packet or line off `unread`, or None until all of it is there."""
-    if not unread:
-        return None
-    if unread[0]:
-        end = unread.find(b"\n") + 1
-        if not end:
-            return None
-        message = Message(0, bytes(unread[:end]))
-    else:
-        if len(unread) < HEADER_SIZE:
-            return None
-        magic, number, size = HEADER.unpack_from(unread)
-        if magic != RES:
-            raise ValueError(f"not a response: {bytes(unread[:80])!r}")
-        end = HEADER_SIZE + size
-        if len(unread) < end:
-            return None
-        message = Message(number, bytes(unread[HEADER_SIZE:end]))
-    del unread[:end]
-    return message

@@ -11,22 +11,9 @@ from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import Choice, Demand, Failure, Job, Millis, Shelf, State
 from franca.protocols.bodies import BYTES, as_bytes
+from franca.protocols.gearman import wire
 from franca.protocols.gearman.jobs import ORIGIN, unique_of
-from franca.protocols.gearman.wire import (
-    HANDLE_BYTES_MAX,
-    HEADER,
-    LONG_BYTES,
-    MISSING,
-    NO_JOB,
-    NOOP,
-    RES,
-    SEARCHED_AT_ONCE,
-    Packet,
-    error,
-    number_in,
-    part_handle,
-    without_nuls,
-)
+from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
@@ -47,7 +34,7 @@ _ASSIGN_UNIQ: Final = int(Packet.JOB_ASSIGN_UNIQ)
 _ASSIGN_ALL: Final = int(Packet.JOB_ASSIGN_ALL)
 _PRIORITY: Final = Choice.PRIORITY
 _NOWHERE: Final = Shelf.NOWHERE
-_pack = HEADER.pack
+_pack = wire.HEADER.pack
 _FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
 
@@ -57,44 +44,32 @@ _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
 
 def on_can_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CAN_DO: jobs of this function may be given to this connection."""
-    _can_do(conversation, body, 0, now)
+    _can_do(conversation, body.partition(b"\0")[0], 0)
 
 
 def on_can_do_timeout(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CAN_DO_TIMEOUT: the same, and a job is taken back after so many milliseconds."""
     function, _, text = body.partition(b"\0")
     said = number_in(text)
-    timeout = max(said, TIMEOUT_MS_MIN) if 0 < said <= TIMEOUT_MS_MAX else 0
-    _can_do(conversation, function, timeout, now)
+    _can_do(conversation, function, max(said, TIMEOUT_MS_MIN) if 0 < said <= TIMEOUT_MS_MAX else 0)
 
 
-def _can_do(conversation: GearmanConversation, function: bytes, timeout: int, now: Millis) -> None:
-    function = function.partition(b"\0")[0]
+def _can_do(conversation: GearmanConversation, function: bytes, timeout: int) -> None:
     service = conversation.service
     functions = conversation.functions
     if len(function) > service.limits.name_bytes_max:
-        conversation.link.write(_FUNCTION_TOO_LARGE)
-        return
+        raise ErrorReply(_FUNCTION_TOO_LARGE)
     if function not in functions:
-        if not _has_room_for(conversation, function):
-            conversation.link.write(_TOO_MANY)
-            return
+        taken = service.abilities_bytes + _size_of(function)
+        if len(functions) >= FUNCTIONS_MAX or taken > ABILITIES_BYTES_MAX:
+            raise ErrorReply(_TOO_MANY)
         queue = service.names.text(function)
-        try:
-            service.broker.list_queue(queue)  # as the original does
-            service.broker.serve(conversation.session, queue)
-        except Refused as refusal:
-            conversation.link.write(error("QUEUE_ERROR", refusal.text))
-            return
+        service.broker.list_queue(queue)  # as the original does
+        service.broker.serve(conversation.session, queue)
         _count(conversation, _size_of(function))
         conversation.unsettled = True
     functions[function] = timeout
     conversation.grab = None
-
-
-def _has_room_for(conversation: GearmanConversation, function: bytes) -> bool:
-    taken = conversation.service.abilities_bytes + _size_of(function)
-    return len(conversation.functions) < FUNCTIONS_MAX and taken <= ABILITIES_BYTES_MAX
 
 
 def _size_of(function: bytes) -> int:
@@ -109,19 +84,18 @@ def _count(conversation: GearmanConversation, size: int) -> None:
 def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """CANT_DO: no more jobs of this function; what the worker runs it may finish."""
     function = body.partition(b"\0")[0]
-    if len(function) > conversation.service.limits.name_bytes_max:
-        return
-    if conversation.functions.pop(function, None) is not None:
+    service = conversation.service
+    is_name = len(function) <= service.limits.name_bytes_max
+    if is_name and conversation.functions.pop(function, None) is not None:
         conversation.grab = None
         _count(conversation, -_size_of(function))
-        service = conversation.service
         service.broker.unserve(conversation.session, service.names.text(function))
         conversation.unsettled = True
 
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """RESET_ABILITIES: no more jobs at all; what the worker runs it may finish."""
-    conversation.spent += len(conversation.functions) // SEARCHED_AT_ONCE
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     conversation.functions.clear()
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
@@ -149,19 +123,15 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
     service = conversation.service
     if service.stopping:
         return
-    service.heard_of(conversation)
+    service.note_awake(conversation)
+    # Whoever can do thousands of functions has them all looked at with each search.
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     queues = (conversation.grab or _grab_of(conversation)).queues
     demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
-    try:
-        answer = broker.demand(demand, now)
-    except Refused as refusal:
-        conversation.link.write(error("QUEUE_ERROR", refusal.text))
-        return
-    if answer is None:
+    if broker.demand(demand, now) is None:
         conversation.sleep = demand
     else:
-        service.woke(conversation, now)
-        conversation.link.write(NOOP)
+        service.wake(conversation, now)
 
 
 def on_grab(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -181,13 +151,10 @@ def on_grab_uniq(conversation: GearmanConversation, body: bytes, now: Millis) ->
 def on_grab_all(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """GRAB_JOB_ALL: a job with its unique id and, only where there is one, its reducer."""
     job = _next_job(conversation, now)
-    if job is None:
-        return
-    unique = unique_of(job) + b"\0"
-    if job.extra and job.origin == ORIGIN:
-        _assign(conversation, job, _ASSIGN_ALL, unique + job.extra + b"\0")
-    else:
-        _assign(conversation, job, _ASSIGN_UNIQ, unique)
+    if job is not None:
+        reducer = job.extra + b"\0" if job.extra and job.origin == ORIGIN else b""
+        number = _ASSIGN_ALL if reducer else _ASSIGN_UNIQ
+        _assign(conversation, job, number, unique_of(job) + b"\0" + reducer)
 
 
 def _grab_of(conversation: GearmanConversation) -> Demand:
@@ -197,14 +164,10 @@ def _grab_of(conversation: GearmanConversation) -> Demand:
     timeouts = {text(function): ms for function, ms in functions.items() if ms}
     # With one function there is nothing to choose, and looking at it costs half as much.
     choice = Choice.PRIORITY if len(functions) > 1 else Choice.LISTED
-    conversation.grab = Demand(
-        conversation.session,
-        tuple(map(text, functions)),
-        _AT_ONCE,
-        choice,
-        lease_ms=timeouts or None,
-    )
-    return conversation.grab
+    queues = tuple(map(text, functions))
+    demand = Demand(conversation.session, queues, _AT_ONCE, choice, lease_ms=timeouts or None)
+    conversation.grab = demand
+    return demand
 
 
 def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
@@ -215,12 +178,13 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
         broker.withdraw(conversation.sleep)
         conversation.sleep = None
     if conversation.woken_at:
-        service.heard_of(conversation)
+        service.note_awake(conversation)
+    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     if not service.stopping:
         answer = broker.demand(conversation.grab or _grab_of(conversation), now)
         if isinstance(answer, Granted):
             return answer.job
-    conversation.link.write(NO_JOB)
+    conversation.link.write(wire.NO_JOB)
     return None
 
 
@@ -235,15 +199,14 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         body = as_bytes(job.media, job.body) if job.media != BYTES else job.body
     conversation.granted(handle, job)
     size = len(handle) + len(function) + len(between) + len(body) + 2
-    is_long = len(body) > LONG_BYTES
+    is_long = len(body) > wire.LONG_BYTES
     text = b"" if is_long else body
-    reply = b"%b%b\0%b\0%b%b" % (_pack(RES, number, size), handle, function, between, text)
+    reply = b"%b%b\0%b\0%b%b" % (_pack(wire.RES, number, size), handle, function, between, text)
     link = conversation.link
+    link.write(reply)
     if job.policy.durable and job.shelf is _NOWHERE:
-        link.write_after_commit(reply)
-    else:
-        # The store has the job; that somebody runs it need not survive a crash.
-        link.write(reply)
+        # Once the store has the job, that somebody runs it need not survive a crash.
+        link.after_commit = True
     if is_long:
         link.write_bulk(body)
 
@@ -270,52 +233,50 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
-    if len(body) > LONG_BYTES:
-        handle, result = part_handle(body)
-    else:
-        handle, _, result = body.partition(b"\0")
-    job = conversation.held.pop(handle, None)  # as `settled`, without a call
-    if conversation.foreign and job is not None:
-        conversation.foreign.pop(job.id, None)
+    handle, result = wire.part_handle(body)
+    job = _settled(conversation, handle, _NOT_FOUND)
     if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
         return
-    service = conversation.service
-    if len(result) > service.limits.body_bytes_max:
+    if len(result) > conversation.service.limits.body_bytes_max:
         conversation.link.note(f"a result of {len(result)} bytes is refused")
         _fail(conversation, handle, job, Failure("ResultTooLarge", "its result is too large"), now)
         return
     try:
         conversation.broker.finish(job, job.holder, result, now)
     except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        service.ended[handle] = _DONE
+        raise ErrorReply(_NOT_FOUND) from None
+    conversation.service.ended[handle] = _DONE
 
 
 def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_FAIL: not done."""
-    handle = without_nuls(body, HANDLE_BYTES_MAX)
-    if len(handle) > HANDLE_BYTES_MAX:
-        conversation.link.write(_HANDLE_TOO_LARGE)
-        return
-    job = conversation.settled(handle)
-    if job is None:
-        _not_held(conversation, handle, _NOT_FOUND)
-    else:
+    handle = wire.without_nuls(body, wire.HANDLE_BYTES_MAX)
+    if len(handle) > wire.HANDLE_BYTES_MAX:
+        raise ErrorReply(_HANDLE_TOO_LARGE)
+    job = _settled(conversation, handle, _NOT_FOUND)
+    if job is not None:
         _fail(conversation, handle, job, _FAILED, now)
 
 
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
-    handle, data = part_handle(body)
-    job = conversation.settled(handle)
+    handle, data = wire.part_handle(body)
+    job = _settled(conversation, handle, _NO_SUCH_EXCEPTION)
+    if job is not None:
+        text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
+        conversation.ignore(handle)
+        _fail(conversation, handle, job, Failure(EXCEPTION, text, data=data), now)
+
+
+def _settled(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> Job | None:
+    """The job that the peer says it has ended; None if what it says of it is ignored."""
+    job = conversation.held.pop(handle, None)
     if job is None:
-        _not_held(conversation, handle, _NO_SUCH_EXCEPTION)
-        return
-    text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
-    conversation.forgive(handle)
-    _fail(conversation, handle, job, Failure(EXCEPTION, text, data=data), now)
+        if handle not in conversation.ignored:
+            raise ErrorReply(otherwise)
+    elif conversation.foreign:
+        conversation.foreign.pop(job.id, None)
+    return job
 
 
 def _fail(
@@ -324,9 +285,8 @@ def _fail(
     try:
         conversation.broker.fail(job, job.holder, failure, now)
     except Refused:
-        conversation.link.write(_NOT_FOUND)
-    else:
-        conversation.service.ended[handle] = State.DEAD
+        raise ErrorReply(_NOT_FOUND) from None
+    conversation.service.ended[handle] = State.DEAD
 
 
 def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -334,22 +294,21 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
     One without both numbers is not: clients would wait for the rest of it.
     """
-    handle, data = part_handle(body)
-    if b"\0" in data:
-        _report(conversation, handle, STATUS, data, _NOT_FOUND)
-    else:
-        conversation.link.write(MISSING)
+    handle, data = wire.part_handle(body)
+    if b"\0" not in data:
+        raise ErrorReply(wire.MISSING)
+    _report(conversation, handle, STATUS, data, _NOT_FOUND)
 
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_DATA: a part of the result."""
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     _report(conversation, handle, DATA, data, _NO_SUCH_JOB)
 
 
 def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_WARNING: something that its clients should hear."""
-    handle, data = part_handle(body)
+    handle, data = wire.part_handle(body)
     _report(conversation, handle, WARNING, data, _NO_SUCH_JOB)
 
 
@@ -358,15 +317,11 @@ def _report(
 ) -> None:
     job = conversation.held.get(handle)
     if job is None:
-        _not_held(conversation, handle, otherwise)
+        if handle not in conversation.ignored:
+            raise ErrorReply(otherwise)
         return
     keep = kind is STATUS and len(data) <= STATUS_BYTES_KEPT
     try:
         conversation.broker.report(job, job.holder, kind, data, keep=keep)
     except Refused:
-        conversation.link.write(otherwise)
-
-
-def _not_held(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> None:
-    if handle not in conversation.over:
-        conversation.link.write(otherwise)
+        raise ErrorReply(otherwise) from None

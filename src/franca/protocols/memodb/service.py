@@ -13,10 +13,10 @@ from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.jobs import JobTemplates
+from franca.protocols.memodb.jobs import Intake
+from franca.protocols.memodb.messages import Header
 from franca.protocols.memodb.outbox import Unsent
-from franca.protocols.memodb.requests import Requests
-from franca.protocols.memodb.room import Room
+from franca.protocols.memodb.requests import Requests, Room
 from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.workers import Workers
 from franca.protocols.service import Service, WorkerView
@@ -34,7 +34,8 @@ class MemoDBService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.registry = Workers(broker, rng)
-        self.job_templates = JobTemplates(f"m{rng.getrandbits(32):08x}")
+        self.intake = Intake(f"m{rng.getrandbits(32):08x}")
+        self.job_headers: dict[bytes, Header] = {}
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(

@@ -59,17 +59,16 @@ def stack_end(data: bytes, at: int, end: int) -> int:
 class Parts:
     """A message that comes in several pieces.
 
-    Once somebody has seen where its payload begins, that is gathered by itself. Of one that is
-    `too_large` only the beginning is kept, to see what it is; the rest is dropped as it comes.
+    Once it is seen what it is (`op`) and where its payload begins, that is gathered by itself. Of
+    one that is `too_large` only the beginning is kept, to see what it is; the rest is dropped.
     """
 
-    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "is_job", "size", "too_large")
+    __slots__ = ("_body", "_body_at", "_head", "have", "op", "size", "too_large")
 
     def __init__(self, size: int, *, too_large: bool = False) -> None:
         self.size = size
         self.have = 0
-        self.glanced_at = False
-        self.is_job = False
+        self.op: int | None = None
         self.too_large = too_large
         self._head = bytearray()
         self._body: Gathering | None = None
@@ -139,7 +138,6 @@ class Inbox:
         "_head",
         "_is_empty",
         "_is_greeted",
-        "_next",
         "_size_max",
         "_unix",
         "has_input",
@@ -151,7 +149,6 @@ class Inbox:
         self.parts: Parts | None = None
         self._is_empty = False
         self._is_greeted = False
-        self._next: bytes | Parts | None = None
         self._buffer = ByteBuffer()
         self._size_max = size_max
         self._unix = unix
@@ -175,14 +172,12 @@ class Inbox:
             data = data[taken:]
         self._buffer.feed(data)
 
-    def put_back(self, message: bytes | Parts) -> None:
-        """Hand this message out once more, before all others."""
-        if message is not self.parts:
-            self._next = message
+    def resume(self) -> None:
+        """Read on, though no bytes came."""
         self._is_empty = False
         self.has_input = True
 
-    def next_message(self, data: bytes = b"") -> bytes | Parts | Hello | None:
+    def cut(self, data: bytes = b"") -> bytes | Parts | Hello | None:
         """The next whole message, without its length, or None until more bytes come.
 
         A `WireError` as soon as it is plain that it is none at all.
@@ -200,14 +195,14 @@ class Inbox:
             self.feed(data)
             if not self.has_input:
                 return None
-        message: bytes | Parts | Hello | None = self._next
-        self._next = None
-        if message is None:
-            message = self._cut() if self._is_greeted else self._take_hello()
-        rest = len(self._buffer) if self.parts is None else self.parts.is_whole
-        self.has_input = message is not None and bool(rest)
+        message = self._cut() if self._is_greeted else self._take_hello()
+        self.has_input = message is not None and self.has_more()
         self._is_empty = self._is_greeted and not len(self)
         return message
+
+    def has_more(self) -> bool:
+        """Whether another message may be there."""
+        return len(self._buffer) > 0 if self.parts is None else self.parts.is_whole
 
     def _take_hello(self) -> Hello | None:
         """What a peer says first, before any message; a WireError as soon as it is wrong."""
@@ -241,8 +236,7 @@ class Inbox:
         message = None if too_large else self._buffer.take(size)
         if message is None:
             parts = self.parts = Parts(size, too_large=too_large)
-            there = self._buffer.take(min(len(self._buffer), size)) or b""
-            parts.feed(there)
+            parts.feed(self._buffer.take(min(len(self._buffer), size)) or b"")
             if parts.is_whole:
                 return self._cut()
         return message

@@ -1,4 +1,4 @@
-"""The workers of one connection: what each says, and what it is answered.
+"""The workers of one connection: what each sends, and what it is answered.
 
 Each request of a worker is a demand, answered with a JOB or, when nothing comes, a HEARTBEAT.
 NNG sends a request again when it waits too long or its connection broke; such a one must be
@@ -16,31 +16,16 @@ from franca.protocols.bodies import as_bytes
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
-from franca.protocols.memodb.messages import (
-    HEARTBEAT,
-    RESULT,
-    Header,
-    begin,
-    encode_disconnect,
-    task,
-)
-from franca.protocols.memodb.outbox import LARGE_BYTES, SHARED_BYTES, Outbox
-from franca.protocols.memodb.sp import WORD, Parts
-from franca.protocols.memodb.workers import (
-    BEATING,
-    ID_BYTES,
-    LOST,
-    PARKED,
-    WORKING,
-    Worker,
-)
+from franca.protocols.memodb.messages import Message
+from franca.protocols.memodb.outbox import SHARED_BYTES, Outbox, Reply
+from franca.protocols.memodb.sp import WORD
+from franca.protocols.memodb.wire import LARGE_BYTES, encode_disconnect, task
+from franca.protocols.memodb.workers import BEATING, LOST, PARKED, WORKING, Worker
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
     from franca.protocols.memodb.service import MemoDBService
 
-USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
-RESULT_HEADER_BYTES: Final = len(USUAL_RESULT) + ID_BYTES
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
 MANY_SERVICES: Final = 64
@@ -67,20 +52,23 @@ class ConnectionWorkers:
         self._workers = service.registry
         self._by_id = service.registry.by_id
         self._readies: dict[bytes, Worker] = {}
-        self._patient: dict[Worker, None] = {}
+        self._deferred: dict[Worker, None] = {}
         self._heartbeat_ms = service.settings.heartbeat_ms
         self._last_given: Worker | None = None
         self._last_job = 0
 
-    # -- what workers say -------------------------------------------------------------------------
+    # -- what workers send ------------------------------------------------------------------------
 
-    def on_ready(self, header: Header, stack: bytes, said: bytes, now: Millis) -> None:
+    def on_ready(self, message: Message, now: Millis) -> None:
         """READY: a new worker, unless NNG only sent it again."""
+        if message.id or message.size:
+            return
+        said = message.data[message.at - WORD :]
         worker = self._readies.get(said)
         if worker is not None:
-            self._answer_again(worker, stack, now)
+            self._answer_again(worker, message.stack, now)
             return
-        worker = self._workers.welcome(header.services, self, stack, said, now)
+        worker = self._workers.add(message, self, said, now)
         if worker is None:
             self.conversation.spent = WHOLE_SHARE  # to find out took as long as to take it in
             return  # not answered: it may ask again when others have left
@@ -88,108 +76,91 @@ class ConnectionWorkers:
         self.here[worker.session] = worker
         self._want(worker, now)
 
-    def on_usual_result(self, data: bytes, at: int, parts: Parts | None, now: Millis) -> None:
-        """RESULT, as workers write it, from one that was given a job on this connection."""
-        stop = at + RESULT_HEADER_BYTES
-        worker = self._by_id.get(data[stop - ID_BYTES : stop])
-        if (
-            worker is None
-            or worker.doing is not WORKING
-            or worker.connection_workers is not self
-            or stop > len(data)
-        ):
-            self.conversation.act_on_unusual(data, at, parts, now)
+    def on_result(self, message: Message, now: Millis) -> None:
+        """RESULT: its job is done, and it asks for the next; unless it says that it leaves."""
+        worker = self._worker_of(message, now)
+        if worker is None:
             return
-        if self._says_again(worker, data, at, parts):
-            self._answer_again(worker, data[:at], now)
+        if worker.doing not in (WORKING, LOST):
+            self._dismiss(worker, now)
             return
-        self._take_result(worker, data, stop, parts, now)
+        self._take_result(worker, message, now)
+        if message.header is not None and message.header.leaving:
+            worker.leaving = True
         self._want(worker, now)
 
-    def on_word(
-        self,
-        header: Header,
-        data: bytes,
-        at: int,
-        parts: Parts | None,
-        now: Millis,
-    ) -> None:
-        """RESULT, HEARTBEAT or DISCONNECT, in any way, of any worker on any connection."""
-        stack = data[:at]
-        worker = self._by_id.get(header.id)
+    def on_heartbeat(self, message: Message, now: Millis) -> None:
+        """HEARTBEAT: it is still there, and asks for a job."""
+        worker = self._worker_of(message, now)
         if worker is None:
-            self._outbox.say(stack, encode_disconnect(header.id), b"")
             return
-        doing = worker.doing
-        if worker.connection_workers is not self or doing is LOST:
-            if not self._workers.find_again(worker, self, now):
-                self.conversation.spent = WHOLE_SHARE
-                return  # not answered either
-            self.here[worker.session] = worker
-        if self._says_again(worker, data, at, parts):
-            self._answer_again(worker, stack, now)
-        elif header.op == RESULT and doing in (WORKING, LOST):
-            self._take_result(worker, data, header.end, parts, now)
-            worker.leaving = worker.leaving or header.leaving
+        if worker.doing == WORKING:
+            self._dismiss(worker, now)
+        elif worker.doing != PARKED or worker.demand is None:
             self._want(worker, now)
-        elif header.op == HEARTBEAT and doing is not WORKING:
-            if doing is PARKED:
-                self._want_if_put_off(worker, now)
-            else:
-                self._want(worker, now)
-        else:
+
+    def on_disconnect(self, message: Message, now: Millis) -> None:
+        """DISCONNECT: it leaves."""
+        worker = self._worker_of(message, now)
+        if worker is not None:
             self._dismiss(worker, now)
 
-    def _says_again(self, worker: Worker, data: bytes, at: int, parts: Parts | None) -> bool:
+    def _worker_of(self, message: Message, now: Millis) -> Worker | None:
+        """The worker that sends this, of any connection until now; None if it was answered."""
+        worker = self._by_id.get(message.id)
+        if worker is None:
+            if message.id:
+                self._outbox.send(Reply(message.stack, encode_disconnect(message.id), b""))
+            return None
+        if worker.connection_workers is not self or worker.doing == LOST:
+            if not self._workers.move(worker, self, now):
+                self.conversation.spent = WHOLE_SHARE
+                return None  # not answered either
+            self.here[worker.session] = worker
+        if self._is_sent_again(worker, message):
+            self._answer_again(worker, message.stack, now)
+            return None
+        return worker
+
+    def _is_sent_again(self, worker: Worker, message: Message) -> bool:
         """Whether this is the request that the worker sent last; if not, it is from now on."""
-        size = (len(data) if parts is None else parts.size) - at
-        stop = at + SAID_BYTES
-        said = data[at - WORD : stop]
+        at = message.at
+        size = message.end - at + message.size
+        said = message.data[at - WORD : at + SAID_BYTES]
         if said == worker.said and size == worker.said_bytes:
             return True
         if worker.ready:
             self._past_ready(worker)
         worker.said = said
         worker.said_bytes = size
-        worker.stack = data[:at]
+        worker.stack = message.stack
         return False
 
-    def _take_result(
-        self, worker: Worker, data: bytes, stop: int, parts: Parts | None, now: Millis
-    ) -> None:
+    def _take_result(self, worker: Worker, message: Message, now: Millis) -> None:
         """A worker's job is done; or what came of it is more than anybody may be given.
 
-        A word that comes too late changes nothing.
+        What comes too late changes nothing.
         """
-        size = (len(data) if parts is None else parts.size) - stop
-        if size > self._body_max:
-            self._fail(worker, size, now)
-            return
         job = worker.job
         worker.job = None
-        if worker.doing is LOST:
-            job = self._broker.jobs.get(worker.lost_job)
-        if job is None:
-            return
-        result = data[stop:] if parts is None else parts.rest(stop)
-        try:
-            if worker.doing is WORKING:
-                self._broker.finish(job, worker.session.holder, result, now)
-            else:
-                self._broker.finish_late(job, worker.session.holder, result, now)
-        except NotHeld:
-            return
-        worker.durable = job.policy.durable
-
-    def _fail(self, worker: Worker, size: int, now: Millis) -> None:
-        job = worker.job
-        worker.job = None
-        text = f"a result of {size} bytes, at most {self._body_max}"
-        self.link.note(text)
-        if job is not None and job.id in worker.session.leases:
+        if message.size > self._body_max:
+            text = f"a result of {message.size} bytes, at most {self._body_max}"
+            self.link.note(text)
+            if job is None or job.id not in worker.session.leases:
+                return
             failure = Failure("ResultTooLarge", text, final=True)
             self._broker.fail(job, worker.session.holder, failure, now)
-            worker.durable = job.policy.durable
+        else:
+            if worker.doing == LOST:
+                job = self._broker.jobs.get(worker.lost_job)
+            if job is None:
+                return
+            finish = self._broker.finish if worker.doing == WORKING else self._broker.finish_late
+            try:
+                finish(job, worker.session.holder, message.payload, now)
+            except NotHeld:
+                return
+        worker.durable = job.policy.durable
 
     # -- what they are answered -------------------------------------------------------------------
 
@@ -203,7 +174,7 @@ class ConnectionWorkers:
         if self._service.stopping:
             return
         if self.link.full:
-            self._wait_for_peer(worker)
+            self.defer(worker)
             return
         demand = Demand(worker.session, worker.wanted, now + self._heartbeat_ms)
         worker.demand = demand
@@ -212,11 +183,6 @@ class ConnectionWorkers:
             self.conversation.spent = WHOLE_SHARE
         if answer is not None and isinstance(answer, Granted):
             self._give(worker, answer.job, now)
-
-    def _want_if_put_off(self, worker: Worker, now: Millis) -> None:
-        """Ask anew for a worker for which nothing was asked, because a connection was full."""
-        if worker.demand is None:
-            self._want(worker, now)
 
     def on_granted(self, session: Session, event: Granted, now: Millis) -> None:
         """A job has come for a worker that waits."""
@@ -232,14 +198,14 @@ class ConnectionWorkers:
         if is_hard and not self._outbox.takes(len(job.body)):
             # Its time would run while it waits to be sent: somebody else may have it.
             self._give_back(job, worker.session, now)
-            self._wait_for_peer(worker)
+            self.defer(worker)
             return
         worker.job = job
         worker.doing = WORKING
         worker.until = job.until
         durable = worker.durable or job.policy.durable
         worker.durable = False
-        self._say_job(worker, job, durable, False)
+        self._send_job(worker, job, durable, False)
 
     def _give_back(self, job: Job, session: Session, now: Millis) -> None:
         """A job that its worker will never hear of, unless it was taken away meanwhile."""
@@ -248,7 +214,7 @@ class ConnectionWorkers:
         except NotHeld:
             pass
 
-    def _say_job(self, worker: Worker, job: Job, durable: bool, again: bool) -> None:
+    def _send_job(self, worker: Worker, job: Job, durable: bool, again: bool) -> None:
         body = job.body
         if job.origin == ORIGIN:
             extra = job.extra
@@ -259,30 +225,25 @@ class ConnectionWorkers:
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
                 self.conversation.spent = WHOLE_SHARE
-        outbox = self._outbox
-        outbox.say(worker.stack, head, body, durable, worker.id, again)
-        worker.answer = outbox.count
+        self._outbox.send(Reply(worker.stack, head, body, durable, worker.id, again))
+        worker.answer = self._outbox.count
         self._last_given = worker
         self._last_job = job.id
 
-    def _wait_for_peer(self, worker: Worker) -> None:
-        """Give this worker nothing until its connection can take it."""
-        self._patient[worker] = None
-        self.link.call_next_turn()
+    def defer(self, worker: Worker) -> None:
+        """Ask for nothing for this worker until its connection can take a job."""
+        if not self._service.stopping:
+            self._deferred[worker] = None
+            self.link.call_next_turn()
 
-    def go_on(self, now: Millis) -> None:
-        """The connection can take more."""
-        if self._patient and not self.link.full:
-            patient, self._patient = self._patient, {}
-            for worker in patient:
-                idle = worker.doing is PARKED and worker.demand is None
+    def resume(self, now: Millis) -> None:
+        """The connection can take more: ask for those who were deferred."""
+        if self._deferred and not self.link.full:
+            deferred, self._deferred = self._deferred, {}
+            for worker in deferred:
+                idle = worker.doing == PARKED and worker.demand is None
                 if idle and worker.connection_workers is self and worker.session.open:
                     self._want(worker, now)
-
-    def look_after(self, worker: Worker) -> None:
-        """See that a worker that waits for nothing is asked for again."""
-        if worker not in self._patient and not self._service.stopping:
-            self._wait_for_peer(worker)
 
     def on_unmet(self, session: Session, demand: Demand, now: Millis) -> None:
         """No job came for a long time: does the worker still live?"""
@@ -291,30 +252,30 @@ class ConnectionWorkers:
             worker.demand = None
             worker.doing = BEATING
             worker.until = now + self._settings.heartbeat_due_ms
-            self._outbox.say(worker.stack, worker.heartbeat, b"")
+            self._outbox.send(Reply(worker.stack, worker.heartbeat, b""))
 
     def _answer_again(self, worker: Worker, stack: bytes, now: Millis) -> None:
-        """The same request as last time: who waits goes on waiting, the others hear it again."""
+        """The same request as last time: who waits goes on waiting, others are answered again."""
         worker.stack = stack
         worker.seen_at = now
         job = worker.job
-        if worker.doing is LOST:
+        if worker.doing == LOST:
             # Whatever it was given when its connection broke, it has not heard.
             worker.job = None
             self._want(worker, now)
-        elif worker.doing is BEATING:
-            self._outbox.say(stack, worker.heartbeat, b"")
-        elif worker.doing is PARKED:
-            self._want_if_put_off(worker, now)
+        elif worker.doing == BEATING:
+            self._outbox.send(Reply(stack, worker.heartbeat, b""))
+        elif worker.doing == PARKED:
+            if worker.demand is None:  # nothing was asked for, because a connection was full
+                self._want(worker, now)
         elif job is None or job.id not in worker.session.leases:
             # It never heard of the job that was taken from it meanwhile.
             worker.job = None
             self._want(worker, now)
-        elif self._is_on_its_way(worker, job):
-            pass  # it is not written once more for somebody who does not read
-        elif not job.away:
-            self._say_job(worker, job, job.policy.durable, True)
-        else:
+        elif not self._is_on_its_way(worker, job):  # else it does not read, or not yet
+            if not job.away:
+                self._send_job(worker, job, job.policy.durable, True)
+                return
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
             self._give_back(job, worker.session, now)
@@ -324,8 +285,9 @@ class ConnectionWorkers:
         """Whether the job that a worker asks for again has not left, and is too long to repeat."""
         # What another protocol wrote is written anew each time: nobody shares it.
         most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
-        is_small = len(job.body) <= most
-        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=is_small)
+        return self._outbox.is_on_its_way(
+            worker.id, worker.answer, worker.stack, is_small=len(job.body) <= most
+        )
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""
@@ -340,7 +302,7 @@ class ConnectionWorkers:
         self._workers.dismiss(worker, now)
         if len(worker.services) > MANY_SERVICES:
             self.conversation.spent = WHOLE_SHARE
-        self._outbox.say(worker.stack, encode_disconnect(worker.id), b"", durable=worker.durable)
+        self._outbox.send(Reply(worker.stack, encode_disconnect(worker.id), b"", worker.durable))
 
     # -- coming and going -------------------------------------------------------------------------
 
@@ -375,14 +337,14 @@ class ConnectionWorkers:
             self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
         self.here.clear()
 
-    def let_go(self, worker: Worker) -> None:
+    def remove(self, worker: Worker) -> None:
         """The worker is no longer one of this connection."""
         self.here.pop(worker.session, None)
         self.bytes -= worker.cost
-        self._patient.pop(worker, None)
+        self._deferred.pop(worker, None)
         self._past_ready(worker)
 
     def _past_ready(self, worker: Worker) -> None:
-        """The worker has said something after its READY, which will not come again."""
+        """The worker has sent something after its READY, which will not come again."""
         self._readies.pop(worker.ready, None)
         worker.ready = b""

@@ -12,7 +12,6 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 
 from __future__ import annotations
 
-from enum import IntEnum
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -23,13 +22,13 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.protocols.memodb import cbor
-from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
+from franca.protocols.memodb.wire import ID_BYTES, begin
 from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
-ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
 LOST_MS_MAX: Final = 600_000
@@ -43,19 +42,10 @@ _JOB_BEGIN: Final = begin(JOB, 5)
 _HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
 
-class Doing(IntEnum):
-    """What a worker is doing, as far as the server knows."""
-
-    PARKED = 0
-    WORKING = 1
-    BEATING = 2
-    LOST = 3
-
-
-PARKED: Final = Doing.PARKED
-WORKING: Final = Doing.WORKING
-BEATING: Final = Doing.BEATING
-LOST: Final = Doing.LOST
+PARKED: Final = 0
+WORKING: Final = 1
+BEATING: Final = 2
+LOST: Final = 3
 
 
 class Worker(Struct, eq=False):
@@ -80,7 +70,7 @@ class Worker(Struct, eq=False):
     heartbeat: bytes
     said: bytes = b""
     said_bytes: int = 0
-    doing: Doing = PARKED
+    doing: int = PARKED
     demand: Demand | None = None
     job: Job | None = None
     lost_job: JobId = 0
@@ -112,16 +102,13 @@ class Workers:
         self._number = 0
         self._lost: dict[Worker, None] = {}
 
-    def welcome(
-        self,
-        services: tuple[str, ...],
-        connection_workers: ConnectionWorkers,
-        stack: bytes,
-        said: bytes,
-        now: Millis,
+    def add(
+        self, message: Message, connection_workers: ConnectionWorkers, ready: bytes, now: Millis
     ) -> Worker | None:
-        """A new worker that offers these services; None if there is no room for them."""
-        cost = size_of(services, said)
+        """The new worker of a READY; None if there is no room for its services."""
+        assert message.header is not None
+        services = message.header.services
+        cost = size_of(services, ready)
         if not self._has_room(cost, connection_workers, now):
             connection_workers.link.note("a READY of more services than workers may offer together")
             return None
@@ -135,8 +122,8 @@ class Workers:
             services,
             session,
             connection_workers,
-            stack,
-            said,
+            message.stack,
+            ready,
             now,
             now,
             _JOB_BEGIN + head,
@@ -177,10 +164,8 @@ class Workers:
         now: Millis,
     ) -> Session | None:
         """A session that serves all of these; None if there are too many queues for that."""
-        holder = f"memodb-{worker_id.hex()}"
-        session = self._broker.open_session(
-            holder, OnHangUp.RETURN, connection_workers.conversation
-        )
+        holder, owner = f"memodb-{worker_id.hex()}", connection_workers.conversation
+        session = self._broker.open_session(holder, OnHangUp.RETURN, owner)
         try:
             for service in services:
                 self._broker.serve(session, service)
@@ -196,7 +181,7 @@ class Workers:
         if self.by_id.pop(worker.id, None) is not None:
             self.bytes -= worker.cost
         self._lost.pop(worker, None)
-        worker.connection_workers.let_go(worker)
+        worker.connection_workers.remove(worker)
         self._broker.close_session(worker.session, now)
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
@@ -211,41 +196,39 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(
-        self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis
-    ) -> bool:
-        """A worker speaks on another connection than before.
+    def move(self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis) -> bool:
+        """A worker sends on another connection than before.
 
         False, and all is as it was, if it was lost and there is no room for its queues now.
         """
         session: Session | None = worker.session
-        if worker.doing is LOST:
+        if worker.doing == LOST:
             session = self._open_session(worker.id, worker.services, connection_workers, now)
         if session is None:
             return False
         self._lost.pop(worker, None)
-        worker.connection_workers.let_go(worker)
+        worker.connection_workers.remove(worker)
         worker.connection_workers = connection_workers
-        worker.answer = 0  # nothing was said to it there
+        worker.answer = 0  # nothing was sent to it there
         connection_workers.bytes += worker.cost
         worker.session = session
         session.owner = connection_workers.conversation
         return True
 
     def sweep(self, now: Millis) -> None:
-        """Forget those who owe a sign of life and gave none; look after those who are put off."""
+        """Forget those who owe a sign of life and gave none; resume those who were deferred."""
         silent = []
         for worker in self.by_id.values():
             if worker.doing >= BEATING and worker.until <= now:
                 silent.append(worker)
-            elif worker.doing is PARKED and worker.demand is None:
-                worker.connection_workers.look_after(worker)
+            elif worker.doing == PARKED and worker.demand is None:
+                worker.connection_workers.defer(worker)
         for worker in silent:
             self.dismiss(worker, now)
 
     def working(self) -> int:
         """How many workers hold a job."""
-        return sum(worker.doing is WORKING for worker in self.by_id.values())
+        return sum(worker.doing == WORKING for worker in self.by_id.values())
 
     def views(self, protocol: str) -> list[WorkerView]:
         """The workers as operators see them."""
@@ -260,5 +243,5 @@ class Workers:
                 queues=worker.services,
             )
             for worker in self.by_id.values()
-            if worker.doing is not LOST
+            if worker.doing != LOST
         ]

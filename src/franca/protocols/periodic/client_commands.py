@@ -1,4 +1,4 @@
-"""What clients say: jobs in, results and streams out, listings, settings.
+"""What clients send, SUBMIT_JOB, RUN_JOB, REMOVE_JOB, RECV_DATA and PING; and what they wait for.
 
 Whoever waits for a job waits for its function and its name, whatever job has them: a submit under
 the same name is what it waits for from then on. A connection watches each such job once and
@@ -7,15 +7,21 @@ answers all who wait for it on that connection.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import Refused
+from msgspec import Struct
+
+from franca.core.errors import Refused, TooMuch
 from franca.core.events import Finished, Progressed
-from franca.core.model import NEVER, Job, Millis, NewJob, State
+from franca.core.model import Job, Millis, NewJob, State
 from franca.core.stubs import Stub
-from franca.protocols.conversation import WHOLE_SHARE
+from franca.protocols.budget import Share
+from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.auth import CLIENT
-from franca.protocols.periodic.commands import (
+from franca.protocols.periodic.crc import BULK_BYTES
+from franca.protocols.periodic.jobs import KEY
+from franca.protocols.periodic.messages import (
     EOF,
     EXPIRED,
     FAILED,
@@ -23,275 +29,263 @@ from franca.protocols.periodic.commands import (
     PONG,
     REMOVED,
     SUCCESS,
-    UNKNOWN,
+    Message,
+    WireJob,
 )
-from franca.protocols.periodic.dialect import Task, Unreadable
-from franca.protocols.periodic.jobs import KEY
-from franca.protocols.periodic.long_commands import charge_load, drop, dump, listing, load
-from franca.protocols.periodic.part import Part
-from franca.protocols.periodic.room import Share
-from franca.protocols.periodic.shared import BULK_BYTES
-from franca.protocols.periodic.waits import WAITS_BYTES_FREE, Name, Wait, Waits
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
 
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
-TOLD_AT_ONCE: Final = 16
-"""How many are told something in about the time that any other message takes."""
 LEASED: Final = State.LEASED
-DONE: Final = State.DONE
+WAITS_MAX: Final = 10_000
+"""Answers that one connection may wait for."""
+NAMESAKES_MAX: Final = 64
+"""And those for one and the same job: all of them are sent in one turn."""
+WAIT_BYTES: Final = 1_000
+"""What one takes beside its name, here and in the broker, roughly."""
+WAITS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What the waits of all connections take together."""
+WAITS_BYTES_FREE: Final = 4 * 1024
+"""But for the first few of each connection."""
+SENT_AT_ONCE: Final = 16
+"""How many answers are sent in about the time that any other message takes."""
 DATA_KIND: Final = "data"
 """What a piece of a stream is called among the reports of workers."""
 
+Name = tuple[str, str]
+"""A function, and the key of a job in it."""
 
-class Client(Part):
-    """The part of a connection that clients speak to."""
+
+def on_ping(connection: PeriodicConversation, message: Message, now: Millis) -> None:
+    """PING: PONG."""
+    connection.answer(message.id, PONG)
+
+
+def on_submit_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
+    """SUBMIT_JOB: kept, in place of a job of the same name."""
+    wire_job = connection.dialect.read_job(message.args)
+    if connection.service.rules is not None:
+        connection.check_may(CLIENT, wire_job.func)
+    submit(connection, wire_job, now)
+    connection.link.write_after_commit(connection.dialect.bare(message.id, SUCCESS))
+
+
+def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> None:
+    """Keep a job. What is dropped because it runs already was answered all the same."""
+    service, broker = connection.service, connection.broker
+    new = service.intake.new_job(wire_job, now, limits_runs=connection.dialect.limits_runs)
+    if service.drops_running:
+        taken = broker.keyed(new.queue, new.key)
+        if taken is not None and taken.state is LEASED:
+            return
+    job = broker.submit(new, now)
+    if service.streams:
+        service.follow(job)
+
+
+def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
+    """RUN_JOB: the answer is the result; or at once that nobody runs such jobs."""
+    wire_job = connection.dialect.read_job(message.args)
+    connection.check_may(CLIENT, wire_job.func)
+    if not connection.broker.serves(wire_job.func):
+        connection.answer(message.id, NO_WORKER)
+        return
+    limits_runs = connection.dialect.limits_runs
+    intake = connection.service.intake
+    new = intake.new_job(wire_job, now, limits_runs=limits_runs, waited_for=True)
+    seconds = wire_job.timeout if wire_job.timeout > 0 else WAIT_S
+    name = (new.queue, new.key)
+    wait = connection.waits.add(name, message.id, is_stream=False)
+    try:
+        connection.waits.watch(_run(connection, new, now))
+    except Refused:
+        connection.waits.remove(name, wait)
+        raise
+    connection.waits.expire_at(name, wait, now + 1000 * seconds)
+
+
+def _run(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
+    """Have a job run, or wait for the run that goes on under its name."""
+    taken = connection.broker.keyed(new.queue, new.key)
+    if isinstance(taken, Job) and taken.state is LEASED:
+        return taken
+    job = connection.broker.submit(new, now)
+    if connection.service.streams:
+        connection.service.follow(job)
+    return job
+
+
+def on_remove_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
+    """REMOVE_JOB: gone, running or not; SUCCESS also where there was none."""
+    func, name = connection.dialect.read_removal(message.args)
+    connection.check_may(CLIENT, func)
+    connection.broker.remove(func, KEY + name, now)
+    connection.succeed(message.id)
+
+
+def on_recv_data(connection: PeriodicConversation, message: Message, now: Millis) -> None:
+    """RECV_DATA: what the job's worker sends, piece by piece, then an end.
+
+    One client sends this beside RUN_JOB, in either order: the job need not be there yet.
+    """
+    wire_job = connection.dialect.read_job(message.args)
+    connection.check_may(CLIENT, wire_job.func)
+    service, broker, waits = connection.service, connection.broker, connection.waits
+    service.intake.check_name(wire_job.func)
+    if not broker.serves(wire_job.func):
+        connection.answer(message.id, NO_WORKER)
+        return
+    name = (wire_job.func, KEY + wire_job.name)
+    waits.add(name, message.id, is_stream=True)
+    service.streams.setdefault(name, {})[waits] = None
+    taken = broker.keyed(*name)
+    if taken is not None:
+        waits.watch(taken)
+    connection.answer(message.id, SUCCESS)
+
+
+# -- what is waited for ------------------------------------------------------------------------
+
+
+class Wait(Struct, eq=False):
+    """An answer that is owed: the result of a job, until an alarm rings; or its stream.
+
+    A peer may use one id many times, so each is only equal to itself.
+    """
+
+    msgid: bytes
+    is_stream: bool
+    alarm: Alarm | None = None
+
+
+class Waits:
+    """All that one connection waits for, by name."""
 
     def __init__(self, connection: PeriodicConversation) -> None:
-        super().__init__(connection)
-        self._waits = Waits(Share(self.service.waits, WAITS_BYTES_FREE))
         self.was_waited_for = False
-        """Whether workers were held back for it once, and it did not read all the same."""
+        """Whether workers were held back for this client once, and it did not read all the same."""
+        self._connection = connection
+        self.link = connection.link
+        self._service = connection.service
+        self._share = Share(connection.service.waits, WAITS_BYTES_FREE)
+        self._by_name: dict[Name, list[Wait]] = {}
+        self._count = 0
 
-    # -- jobs in ----------------------------------------------------------------------------------
+    def add(self, name: Name, msgid: bytes, *, is_stream: bool) -> Wait:
+        """Wait for this too; `TooMuch` if that would be one too many."""
+        waits = self._by_name.get(name, [])
+        if self._count >= WAITS_MAX or len(waits) >= NAMESAKES_MAX:
+            most = WAITS_MAX if self._count >= WAITS_MAX else NAMESAKES_MAX
+            raise TooMuch(f"no more than {most} answers can be waited for")
+        self._share.take(_size_of(name))
+        self._count += 1
+        wait = Wait(msgid, is_stream)
+        self._by_name[name] = waits
+        waits.append(wait)
+        return wait
 
-    def on_submit_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """SUBMIT_JOB: kept, in place of a job of the same name."""
-        task = self.connection.dialect.read_task(args)
-        if self.service.rules is not None:
-            self.connection.check_may(CLIENT, task.func)
-        self.take_in(task, now)
-        self.link.write_after_commit(self.connection.dialect.word(msgid, SUCCESS))
+    def expire_at(self, name: Name, wait: Wait, at: Millis) -> None:
+        """Answer at this moment that the time is over."""
+        ring = partial(self._on_expired, name, wait)
+        wait.alarm = self._service.alarms.set(self.link, at, ring)
 
-    def take_in(self, task: Task, now: Millis) -> None:
-        """Keep a job. What is dropped because it runs already was answered all the same."""
-        new = self.service.intake.new_job(
-            task, now, limits_runs=self.connection.dialect.limits_runs
-        )
-        if self.service.drops_running:
-            taken = self.broker.keyed(new.queue, new.key)
-            if taken is not None and taken.state is LEASED:
-                return
-        job = self.broker.submit(new, now)
-        if self.service.streams:
-            self.service.follow(job)
+    def remove(self, name: Name, wait: Wait) -> bool:
+        """One waits no more; True if it was the last that waited for this."""
+        waits = self._by_name[name]
+        waits.remove(wait)
+        if not waits:
+            del self._by_name[name]
+        self._drop(name, [wait])
+        return not waits
 
-    def on_run_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """RUN_JOB: the answer is the result; or at once that nobody runs such jobs."""
-        task = self.connection.dialect.read_task(args)
-        self.connection.check_may(CLIENT, task.func)
-        if not self.broker.serves(task.func):
-            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
-            return
-        limits_runs = self.connection.dialect.limits_runs
-        new = self.service.intake.new_job(task, now, limits_runs=limits_runs, waited_for=True)
-        seconds = task.timeout if task.timeout > 0 else WAIT_S
-        name = (new.queue, new.key)
-        wait = Wait(msgid, now + 1000 * seconds)
-        self._waits.add(name, wait)
-        try:
-            self._run(new, now)
-        except Refused:
-            self._waits.remove(name, wait)
-            raise
-        self.connection.arm(wait.until)
+    def _take(self, name: Name) -> list[Wait]:
+        """All who wait for this are about to be answered."""
+        waits = self._by_name.pop(name, [])
+        self._drop(name, waits)
+        return waits
 
-    def _run(self, new: NewJob, now: Millis) -> None:
-        """Have a job run, or wait for the run that goes on under its name."""
-        taken = self.broker.keyed(new.queue, new.key)
-        if isinstance(taken, Job) and taken.state is LEASED:
-            job = taken
-        else:
-            job = self.broker.submit(new, now)
-            if self.service.streams:
-                self.service.follow(job)
-        self.follow(job)
+    def _drop(self, name: Name, waits: list[Wait]) -> None:
+        for wait in waits:
+            self._service.alarms.cancel(wait.alarm)
+        self._share.give_back(len(waits) * _size_of(name))
+        self._count -= len(waits)
 
-    def on_remove_job(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """REMOVE_JOB: gone, running or not; SUCCESS also where there was none."""
-        func, name = self.connection.dialect.read_removal(args)
-        self.connection.check_may(CLIENT, func)
-        self.broker.remove(func, KEY + name, now)
-        self.connection.succeed(msgid)
-
-    # -- what is waited for -----------------------------------------------------------------------
-
-    def on_recv_data(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """RECV_DATA: what the job's worker sends, piece by piece, then an end.
-
-        One client says this beside RUN_JOB, in either order: the job need not be there yet.
-        """
-        task = self.connection.dialect.read_task(args)
-        self.connection.check_may(CLIENT, task.func)
-        self.service.intake.check_name(task.func)
-        if not self.broker.serves(task.func):
-            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
-            return
-        name = (task.func, KEY + task.name)
-        self._waits.add(name, Wait(msgid, NEVER))
-        self.service.streams.setdefault(name, {})[self] = None
-        taken = self.broker.keyed(*name)
-        if taken is not None:
-            self.follow(taken)
-        self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
-
-    def follow(self, job: Job | Stub) -> None:
+    def watch(self, job: Job | Stub) -> None:
         """Hear what becomes of a job, once."""
-        if job.id not in self.connection.session.watches:
-            self.broker.watch(job.id, self.connection.session)
+        session = self._connection.session
+        if job.id not in session.watches:
+            self._connection.broker.watch(job.id, session)
 
-    def say_progressed(self, event: Progressed, now: Millis) -> None:
+    def _unwatch(self, name: Name, now: Millis) -> None:
+        """Nobody here waits for that name any more."""
+        broker = self._connection.broker
+        taken = broker.keyed(*name)
+        if taken is not None:
+            broker.unwatch(taken.id, self._connection.session, now)
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def on_progressed(self, event: Progressed, now: Millis) -> None:
         """A worker sent a piece of a stream."""
         name = (event.job.queue, event.job.key)
-        waits = self._waits.of(name)
+        waits = self._by_name.get(name)
         if event.kind != DATA_KIND or not waits:
             return
-        self._say_to([(wait, event.data) for wait in waits if wait.is_stream], now)
+        self._answer([(wait, event.data) for wait in waits if wait.is_stream], now)
         if self.link.full and not self.was_waited_for:
-            self.service.slow.setdefault(name, (self, now))
+            self._service.slow.setdefault(name, (self, now))
 
-    def say_finished(self, event: Finished, now: Millis) -> None:
+    def on_finished(self, event: Finished, now: Millis) -> None:
         """A job that is waited for has ended: everybody is answered."""
         name = (event.job.queue, event.job.key)
-        waits = self._waits.take(name)
+        waits = self._take(name)
         if waits:
-            result = _result_of(event)
+            result = event.result
+            if event.state is not State.DONE:
+                result = REMOVED if event.failure.kind == "Cancelled" else FAILED
             answers = [(wait, EOF if wait.is_stream else result) for wait in waits]
-            self._say_to(answers, now, after_commit=True)
-        if self.service.streams:
-            self.service.unfollow(name, self)
+            self._answer(answers, now, after_commit=True)
+        if self._service.streams:
+            self._service.unfollow(name, self)
 
-    def _say_to(
+    def _answer(
         self, answers: list[tuple[Wait, bytes]], now: Millis, *, after_commit: bool = False
     ) -> None:
-        """Tell everybody here. More than may ever wait unsent is not said, but for one answer."""
-        self.service.told += len(answers)
-        if self.service.teller is not None:
-            self.service.teller.spent += len(answers) // TOLD_AT_ONCE
-        most = room = self.service.limits.output_hard_bytes
+        """Answer all. More than may ever wait unsent is not written, but for one answer."""
+        self._service.charge_sent(len(answers))
+        most = room = self._service.limits.output_hard_bytes
         if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
             room -= sum(map(len, self.link.out))
-        said = 0
+        written = 0
         for wait, data in answers:
-            if said and said + len(data) > room:
-                self.connection.drop(now, f"more than {most} bytes to be said to it at once")
+            if written and written + len(data) > room:
+                self._connection.drop(now, f"more than {most} bytes to be said to it at once")
                 return
-            said += len(data)
-            self.connection.say_data(wait.msgid, data, after_commit=after_commit)
+            written += len(data)
+            self._connection.answer_data(wait.msgid, data, after_commit=after_commit)
 
-    def _expire(self, now: Millis, most: int) -> int:
-        """Tell those whose time is over, some of them; returns how many. Rung for the next."""
-        waits = self._waits
-        told = 0
-        while told < most and (expired := waits.expired(now)) is not None:
-            told += 1
-            name, wait = expired
-            if waits.remove(name, wait):
-                self._look_away(name, now)
-            self.connection.say(self.connection.dialect.data(wait.msgid, EXPIRED))
-        next_at = waits.next_at()
-        if next_at:
-            self.connection.arm(next_at)
-        return told
+    def _on_expired(self, name: Name, wait: Wait, now: Millis) -> None:
+        if self.remove(name, wait):
+            self._unwatch(name, now)
+        self.link.write(self._connection.dialect.data(wait.msgid, EXPIRED))
 
-    def _look_away(self, name: Name, now: Millis) -> None:
-        """Nobody here waits for that name any more."""
-        taken = self.broker.keyed(*name)
-        if taken is not None:
-            self.broker.unwatch(taken.id, self.connection.session, now)
-
-    def follow_rules(self, now: Millis) -> None:
-        """Wait no more for jobs of functions that the peer may not use any more."""
-        for name in self._waits.names():
-            if not self.connection.may(CLIENT, name[0]):
-                for wait in self._waits.take(name):
-                    self.connection.say(self.connection.dialect.word(wait.msgid, NO_WORKER))
-                self.service.unfollow(name, self)
-                self._look_away(name, now)
-
-    # -- listings and steering --------------------------------------------------------------------
-
-    def on_ping(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """PING: PONG."""
-        self.link.write(self.connection.dialect.word(msgid, PONG))
-
-    def on_status(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """STATUS: every function that the peer may know of. It is all that one gets of a turn."""
-        self.connection.spent += WHOLE_SHARE
-        self.connection.begin(listing(self.connection, msgid, self.connection.rule()), now)
-
-    def on_drop_func(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """DROP_FUNC: a function and its jobs, while nobody runs or awaits them; SUCCESS always."""
-        func = self.connection.dialect.read_func(args)
-        self.connection.check_admin()
-        queue = self.broker.queues.get(func)
-        if queue is not None and (queue.servers or queue.line or queue.leased):
-            self.connection.succeed(msgid)
-            return
-        self.service.funcs.pop(func, None)
-        self.connection.begin(drop(self.connection, msgid, func), now)
-
-    def on_dump(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """DUMP: every live job that came by this protocol."""
-        self.connection.check_admin()
-        self.connection.begin(dump(self.connection, msgid), now)
-
-    def on_load(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """LOAD: many jobs at once."""
-        self.connection.check_admin()
-        try:
-            tasks = self.connection.dialect.read_tasks(args)
-            size = charge_load(self.connection, len(args))
-        except Refused:
-            if self.connection.dialect.confirms_loads:
-                raise
-            return
-        self.connection.begin(load(self.connection, msgid, tasks, size), now)
-
-    def on_config_get(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """CONFIG_GET: a number, 0 where nothing is known."""
-        connection = self.connection
-        connection.rule()
-        name, _ = connection.binary.read_setting(args)
-        connection.say(connection.binary.number(msgid, self.service.config.get(name)))
-
-    def on_config_set(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """CONFIG_SET: until the server ends."""
-        self.connection.check_admin()
-        self.service.config.set(*self.connection.binary.read_setting(args))
-        self.connection.say(self.connection.dialect.word(msgid, SUCCESS))
-
-    def on_shutdown(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """SHUTDOWN: no answer, the whole server stops; or that the peer may not say so.
-
-        Without a CRC almost any bytes could be one.
-        """
-        if not self.connection.is_checked:
-            raise Unreadable("only a frame with a CRC stops the server")
-        self.connection.check_admin()
-        if not self.service.shut_down(self.link.peer):
-            self.connection.say(self.connection.dialect.word(msgid, NO_WORKER))
-
-    def on_unknown(self, msgid: bytes, args: bytes, now: Millis) -> None:
-        """UNKNOWN, and everything that only the server says."""
-        self.connection.say(self.connection.dialect.word(msgid, UNKNOWN))
+    def on_rules(self, now: Millis) -> None:
+        """Rights have changed: wait no more for functions that the peer may not use any more."""
+        for name in list(self._by_name):
+            if not self._connection.may(CLIENT, name[0]):
+                for wait in self._take(name):
+                    self._connection.answer(wait.msgid, NO_WORKER)
+                self._service.unfollow(name, self)
+                self._unwatch(name, now)
 
     def leave(self) -> None:
         """The connection is gone: nothing is waited for any more."""
-        if self._waits:
-            for name in self._waits.names():
-                self.service.unfollow(name, self)
-            self._waits.clear()
-
-    def ring(self, now: Millis, most: int) -> int:
-        """A moment has come that was armed for; returns how many were told."""
-        return self._expire(now, most) if self._waits else 0
+        for name in list(self._by_name):
+            self._service.unfollow(name, self)
+            self._take(name)
 
 
-def _result_of(event: Finished) -> bytes:
-    """The result, or the word of the server that stands for none."""
-    if event.state is DONE:
-        return event.result
-    return REMOVED if event.failure.kind == "Cancelled" else FAILED
+def _size_of(name: Name) -> int:
+    return WAIT_BYTES + 2 * (len(name[0]) + len(name[1]))

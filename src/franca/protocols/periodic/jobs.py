@@ -1,4 +1,4 @@
-"""Jobs on their way in and out: what travels, and what the server keeps of it.
+"""Jobs as peers send and are sent them, and what the server keeps of them.
 
 A job is known by its function and its name: the name is its key, and a submit replaces what has
 it. The workload is the body, to the byte; what else travels and the server has no field for, the
@@ -7,6 +7,7 @@ counter, the job's own timeout and whether it was written in JSON, is kept besid
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct as Layout
 from typing import Final
 
@@ -15,8 +16,8 @@ from franca.core.errors import TooMuch
 from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, Policy
 from franca.core.names import raw_of
 from franca.protocols.bodies import BYTES, as_bytes
-from franca.protocols.periodic.config import Config
-from franca.protocols.periodic.dialect import Assignment, Dialect, Task, Unreadable
+from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.messages import Assignment, Unreadable, WireJob
 
 ORIGIN: Final = "periodic"
 KEY: Final = "periodic/"
@@ -34,9 +35,9 @@ _IN_JSON: Final = b"j"
 
 
 class Intake:
-    """Makes jobs of what travels. Keeps nothing but the policies that they share."""
+    """Makes jobs of what clients send. Keeps nothing but the policies that they share."""
 
-    def __init__(self, broker: Broker, config: Config) -> None:
+    def __init__(self, broker: Broker, config: Mapping[str, int]) -> None:
         self._broker = broker
         self._config = config
         self._name_max = broker.limits.name_bytes_max
@@ -45,7 +46,7 @@ class Intake:
         self._policies: dict[tuple[int, bool], Policy] = {}
 
     def new_job(
-        self, task: Task, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
+        self, wire_job: WireJob, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
     ) -> NewJob:
         """The job that this stands for, or `Refused`.
 
@@ -53,23 +54,23 @@ class Intake:
         worker stays. One that somebody waits for is not run again for him; all others are, until
         they are done.
         """
-        func, name, workload = task.func, task.name, task.workload
+        func, name, workload = wire_job.func, wire_job.name, wire_job.workload
         if len(func) > self._name_chars or len(name) > self._name_chars:
             self.check_name(func)
             self.check_name(name)
         if len(workload) > self._body_max:
             raise TooMuch(f"a job of {len(workload)} bytes, at most {self._body_max}")
-        seconds = task.timeout
+        seconds = wire_job.timeout
         if seconds <= 0:
-            seconds = self._config.timeout_s if limits_runs else 0
+            seconds = self._config["timeout"] if limits_runs else 0
         policy = self._policy(seconds, waited_for)
         new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
-        if task.count or task.timeout or task.in_json:
-            new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
-            if task.in_json:
+        if wire_job.count or wire_job.timeout or wire_job.in_json:
+            new.extra = _EXTRA.pack(_fitting(wire_job.count), _fitting(wire_job.timeout))
+            if wire_job.in_json:
                 new.extra += _IN_JSON
-        if task.sched_at > 0:
-            run_at = min(task.sched_at, AT_MAX_S) * 1000
+        if wire_job.sched_at > 0:
+            run_at = min(wire_job.sched_at, AT_MAX_S) * 1000
             if run_at > self._broker.wall(now):
                 new.run_at = run_at
         return new
@@ -136,7 +137,7 @@ def assignment(job: Job, workload: bytes, dialect: Dialect, broker: Broker) -> A
     )
 
 
-def name_apart(shown: Assignment, dialect: Dialect) -> None:
+def rename(shown: Assignment, dialect: Dialect) -> None:
     """Give a job a name of its own, where the worker already holds one of the same name."""
     shown.name = b"#%d" % shown.job_id
     shown.handle = dialect.handle(shown.func, shown.name, shown.job_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
@@ -11,51 +10,44 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
-from franca.core.timers import Buckets
+from franca.protocols.budget import Budget
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.declaration import Surroundings
-from franca.protocols.overview import KEPT_MS
+from franca.protocols.periodic.admin_commands import CONFIG
+from franca.protocols.periodic.alarms import Alarms
 from franca.protocols.periodic.auth import Rules, read_rules
-from franca.protocols.periodic.client_commands import TOLD_AT_ONCE, Client
-from franca.protocols.periodic.config import Config
-from franca.protocols.periodic.connection import PeriodicConnection
+from franca.protocols.periodic.client_commands import SENT_AT_ONCE, WAITS_BYTES_MAX, Name, Waits
 from franca.protocols.periodic.conversation import PeriodicConversation
+from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.jobs import Intake, workload_of
-from franca.protocols.periodic.long_commands import ListingKey
-from franca.protocols.periodic.room import Budget
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
-from franca.protocols.periodic.shared import Shared
-from franca.protocols.periodic.status import Survey, WaitingJobs
+from franca.protocols.periodic.status import Listings
 from franca.protocols.periodic.text import DocDialect, TextDialect
-from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
-from franca.protocols.periodic.worker_commands import FUNCS_BYTES_MAX, Worker
+from franca.protocols.periodic.workers import FUNCS_BYTES_MAX, Worker
 from franca.protocols.service import Service, WorkerView
 
-ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
 GRABS_OF_ALL: Final = 65_536
 """Ids of GRAB_JOBs that wait on all connections, but for the first few of each."""
-OVERHEARD_OF_ALL: Final = 65_536
+COPIES_OF_ALL: Final = 65_536
 """Jobs that workers have beside whoever holds them, but for the first few of each."""
-RUNG_A_TICK: Final = 1_000
-"""Answers given in one tick because their time has come; the rest are given in the next."""
-TOLD_A_TICK: Final = 8_000
+SENT_A_TICK: Final = 8_000
 """Pieces of streams passed on between two ticks; then workers wait with the next one."""
 WRITTEN_A_TICK: Final = 8 * 1024 * 1024
 """Bytes of jobs in JSON that are written between two ticks; then workers wait for the next one."""
 SWEPT_A_TICK: Final = 20
 """Silent connections hung up on in one tick."""
 PACE_MS: Final = 10_000
-"""How long workers wait for a client that does not take what they send, once."""
+"""How long workers wait for a client that does not read what they send, once."""
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
 
 
 class PeriodicService(Service):
-    """What all Periodic connections share. `rules` is None where nobody is asked who he is.
+    """What all Periodic connections share. `rules` is None without an auth file.
 
-    `streams` are the jobs whose data is waited for, whether they are there yet or not. `casts` are
-    the workers that want every job of a function.
+    `streams` are the jobs whose data is waited for, whether they are there yet or not.
+    `broadcasts` are the workers that want every job of a function.
     """
 
     name = "periodic"
@@ -71,41 +63,36 @@ class PeriodicService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.rng = rng
-        self.config = Config()
+        self.config = dict(CONFIG)
         self.intake = Intake(broker, self.config)
         self.doc = DocDialect(self.limits.name_bytes_max)
         self.text = TextDialect(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
-        self.alarms: Buckets[PeriodicConnection] = Buckets(ALARM_TICK_MS)
+        self.alarms = Alarms()
         self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
-        self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
-        self.told = self.written = 0
-        """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
-        self.teller: PeriodicConversation | None = None
-        self.slow: dict[Name, tuple[Client, Millis]] = {}
-        """Jobs of which a client does not take what it is sent, and since when."""
-        self.put_off: dict[PeriodicConversation, Name] = {}
-        """Connections with a message that is to be acted on later, and the job it is about."""
-        self._ringing: deque[PeriodicConnection] = deque()
-        self.streams: dict[Name, dict[Client, None]] = {}
-        self.casts: dict[str, dict[Worker, None]] = {}
-        self.funcs: dict[str, None] = {}
-        self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
-        """Listings of all functions, and whether they are long. They are good for a moment."""
-        self.making: dict[ListingKey, list[int]] = {}
-        self.listed = self.dump_bytes = 0
-        """Functions listed since the last tick, and bytes gathered for dumps that are under way."""
-        self._waiting_jobs: WaitingJobs | None = None
-        self.loads = 0
+        self.copies = Budget(COPIES_OF_ALL, "jobs that are for all workers")
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
+        self.sent = self.written = 0
+        """How often what a worker sent was passed on, and bytes of jobs written, in this tick."""
+        self.reporter: PeriodicConversation | None = None
+        self.slow: dict[Name, tuple[Waits, Millis]] = {}
+        """Jobs of which a client does not read what it is sent, and since when."""
+        self.postponed: dict[PeriodicConversation, Name] = {}
+        """Connections with a message that is to be acted on later, and the job it is about."""
+        self.streams: dict[Name, dict[Waits, None]] = {}
+        self.broadcasts: dict[str, dict[Worker, None]] = {}
+        self.funcs: dict[str, None] = {}
+        self.listings = Listings(broker, self.funcs)
+        self.loads = self.dump_bytes = 0
+        """Loads under way, and bytes gathered for dumps that are under way."""
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
-        self.commands = self.refused = self.unreadable = 0
+        self.commands = self.unreadable = 0
         self._connections: dict[PeriodicConversation, Millis] = {}
         self._by_name: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop
@@ -124,7 +111,8 @@ class PeriodicService(Service):
         self.rules = read_rules(content)
         for connection in list(self._connections):
             if connection in self._connections:
-                connection.follow_rules(self._now)
+                connection.waits.on_rules(self._now)
+                connection.worker.on_rules()
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
@@ -141,32 +129,21 @@ class PeriodicService(Service):
             del self._by_name[connection.link.id]
 
     def tick(self, now: Millis) -> None:
-        """Ring whoever is armed, and hang up on those who fell silent."""
+        """Make the calls that are due, and hang up on connections that fell silent."""
         self._now = now
-        self._shared = self._for_all = None
-        self.listed = 0
-        waiting = self._waiting_jobs
-        if waiting is not None and now - waiting.seen_at >= KEPT_MS:
-            self._waiting_jobs = None
-        if self.listings:
-            self.listings = {
-                key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
-            }
-        self.told = self.written = 0
-        self.teller = None
-        if self.slow or self.put_off:
+        self._shared = self._for_all = self.reporter = None
+        self.sent = self.written = 0
+        self.listings.tick(now)
+        if self.slow or self.postponed:
             self._let_go_on(now)
-        self._ringing += self.alarms.due(now)
-        left = RUNG_A_TICK
-        while left > 0 and self._ringing:
-            left -= self._ringing.popleft().ring(now, left)
+        self.alarms.tick(now)
         if now >= self._sweep_at:
             self._sweep(now)
 
     def _sweep(self, now: Millis) -> None:
-        """Hang up on those who fell silent, some of them at a time."""
-        longest = self.config.keepalive_ms
-        silent = [t for t in self._connections if t.is_checked and now - t.heard_at > longest]
+        """Hang up on connections that fell silent, some of them at a time."""
+        longest = 1000 * self.config["keepalive"]
+        silent = [c for c in self._connections if c.is_checked and now - c.heard_at > longest]
         for connection in silent[:SWEPT_A_TICK]:
             if connection in self._connections:
                 connection.drop(now)
@@ -175,28 +152,34 @@ class PeriodicService(Service):
 
     # -- workers that are faster than their clients -----------------------------------------------
 
-    def may_tell(self, name: Name) -> bool:
-        """Whether those who follow this job may be told more of it now.
+    def may_send(self, name: Name) -> bool:
+        """Whether those who follow this job may be sent more of it now.
 
         Else a stream would pile up here, and its clients be cut off. Who does not read at all is
         waited for once: after that it is cut off, and no worker need care.
         """
-        return self.told < TOLD_A_TICK and name not in self.slow
+        return self.sent < SENT_A_TICK and name not in self.slow
+
+    def charge_sent(self, count: int) -> None:
+        """So many clients are sent what a worker reported, which counts as that worker's work."""
+        self.sent += count
+        if self.reporter is not None:
+            self.reporter.spent += count // SENT_AT_ONCE
 
     def may_write(self) -> bool:
         """Whether more jobs may be written anew now: it takes ten times as long as to hand on."""
         return self.written < WRITTEN_A_TICK
 
     def _let_go_on(self, now: Millis) -> None:
-        for name, (client, since) in list(self.slow.items()):
+        for name, (waits, since) in list(self.slow.items()):
             if now - since >= PACE_MS:
-                client.was_waited_for = True
-            elif client.link.full and not client.link.closed:
+                waits.was_waited_for = True
+            elif waits.link.full and not waits.link.closed:
                 continue
             self.slow.pop(name, None)
-        for connection, name in list(self.put_off.items()):
-            if self.may_tell(name):
-                del self.put_off[connection]
+        for connection, name in list(self.postponed.items()):
+            if self.may_send(name):
+                del self.postponed[connection]
                 connection.link.call_next_turn()
 
     def shut_down(self, peer: Peer) -> bool:
@@ -211,26 +194,26 @@ class PeriodicService(Service):
 
     def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
         """A worker runs this function, for all if it says so; or not any more."""
-        casts = self.casts.setdefault(func, {})
+        workers = self.broadcasts.setdefault(func, {})
         if for_all:
-            casts[worker] = None
+            workers[worker] = None
         else:
-            casts.pop(worker, None)
-            if not casts:
-                del self.casts[func]
+            workers.pop(worker, None)
+            if not workers:
+                del self.broadcasts[func]
         if func not in self.funcs:
             self.funcs[func] = None
             if len(self.funcs) > FUNCS_MAX:
                 # One that has a worker is listed all the same, and noted again when that leaves.
                 del self.funcs[next(iter(self.funcs))]
 
-    def cast(self, job: Job, holder: Worker) -> None:
+    def broadcast(self, job: Job, holder: Worker) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
-        workers = list(self.casts.get(job.queue, ()))
-        holder.connection.spent += len(workers) // TOLD_AT_ONCE
+        workers = list(self.broadcasts.get(job.queue, ()))
+        holder.connection.spent += len(workers) // SENT_AT_ONCE
         for worker in workers:
             if worker is not holder:
-                worker.overhear(job)
+                worker.give_copy(job)
 
     def workload_for_all(self, job: Job) -> bytes:
         """What all workers are given of a job of another protocol, written once for all of them."""
@@ -238,13 +221,6 @@ class PeriodicService(Service):
         if for_all is None or for_all[0] != job.id:
             for_all = self._for_all = (job.id, workload_of(job))
         return for_all[1]
-
-    def survey(self, now: Millis) -> Survey:
-        """Every function, by name. What many jobs wait for may be a second old."""
-        waiting = self._waiting_jobs
-        if waiting is None or not waiting.are_many or now - waiting.seen_at >= KEPT_MS:
-            waiting = self._waiting_jobs = WaitingJobs(self.broker, now)
-        return Survey(self.broker, self.funcs, waiting, now)
 
     # -- large answers ----------------------------------------------------------------------------
 
@@ -259,15 +235,15 @@ class PeriodicService(Service):
 
     def follow(self, job: Job) -> None:
         """A job was submitted: those who wait for its stream hear of it."""
-        for client in list(self.streams.get((job.queue, job.key), ())):
-            client.follow(job)
+        for waits in list(self.streams.get((job.queue, job.key), ())):
+            waits.watch(job)
 
-    def unfollow(self, name: Name, client: Client) -> None:
+    def unfollow(self, name: Name, waits: Waits) -> None:
         """A connection waits for that stream no more."""
-        clients = self.streams.get(name)
-        if clients is not None:
-            clients.pop(client, None)
-            if not clients:
+        followers = self.streams.get(name)
+        if followers is not None:
+            followers.pop(waits, None)
+            if not followers:
                 del self.streams[name]
 
     # -- operators --------------------------------------------------------------------------------
@@ -294,7 +270,7 @@ class PeriodicService(Service):
         if connection is None or not connection.worker.funcs:
             return False
         connection.worker.stop_giving_jobs()
-        if what == "stop" and not connection.worker.is_busy():
+        if what == "stop" and not connection.worker.runs.is_busy():
             connection.drop(self._now)
         return True
 
@@ -304,7 +280,7 @@ class PeriodicService(Service):
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(connection.worker.is_busy() for connection in self._connections)
+        return sum(connection.worker.runs.is_busy() for connection in self._connections)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
