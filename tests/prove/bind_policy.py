@@ -191,6 +191,9 @@ def _lets_in(port: int, *, tls: bool) -> bool:
 
 def run(options: Options) -> Result:
     cases = list(_cases(options.home, short=options.short))
+    if options.mutant:
+        # A bug in what all listeners share shows on one of them.
+        cases = [case for case in cases if case.listener == "faktory"]
     for name in [name for name in os.environ if name.startswith(("FAKTORY_", "FRANCA_"))]:
         del os.environ[name]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
