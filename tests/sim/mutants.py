@@ -33,8 +33,6 @@ from tests.sim.server import Carrier, Group, Server
 MUTANTS = Mutants()
 SEEDS = range(400)
 """As many as a bug may hide from."""
-FOUND_AT: dict[str, int] = {}
-"""Seeds that found a bug which most do not: they are tried first."""
 
 # -- of the node ----------------------------------------------------------------------------
 

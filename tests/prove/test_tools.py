@@ -1,4 +1,4 @@
-"""The tools of the proofs about peers and time do what the proofs rely on."""
+"""The tools of the proofs do what the proofs rely on, and every planted bug has something to change."""
 
 from __future__ import annotations
 
