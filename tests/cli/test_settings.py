@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from franca.cli.banner import banner
+from franca.cli.serve import banner
 from franca.node import exits, log
 from franca.node import run as node_run
 from franca.node.config import load

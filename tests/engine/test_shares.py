@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Millis
-from franca.engine.engine import HEAVY, LAST_SHARES, PARTINGS, SLICE
+from franca.engine.engine import ENDED_AT_ONCE, HEAVY, LAST_SHARES, SLICE
 from franca.engine.roster import LAST_BYTES
 from franca.protocols.conversation import FEW_PIECES, Link
 from tests.engine.fixtures import Echo, Stage, T, echo
@@ -37,7 +37,7 @@ def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
             [1] * turn * SLICE + [0] * (3 - turn) * SLICE
         )
         stage.say(links[0], "half")
-    assert stage.engine.unheard_bytes() == 3 * len("half")
+    assert stage.engine.waiting_bytes() == 3 * len("half")
     stage.engine.turn(T)
     assert not stage.engine.has_input()
 
@@ -111,11 +111,11 @@ def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_oth
 
 def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
     stage = Stage()
-    links = [stage.open() for _ in range(3 * PARTINGS)]
+    links = [stage.open() for _ in range(3 * ENDED_AT_ONCE)]
     for link in links:
         stage.engine.close_link(link, T, undelivered=False)
     for turns in (1, 2, 3):
-        assert sum(link.closed for link in links) == turns * PARTINGS
+        assert sum(link.closed for link in links) == turns * ENDED_AT_ONCE
         assert stage.engine.has_input() is (turns < 3)
         stage.engine.turn(T)
     assert all(echo(link).hung_up == [False] for link in links)
@@ -127,7 +127,7 @@ def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\n")
     stage.engine.turn(T)
-    for link in [stage.open() for _ in range(PARTINGS)]:
+    for link in [stage.open() for _ in range(ENDED_AT_ONCE)]:
         stage.engine.close_link(link, T, undelivered=False)
     stage.engine.close_link(worker, T, undelivered=False)
     stage.say(producer, "push\n")

@@ -8,7 +8,8 @@ import weakref
 import pytest
 
 from tests.prove.fuzz import Stage
-from tests.prove.fuzzing import PROTOCOLS, of
+from tests.prove.fuzzing import of
+from tests.support.protocols import PROTOCOLS
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

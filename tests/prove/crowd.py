@@ -25,12 +25,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.prove.fuzzing import PROTOCOLS, RAW, Message, of
+from tests.prove.fuzzing import RAW, Message, of
 from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
 from tests.prove.harness import SideProcess
 from tests.prove.hostile.raw import Raw
 from tests.prove.hostile.strangers import FIRST_WORDS
 from tests.support import eventmq, gearman, memodb, periodic
+from tests.support.protocols import PROTOCOLS
 
 HOARD = "hoard"
 """The queue of jobs that are too large to be many."""

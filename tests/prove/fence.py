@@ -53,7 +53,7 @@ class Play:
             for copy in range(copies):
                 for variant in [script.only] if script.only else self.cast.VARIANTS:
                     queue = f"{protocol}-{number:02}-{copy:02}-{variant}"
-                    name = self.cast.submit(server.ports, queue)
+                    name = fences.submit(protocol, server.ports, queue)
                     self.parts[queue] = Part(script, variant, name)
 
     def take(self, who: str, stage: Stage) -> None:
@@ -77,11 +77,10 @@ class Play:
 
     def _worker(self, who: str, variant: str) -> Worker:
         if (who, variant) not in self.workers:
+            protocol, kind = self.protocol, variant
             if who == "x":
-                cast = fences.of(self.other)
-                made = cast.worker(self.server.ports[self.other], who, cast.VARIANTS[0])
-            else:
-                made = self.cast.worker(self.server.ports[self.protocol], who, variant)
+                protocol, kind = self.other, fences.of(self.other).VARIANTS[0]
+            made = Worker(protocol, self.server.ports[protocol], who, kind)
             self.workers[who, variant] = made
         return self.workers[who, variant]
 

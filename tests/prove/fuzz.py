@@ -28,14 +28,14 @@ from franca.core.model import Millis, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
-from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
+from tests.prove.fuzzing import Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
 from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
-from tests.support.protocols import listeners
+from tests.support.protocols import PROTOCOLS, listeners
 
 _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
 # A share that ends lets others act, and that may make a difference; so may a window that runs dry

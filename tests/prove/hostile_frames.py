@@ -11,10 +11,11 @@ from contextlib import ExitStack
 
 from tests.prove import hostile
 from tests.prove.harness import Options, Result
-from tests.prove.hostile import FRAME_BYTES, PROTOCOLS, SILENT_S, Heavy
+from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 _CASES_MIN = 400
@@ -45,17 +46,17 @@ class Trial:
         self.rss_growth_mib = self.heavy_peak_mib = self.worst_ms = 0.0
 
     def small_frames(self, protocol: str) -> None:
-        module, port = hostile.of(protocol), self.server.ports[protocol]
+        port = self.server.ports[protocol]
         short = self.options.short and protocol != PROTOCOLS[0]
-        table = module.cases(self.options.seed)[: _CASES_SHORT if short else None]
+        table = hostile.cases(protocol, self.options.seed)[: _CASES_SHORT if short else None]
         for case in table[:_WARM]:
-            module.play(port, case)
-        silences = module.silences(port)
+            hostile.play(protocol, port, case)
+        silences = hostile.silences(protocol, port)
         with Memory(self.server) as memory, ExitStack() as open_still:
             for case in table:
-                self._note(f"{protocol}, {case.name}", module.play(port, case))
+                self._note(f"{protocol}, {case.name}", hostile.play(protocol, port, case))
             for _ in range(_STRANGERS):
-                open_still.enter_context(module.endless(port, known=False))
+                open_still.enter_context(hostile.endless(protocol, port, known=False))
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
         self.cases += len(table) + _STRANGERS
@@ -68,8 +69,8 @@ class Trial:
         self._note_wait(f"{protocol}, small frames", self._waited(protocol))
 
     def large_frames(self, protocol: str) -> None:
-        module, port = hostile.of(protocol), self.server.ports[protocol]
-        for heavy in module.heavies(short=self.options.short):
+        port = self.server.ports[protocol]
+        for heavy in hostile.of(protocol).heavies(short=self.options.short):
             name = f"{protocol}, {heavy.name}"
             worst_ms, peak_mib, wrong = self._one_large(protocol, heavy)
             if worst_ms > _WORST_MAX_MS:
@@ -82,13 +83,13 @@ class Trial:
             self.heavy_peak_mib = max(self.heavy_peak_mib, peak_mib)
             self._note_wait(name, worst_ms)
         self.cases += 1
-        with Memory(self.server) as memory, module.endless(port, known=True):
+        with Memory(self.server) as memory, hostile.endless(protocol, port, known=True):
             self.heavy_peak_mib = max(self.heavy_peak_mib, memory.peak_mib)
 
     def _one_large(self, protocol: str, heavy: Heavy) -> tuple[float, float, str]:
         """How long the good client waited, how much memory it took, and what was wrong."""
         with Memory(self.server) as memory:
-            wrong = hostile.of(protocol).play_heavy(self.server.ports[protocol], heavy)
+            wrong = hostile.play_heavy(protocol, self.server.ports[protocol], heavy)
         with Faktory(self.server.port, timeout=60.0) as client:
             client.hello().queue("REMOVE", ["hostile"])
         return self._waited(f"{protocol}, {heavy.name}"), memory.peak_mib, wrong

@@ -22,22 +22,9 @@ import msgspec
 
 from tests.prove import bodies
 from tests.prove.events import Event, Out
+from tests.support import peer as said
 from tests.support.faktory import Faktory
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Done,
-    Grant,
-    Granted,
-    Nothing,
-    Offer,
-    Part,
-    Peer,
-    Refused,
-    Result,
-    Wired,
-    Woken,
-)
+from tests.support.peer import Answer, Grant, Offer, Peer, Wired
 from tests.support.protocols import PEERS
 
 BROKEN = (OSError, ValueError)  # a connection that ended, or that ended in the middle of a reply
@@ -379,15 +366,15 @@ class Producer(Actor):
 
     def on(self, answer: Answer) -> None:
         match answer:
-            case Accepted(offer, _):
+            case said.Accepted(offer, _):
                 self._accepted(offer)
                 if offer.waits:
                     self._waiting[offer] = self.begin("result", offer.jid)
-            case Refused(offer, _) if offer is not None:
+            case said.Refused(offer, _) if offer is not None:
                 self.end(self._pushes.pop(offer), "no")
-            case Part(offer, data):
+            case said.Part(offer, data):
                 self.end(self.begin("data", offer.jid, seq=int(data)))
-            case Result(offer, data, failed):
+            case said.Result(offer, data, failed):
                 if offer in self._pushes:
                     self._accepted(offer)
                     self._waiting[offer] = self.begin("result", offer.jid)
@@ -423,7 +410,7 @@ class Consumer(Actor):
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"c{number}", rng)
         self.worker = f"worker-c{number}" if self.behaviour.named else ""
-        variants = sorted(set(self.behaviour.variants.get("worker", ())) - {"timed"})
+        variants = sorted(set(self.behaviour.variants.get("worker", ())) - {"brief"})
         self._variant = variants[number % len(variants)] if variants else ""
         self._held: list[tuple[Grant, Event]] = []
         self._begin_anew()
@@ -499,14 +486,14 @@ class Consumer(Actor):
 
     def on(self, answer: Answer) -> None:
         match answer:
-            case Granted(grant):
+            case said.Granted(grant):
                 self._given(grant, self._asking.popleft())
-            case Nothing(out):
+            case said.Nothing(out):
                 self._is_idle = True
                 self.end(self._asking.popleft(), out)
-            case Woken():
+            case said.Woken():
                 self._is_resting = False
-            case Done(Grant() as grant, out):
+            case said.Done(Grant() as grant, out):
                 self.done += out == "ok"
                 self.end(self._reporting.pop(grant), out)
             case _:

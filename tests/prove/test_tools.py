@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from franca.node.gauges import Gauges
+from tests.prove import hostile
 from tests.prove.harness import Options
-from tests.prove.hostile import faktory as hostile_faktory
 from tests.prove.log_canary import Canaries
 from tests.prove.mutants import BUGS, TWEAKS, resolve
 from tests.prove.observe import ask, percentile, show
@@ -108,11 +108,11 @@ def test_a_standstill_counts_for_as_long_as_it_lasted() -> None:
 
 
 def test_there_are_hostile_cases_of_every_outcome_and_the_seed_orders_them() -> None:
-    cases = hostile_faktory.cases(1)
+    cases = hostile.cases("faktory", 1)
     names = [case.name for case in cases]
     assert len(cases) > 1_000
-    assert names == [case.name for case in hostile_faktory.cases(1)]
-    assert names != [case.name for case in hostile_faktory.cases(2)]
+    assert names == [case.name for case in hostile.cases("faktory", 1)]
+    assert names != [case.name for case in hostile.cases("faktory", 2)]
     outcomes = {case.outcome for case in cases}
     assert outcomes == {"closed", "refused", "answered", "either"}
     assert all(case.data.endswith(b"\n") for case in cases)

@@ -7,6 +7,7 @@ fixed time: everything is awaited, up to a deadline that only a broken server re
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import signal
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
+import faktory
+import pyfaktory
+import pytest
 import trustme
 
 from tests.real.fetched import node
@@ -49,6 +53,17 @@ def eventually(look: Callable[[], T | None], what: str) -> T:
             return found
         assert time.monotonic() < deadline, f"never seen: {what}"
         time.sleep(_POLL_S)
+
+
+def compare(path: Path, found: str) -> None:
+    """Fail if a transcript is not what was kept of it; UPDATE_TRANSCRIPTS=1 keeps it."""
+    if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
+        path.write_text(found, encoding="utf-8")
+    kept = path.read_text(encoding="utf-8") if path.exists() else ""
+    lines = kept.splitlines(), found.splitlines()
+    changes = difflib.unified_diff(*lines, "as kept", "as heard now", lineterm="")
+    if found != kept:
+        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)
 
 
 # -- programs --------------------------------------------------------------------------------------
@@ -350,3 +365,17 @@ class Stage(Programs):
     def client(self, kind: str, address: str, **spec: object) -> Program:
         """A client of one of the Node libraries, to be told what to do with `call`."""
         return self.ready(Program, f"node/{kind}.js", {"url": address, **spec})
+
+    def push(self, kind: str, address: str, jid: str, jobtype: str, *args: object) -> None:
+        """Push a job into `default` with the library of that name, in its own words."""
+        if kind == "pyfaktory":
+            with pyfaktory.Client(faktory_url=address, role="producer") as producer:
+                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args))
+                assert pyfaktory.Producer(producer).push(job)
+        elif kind == "faktory":
+            with faktory.connection(address) as connection:
+                assert connection.queue(jobtype, args=list(args), jid=jid)
+        else:
+            client = self.client(kind, address)
+            client.call("connect")
+            assert client.call("push", {"jid": jid, "jobtype": jobtype, "args": args}) == jid

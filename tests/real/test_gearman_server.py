@@ -17,8 +17,9 @@ import pytest
 import trustme
 
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.client import Message, parse_response, request
+from tests.protocols.gearman.client import Message, parse_response
 from tests.real.kit import Stage, TlsServer
+from tests.support.gearman import request
 from tests.support.server import HOST, Server
 
 WAIT_S = 10.0

@@ -113,9 +113,9 @@ def test_removing_and_dropping(peers: Peers) -> None:
     client = peers()
     client.call("submit", "f", "a")
     client.call("submit", "f", "b")
-    assert client.call("remove", "f", "a") is True
+    assert client.call("remove_job", "f", "a") is True
     assert client.call("status")["f"]["job_count"] == 1
-    assert client.call("drop", "f") is True
+    assert client.call("drop_func", "f") is True
     assert client.call("status") == {}
 
 
@@ -124,7 +124,7 @@ def test_dumping_and_loading(peers: Peers) -> None:
     jobs = [["f", f"n{number}", f"w{number}"] for number in range(5)]
     assert client.call("load", jobs) is True
     assert client.call("dump") == jobs
-    client.call("drop", "f")
+    client.call("drop_func", "f")
     assert client.call("dump") == []
 
 

@@ -12,7 +12,6 @@ from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
 from tests.real.kit import KINDS, Stage, counts, eventually, until_counts, url
-from tests.real.producers import push
 from tests.support.server import Server
 
 BEFORE_THE_KILL = 300
@@ -108,7 +107,7 @@ def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(stage: Stage) ->
     server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker("faktory-worker", url(server.port))
-    push(stage, "pyfaktory", url(server.port), "job-long", "wait", str(gate))
+    stage.push("pyfaktory", url(server.port), "job-long", "wait", str(gate))
     worker.said("started")
     server.kill9()
     server.restart()
@@ -117,7 +116,7 @@ def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(stage: Stage) ->
     gate.touch()
     worker.said("ran")
     until_counts(server.port, working=0, total_processed=1, total_failures=0, retries=0)
-    push(stage, "pyfaktory", url(server.port), "job-next", "echo")
+    stage.push("pyfaktory", url(server.port), "job-next", "echo")
     assert list(worker.ran(1)) == ["job-next"]
 
 
@@ -135,7 +134,7 @@ def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
     server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
-    push(stage, "pyfaktory", url(server.port), "job-last", "wait", str(gate))
+    stage.push("pyfaktory", url(server.port), "job-last", "wait", str(gate))
     worker.said("started")
 
     server.process.send_signal(signal.SIGTERM)
@@ -156,7 +155,7 @@ def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(stage: Stage, kind: 
     server = stage.server()
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
     control.call(str(server.data), "workers.quiet", {"workers": [WID], "all": False})
-    push(stage, "pyfaktory", url(server.port), "job-left", "echo")
+    stage.push("pyfaktory", url(server.port), "job-left", "echo")
     control.call(str(server.data), "workers.stop", {"workers": [WID], "all": False})
     assert worker.said("stopped")["terminated"]
     worker.wait()

@@ -19,22 +19,10 @@ from franca.core.model import Millis, State
 from tests.prove.bodies import as_json, name_of, told
 from tests.prove.events import Event, Out
 from tests.sim.world import Wire, World
+from tests.support import peer as said
 from tests.support.faktory import Peer as FaktoryPeer
 from tests.support.memodb import Peer as MemoDBPeer
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Done,
-    Grant,
-    Granted,
-    Nothing,
-    Offer,
-    Part,
-    Peer,
-    Refused,
-    Result,
-    Woken,
-)
+from tests.support.peer import Answer, Grant, Offer, Peer
 from tests.support.protocols import PEERS
 
 NEVER: Millis = 1 << 60
@@ -263,11 +251,11 @@ class Client(Actor):
         """A job was accepted or refused, or it has ended."""
         self._heard_at = self.world.now
         match answer:
-            case Accepted(offer, name):
+            case said.Accepted(offer, name):
                 self._accepted(offer, name)
-            case Refused(offer, _) if offer is not None:
+            case said.Refused(offer, _) if offer is not None:
                 self.end(self._pushes.pop(offer), "no")
-            case Result(offer, _, failed):
+            case said.Result(offer, _, failed):
                 self._check_result(offer, answer)
                 if offer in self._pushes:
                     self.world.tally.jobs += 1
@@ -277,7 +265,7 @@ class Client(Actor):
                 self._waiting.discard(offer)
                 if answer.data != b"expired":
                     self.end(self.begin("result", offer.jid))
-            case Part():
+            case said.Part():
                 pass
             case _:
                 raise AssertionError(f"{self.name} heard {answer}")
@@ -285,7 +273,7 @@ class Client(Actor):
     def end_push(self, offer: Offer) -> None:
         self.end(self._pushes.pop(offer))
 
-    def _check_result(self, offer: Offer, result: Result) -> None:
+    def _check_result(self, offer: Offer, result: said.Result) -> None:
         """It must be that of this job; a worker of Faktory has no word for it."""
         right = (told(offer.body)[1].encode(), b"late", b"true")
         fits = result.failed or not result.data or any(word in result.data for word in right)
@@ -463,28 +451,28 @@ class Worker(Actor):
     def on(self, answer: Answer) -> None:
         """A job, none, or that something was heard."""
         match answer:
-            case Granted(grant) if self._asking:
+            case said.Granted(grant) if self._asking:
                 self._given(grant, self._asking.popleft())
-            case Granted(grant) if self._asked_again_at:
+            case said.Granted(grant) if self._asked_again_at:
                 # What was asked for again crossed with the job that answered it: one too many.
                 event = self.begin("fetch")
                 event.t0 = self._asked_again_at / 1000
                 self._given(grant, event)
                 self._report(self._held.pop(), "fail")
-            case Nothing(out):
+            case said.Nothing(out):
                 event = self._asking.popleft()
                 if self.peer.rests or out == "maybe":
                     self.forget(event)  # whoever rests must be woken, or is told to begin anew
                 else:
                     self.end(event, "no")
                 self._rest()
-            case Woken():
+            case said.Woken():
                 self._ask_at = self.world.now + self.rng.randrange(1, 50)
-            case Done(what, out):
+            case said.Done(what, out):
                 if what in self._reporting or not self.peer.lasts:
                     self.end(self._reporting.pop(what), out)
                 self._ask_at = self.world.now + self.rng.randrange(1, 300)
-            case Refused(None, _):
+            case said.Refused(None, _):
                 # A part of the result that came when the job's time was over.
                 assert any(run.grant.reserve is not None for run in self._held), answer
             case _:
@@ -673,7 +661,7 @@ class Operator(Actor):
 
     def on(self, answer: Answer) -> None:
         """OK is said too where there was no such job in that set."""
-        assert isinstance(answer, Done), answer
+        assert isinstance(answer, said.Done), answer
         assert isinstance(answer.what, Event)
         self.end(answer.what, "maybe" if answer.what.jid else "ok")
 

@@ -114,8 +114,18 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
     anew.close()
 
 
-def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> None:
+def test_a_file_that_somebody_reads_is_not_replaced(
+    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its log stays, and would be taken for that of the new file, whose pages are others."""
+    connect = files.connect
+
+    def connect_without_patience(path: str) -> sqlite3.Connection:
+        db = connect(path)
+        db.execute("PRAGMA busy_timeout = 0")
+        return db
+
+    monkeypatch.setattr(files, "connect", connect_without_patience)
     desk.write(added=many(10))
     desk.close()
     reader = sqlite3.connect(path)

@@ -17,7 +17,7 @@ from franca.core.events import Granted
 from franca.core.limits import Limits
 from franca.core.model import Demand, Job, JobQuery, Millis, OnHangUp
 from franca.core.names import renamed, text_of
-from franca.store import renaming
+from franca.store import migrate
 from franca.store.migrate import migrations
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
@@ -66,7 +66,7 @@ def shown(job: Job, names: set[str]) -> dict[str, Any]:
 def test_the_same_jobs_counts_schedules_and_order(
     commit: str, page_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renaming, "PAGE_JOBS", page_jobs)
+    monkeypatch.setattr(migrate, "PAGE_JOBS", page_jobs)
     path, expected = unpacked(commit, tmp_path)
     store = SqliteStore(path)
     snapshot = store.open()

@@ -11,7 +11,7 @@ import struct
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, Self
@@ -19,17 +19,6 @@ from typing import NamedTuple, Self
 from tests.prove.bodies import undone
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Offer,
-    Result,
-    Unexpected,
-)
 
 HANDED_OVER = 5
 RESULT = 6
@@ -274,6 +263,15 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
     return None
 
 
+def said(data: bytes) -> Iterator[list[bytes]]:
+    """All that a server said behind its greeting, message by message; `ValueError` if it cannot be read."""
+    unread = bytearray(data[GREETING_SIZE:])
+    while (frames := take_frames(unread)) is not None:
+        yield frames
+    if unread:
+        raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+
+
 def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
     """All that a peer has to say before its first message."""
     properties = b"".join(
@@ -310,15 +308,19 @@ class Peer(peer.Peer):
     def open(self) -> None:
         self._greeted = False
         self._said = 0
-        self._requests: defaultdict[str, list[Offer]] = defaultdict(list)
-        self._waiting: defaultdict[str, list[Offer]] = defaultdict(list)
-        self._settling: deque[Sequence[Offer] | Grant] = deque()
+        self._requests: defaultdict[str, list[peer.Offer]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[peer.Offer]] = defaultdict(list)
+        self._settling: deque[Sequence[peer.Offer] | peer.Grant] = deque()
         self.say(handshake())
+        self._weight = self.rng.choice((10, 10, 10, 5, 20))
         if self.queues:
             self.rng.shuffle(self.queues)
-            weight = self.rng.choice((10, 10, 10, 5, 20))
-            self._send("INFORM", json.dumps(pairs(self.queues, weight)).encode(), b"worker")
+            self._inform()
         super().open()
+
+    def _inform(self) -> None:
+        queues = pairs(self.queues, self._weight)
+        self._send("INFORM", json.dumps(queues).encode(), b"worker")
 
     def _send(self, command: str, *parts: bytes, msgid: str = "") -> None:
         self._said += 1
@@ -333,47 +335,47 @@ class Peer(peer.Peer):
             self._greeted = True
         return take_frames(self.unread)
 
-    def answers(self, frames: list[bytes]) -> Iterable[Answer]:
+    def answers(self, frames: list[bytes]) -> Iterable[peer.Answer]:
         if len(frames) == 1 or frames[2] in (b"HEARTBEAT", b"ACK"):
             return
         if frames[2] == b"REQUEST":
-            yield Granted(_granted(frames))
+            yield peer.Granted(_granted(frames))
         elif frames[2] != b"REPLY":
-            raise Unexpected(frames)
+            raise peer.Unexpected(frames)
         elif frames[4].startswith(b'{"inflight'):
             yield from self._settled(self._settling.popleft())
         else:
             yield from self._replied(frames[-1].decode(), frames)
 
-    def _settled(self, what: Sequence[Offer] | Grant) -> Iterable[Answer]:
-        if isinstance(what, Grant):
-            yield Done(what)
+    def _settled(self, what: Sequence[peer.Offer] | peer.Grant) -> Iterable[peer.Answer]:
+        if isinstance(what, peer.Grant):
+            yield peer.Done(what)
             return
         for offer in what:
             if offer in self._requests[offer.jid]:
                 yield self._accepted(offer.jid)
 
-    def _replied(self, jid: str, frames: list[bytes]) -> Iterable[Answer]:
+    def _replied(self, jid: str, frames: list[bytes]) -> Iterable[peer.Answer]:
         # One that ended without a run, or was lost with its worker, was never handed over.
         if self._requests[jid] and (self.variant == "handed-over" or len(frames) == RESULT):
             yield self._accepted(jid)
         if len(frames) == HANDED_OVER:
             return
         if not self._waiting[jid]:
-            raise Unexpected(f"nobody waits for {jid}: {frames}")
+            raise peer.Unexpected(f"nobody waits for {jid}: {frames}")
         failed = b'"error"' in frames[4]
-        yield Result(self._waiting[jid].pop(0), frames[4], failed)
+        yield peer.Result(self._waiting[jid].pop(0), frames[4], failed)
 
-    def _accepted(self, jid: str) -> Answer:
+    def _accepted(self, jid: str) -> peer.Answer:
         offer = self._requests[jid].pop(0)
         if offer.waits:
             self._waiting[jid].append(offer)
-        return Accepted(offer, jid)
+        return peer.Accepted(offer, jid)
 
     def holder(self, link: str) -> str:
         return f"eventmq {link}"
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             self._requests[offer.jid].append(offer)
             headers = ["reply-requested"] if offer.waits else []
@@ -389,14 +391,18 @@ class Peer(peer.Peer):
         if self.variant != "handed-over":
             self._settle(offers)
 
-    def _settle(self, what: Sequence[Offer] | Grant) -> None:
+    def _settle(self, what: Sequence[peer.Offer] | peer.Grant) -> None:
         self._settling.append(what)
         self._send("STATUS")
+
+    def serve(self, queue: str) -> None:
+        super().serve(queue)
+        self._inform()
 
     def take(self) -> None:
         self._send("READY")
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         said = _RESULTS.get(word, b'{"value": "%b"}' % result)
         self._send("REPLY", said, grant.handle)
         self._settle(grant)
@@ -408,20 +414,20 @@ class Peer(peer.Peer):
         self._send("KBYE")
 
 
-def _granted(frames: list[bytes]) -> Grant:
+def _granted(frames: list[bytes]) -> peer.Grant:
     msgid, queue, headers, body = frames[3:7]
-    grant = Grant(msgid, msgid.decode(), queue.decode(), undone(json.loads(body)[1]["args"]))
+    grant = peer.Grant(msgid, msgid.decode(), queue.decode(), undone(json.loads(body)[1]["args"]))
     if b"timeout:" in headers:
         grant.reserve = float(headers.split(b"timeout:")[1].split(b",")[0])
     return grant
 
 
-def _vary(offer: Offer, rng: Random) -> None:
+def _vary(offer: peer.Offer, rng: Random) -> None:
     offer.retry = None if rng.random() < 0.2 else rng.choice((0, 0, 1, 3))
     offer.reserve = 60 if rng.random() < 0.3 else 0
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     variants={"producer": ("handed-over",), "waiter": ("handed-over",)},
     waiters=(0, 2),

@@ -18,18 +18,6 @@ from typing import Any, NamedTuple, Self
 from tests.prove.bodies import undone
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Nothing,
-    Offer,
-    Refused,
-    Unexpected,
-)
 
 JobDict = dict[str, Any]  # a work unit as JSON has it
 
@@ -171,13 +159,21 @@ def take_replies(unread: bytearray) -> Iterator[bytes]:
         yield reply
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, reply by reply; `ValueError` if it cannot be read."""
+    unread = bytearray(data)
+    yield from take_replies(unread)
+    if unread:
+        raise ValueError(f"half a reply: {bytes(unread[:60])!r}")
+
+
 def take_reply(unread: bytearray) -> Reply | None:
     """Take a whole reply off the front; None until it is there."""
     raw = next(take_replies(unread), None)
     if raw is None:
         return None
     line, body = raw[:-2].split(b"\r\n", 1) if b"\r\n" in raw[:-2] else (raw[:-2], None)
-    if line[:1] not in (b"+", b"-", b":", b"$") or not raw.endswith(b"\r\n"):
+    if line[:1] not in (b"+", b"-", b"$") or not raw.endswith(b"\r\n"):
         raise ValueError(f"not a reply: {raw[:80]!r}")
     kind = chr(line[0])
     return Reply(kind, body if kind == "$" else line[1:])
@@ -217,37 +213,37 @@ class Peer(peer.Peer):
     protocol = "faktory"
 
     def open(self) -> None:
-        self._asked: deque[Callable[[Reply], Iterable[Answer]]] = deque([self._on_greeting])
+        self._asked: deque[Callable[[Reply], Iterable[peer.Answer]]] = deque([self._on_greeting])
 
     def cut(self) -> Reply | None:
         return take_reply(self.unread)
 
-    def answers(self, reply: Reply) -> Iterable[Answer]:
+    def answers(self, reply: Reply) -> Iterable[peer.Answer]:
         return self._asked.popleft()(reply)
 
-    def _ask(self, line: str, hear: Callable[[Reply], Iterable[Answer]]) -> None:
+    def _ask(self, line: str, hear: Callable[[Reply], Iterable[peer.Answer]]) -> None:
         self._asked.append(hear)
         self.say(line.encode() + b"\r\n")
 
-    def _on_greeting(self, reply: Reply) -> Iterable[Answer]:
+    def _on_greeting(self, reply: Reply) -> Iterable[peer.Answer]:
         if not reply.text.startswith("HI "):
-            raise Unexpected(reply)
+            raise peer.Unexpected(reply)
         hello = {"v": 2, "wid": self.worker} if self.worker else {"v": 2}
         self._ask(f"HELLO {compact(hello)}", self._on_hello)
         return ()
 
-    def _on_hello(self, reply: Reply) -> Iterable[Answer]:
+    def _on_hello(self, reply: Reply) -> Iterable[peer.Answer]:
         self.is_open = True
         return _heard(None, reply)
 
     def holder(self, link: str) -> str:
         return self.worker
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         self._asked.extend(partial(_taken, [offer]) for offer in offers)
         self.say(b"".join(b"PUSH %b\r\n" % _unit(offer) for offer in offers))
 
-    def submit_batch(self, *offers: Offer) -> None:
+    def submit_batch(self, *offers: peer.Offer) -> None:
         self._asked.append(partial(_taken, offers))
         self.say(b"PUSHB [%b]\r\n" % b",".join(map(_unit, offers)))
 
@@ -259,9 +255,9 @@ class Peer(peer.Peer):
         self.rng.shuffle(self.queues)
         self._ask(" ".join(["FETCH", *self.queues]), _fetched)
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         line = ack_line(grant.name) if word == "ack" else fail_line(grant.name)
-        self._ask(line, lambda reply: [Done(grant, "no" if reply.is_error else "ok")])
+        self._ask(line, lambda reply: [peer.Done(grant, "no" if reply.is_error else "ok")])
 
     def beat(self) -> None:
         if self.worker:
@@ -271,7 +267,7 @@ class Peer(peer.Peer):
         self.say(b"END\r\n")
 
 
-def _unit(offer: Offer) -> bytes:
+def _unit(offer: peer.Offer) -> bytes:
     unit: JobDict = {"jid": offer.jid, "jobtype": "prove", "queue": offer.queue}
     if offer.retry is not None:
         unit["retry"] = offer.retry
@@ -284,42 +280,42 @@ def _unit(offer: Offer) -> bytes:
     return b'%b,"args":%b}' % (compact(unit)[:-1].encode(), offer.body)
 
 
-def _taken(offers: Sequence[Offer], reply: Reply) -> Iterable[Answer]:
+def _taken(offers: Sequence[peer.Offer], reply: Reply) -> Iterable[peer.Answer]:
     """The answer to PUSH, or to PUSHB, which says which were refused."""
     refused = json.loads(reply.text) if reply.kind == "$" else {}
     for offer in offers:
         if reply.is_error or offer.jid in refused:
-            yield Refused(offer, reply.text)
+            yield peer.Refused(offer, reply.text)
         else:
-            yield Accepted(offer, offer.jid)
+            yield peer.Accepted(offer, offer.jid)
 
 
-def _fetched(reply: Reply) -> Iterable[Answer]:
+def _fetched(reply: Reply) -> Iterable[peer.Answer]:
     if reply.is_error:
-        return [Nothing("maybe")]
+        return [peer.Nothing("maybe")]
     work = job_in(reply)
     if work is None:
-        return [Nothing()]
+        return [peer.Nothing()]
     failure = work.get("failure")
-    grant = Grant(work["jid"].encode(), work["jid"], work["queue"], undone(work["args"]))
+    grant = peer.Grant(work["jid"].encode(), work["jid"], work["queue"], undone(work["args"]))
     grant.reserve = float(work["reserve_for"])
     grant.attempt = failure["retry_count"] + 1 if failure else 0
     grant.custom = work.get("custom")
-    return [Granted(grant)]
+    return [peer.Granted(grant)]
 
 
-def _heard(what: object, reply: Reply) -> Iterable[Answer]:
+def _heard(what: object, reply: Reply) -> Iterable[peer.Answer]:
     if reply.is_error:
-        raise Unexpected(reply)
-    return [] if what is None else [Done(what)]
+        raise peer.Unexpected(reply)
+    return [] if what is None else [peer.Done(what)]
 
 
-def _vary(offer: Offer, rng: Random) -> None:
+def _vary(offer: peer.Offer, rng: Random) -> None:
     offer.retry = rng.choice((-1, 0, 1, 2, 3, 25))
     offer.reserve = rng.choice((60, 60, 90, 600))
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     later=0.2,
     producers=(1, 4),

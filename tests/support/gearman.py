@@ -9,28 +9,13 @@ from __future__ import annotations
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from random import Random
 from typing import NamedTuple, Self
 
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Nothing,
-    Offer,
-    Part,
-    Refused,
-    Result,
-    Unexpected,
-    Woken,
-)
 
 _HEADER = struct.Struct(">4sII")
 
@@ -144,6 +129,22 @@ def take_packet(unread: bytearray) -> Packet | None:
     packet = Packet(Type(kind), bytes(unread[_HEADER.size : end]))
     del unread[:end]
     return packet
+
+
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, packet by packet (its number and its body) and line by line."""
+    unread = bytearray(data)
+    while unread:
+        if unread[0]:
+            line, end, _ = bytes(unread).partition(b"\n")
+            del unread[: len(line) + 1]
+            if not end:
+                raise ValueError(f"half a line: {line[:60]!r}")
+            yield line
+        elif (packet := take_packet(unread)) is not None:
+            yield bytes([packet.type]) + packet.body
+        else:
+            raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
 
 
 def work_in(packet: Packet) -> Work | None:
@@ -308,30 +309,33 @@ _SUBMITS = {
 }  # fmt: skip
 _SHARED = 6
 """Jobs that several clients submit under one unique id, at different times and in different ways."""
-_TIMEOUT_S = 5
+TIMES = {"brief": 5.0, "timed": 60.0}
+"""The seconds that workers of these variants give themselves for a job."""
 
 
 class Peer(peer.Peer):
     """JOB_CREATED comes in the order of the submits, an echo behind each report.
 
-    A `timed` worker gives itself a time for each job.
+    A worker may give itself a time for each job.
     """
 
     protocol = "gearman"
     rests = True
 
     def open(self) -> None:
-        self._created: deque[Offer] = deque()
-        self._waiting: defaultdict[bytes, list[Offer]] = defaultdict(list)
-        self._reports: deque[Done] = deque()
+        self._created: deque[peer.Offer] = deque()
+        self._waiting: defaultdict[bytes, list[peer.Offer]] = defaultdict(list)
+        self._reports: deque[peer.Done] = deque()
         self._is_resting = False
         self._can_do()
         super().open()
 
     def _can_do(self) -> None:
         for queue in self.queues:
-            if self.variant == "timed":
-                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (_TIMEOUT_S * 1_000))
+            if self.variant in TIMES:
+                self._send(
+                    Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (TIMES[self.variant] * 1_000)
+                )
             else:
                 self._send(Type.CAN_DO, queue.encode())
 
@@ -341,63 +345,63 @@ class Peer(peer.Peer):
     def cut(self) -> Packet | None:
         return take_packet(self.unread)
 
-    def answers(self, packet: Packet) -> Iterable[Answer]:
+    def answers(self, packet: Packet) -> Iterable[peer.Answer]:
         match packet.type:
             case Type.JOB_CREATED:
                 offer = self._created.popleft()
                 if offer.waits:
                     self._waiting[packet.body].append(offer)
-                yield Accepted(offer, packet.body.decode())
+                yield peer.Accepted(offer, packet.body.decode())
             case Type.WORK_COMPLETE | Type.WORK_FAIL:
                 offer = self._waiting_for(packet)
                 self._waiting[packet.handle].remove(offer)
-                yield Result(offer, packet.data, packet.type is Type.WORK_FAIL)
+                yield peer.Result(offer, packet.data, packet.type is Type.WORK_FAIL)
             case Type.WORK_DATA | Type.WORK_STATUS:
                 offer = self._waiting_for(packet)
                 if packet.type is Type.WORK_DATA:
-                    yield Part(offer, packet.data)
+                    yield peer.Part(offer, packet.data)
             case Type.ERROR:
                 yield from self._refused(packet)
             case Type.ECHO_RES:
                 yield self._reports.popleft()
             case Type.NOOP if self._is_resting:
                 self._is_resting = False
-                yield Woken()
+                yield peer.Woken()
             case Type.NO_JOB:
-                yield Nothing()
+                yield peer.Nothing()
             case Type.JOB_ASSIGN | Type.JOB_ASSIGN_UNIQ | Type.JOB_ASSIGN_ALL:
-                yield Granted(self._grant(packet))
+                yield peer.Granted(self._grant(packet))
             case _:
-                raise Unexpected(packet)
+                raise peer.Unexpected(packet)
 
-    def _waiting_for(self, packet: Packet) -> Offer:
+    def _waiting_for(self, packet: Packet) -> peer.Offer:
         """The first who waits for this job: each is told of everything that comes of it."""
         if not self._waiting[packet.handle]:
-            raise Unexpected(f"nobody waits for {packet}")
+            raise peer.Unexpected(f"nobody waits for {packet}")
         return self._waiting[packet.handle][0]
 
-    def _refused(self, packet: Packet) -> Iterable[Answer]:
+    def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
         why = packet.body.replace(b"\0", b": ").decode()
         if self._created:
-            yield Refused(self._created.popleft(), why)
+            yield peer.Refused(self._created.popleft(), why)
         elif packet.handle != b"JOB_NOT_FOUND":
-            raise Unexpected(packet)
+            raise peer.Unexpected(packet)
         elif self._reports:
             self._reports[0].out = "no"
         else:
-            yield Refused(None, why)
+            yield peer.Refused(None, why)
 
-    def _grant(self, packet: Packet) -> Grant:
+    def _grant(self, packet: Packet) -> peer.Grant:
         work = work_in(packet)
         assert work is not None
-        grant = Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
-        grant.reserve = float(_TIMEOUT_S) if self.variant == "timed" else None
+        grant = peer.Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
+        grant.reserve = TIMES.get(self.variant)
         return grant
 
     def holder(self, link: str) -> str:
         return link
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         packets = []
         for offer in offers:
             self._created.append(offer)
@@ -412,19 +416,25 @@ class Peer(peer.Peer):
     def take(self) -> None:
         self._send(self.rng.choice((Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)))
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "ack":
             self._send(Type.WORK_COMPLETE, grant.handle, result)
         else:
             if word == "exception":
                 self._send(Type.WORK_EXCEPTION, grant.handle, b"it broke")
             self._send(Type.WORK_FAIL, grant.handle)
-        self._reports.append(Done(grant))
+        self._reports.append(peer.Done(grant))
         self._send(Type.ECHO_REQ, b"heard?")
 
-    def part(self, grant: Grant, data: bytes) -> None:
+    def part(self, grant: peer.Grant, data: bytes) -> None:
         self._send(Type.WORK_STATUS, grant.handle, b"1", b"2")
         self._send(Type.WORK_DATA, grant.handle, data)
+
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(Type.CANT_DO, old.encode())
+        super().serve(queue)
+        self._can_do()
 
     def renew(self) -> None:
         """It keeps what it has."""
@@ -437,7 +447,7 @@ class Peer(peer.Peer):
         self._send(Type.PRE_SLEEP)
 
 
-def _vary(offer: Offer, rng: Random) -> None:
+def _vary(offer: peer.Offer, rng: Random) -> None:
     offer.volatile = offer.waits
     offer.prio = rng.choices((0, 1, -1), (6, 2, 2))[0]
     if rng.random() < 0.2:
@@ -449,10 +459,10 @@ def _vary(offer: Offer, rng: Random) -> None:
         offer.unique = offer.jid
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     later=0.15,
-    variants={"worker": ("", "", "timed")},
+    variants={"worker": ("", "", "brief")},
     waiters=(1, 4),
     words={"ack": 76, "fail": 8, "exception": 8, "vanish": 8},
     eager=True,

@@ -10,22 +10,11 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Nothing,
-    Offer,
-    Result,
-    Unexpected,
-)
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -204,6 +193,21 @@ class MemoDB(Connection):
         return reply
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""
+    if not data.startswith(HELLO_BACK):
+        if not HELLO_BACK.startswith(data):
+            raise ValueError(f"no hello: {data[:40]!r}")
+        return
+    at = len(HELLO_BACK)
+    while at < len(data):
+        (size,) = struct.unpack_from(">Q", data, at)
+        if len(data) < at + 8 + size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield data[at + 8 : at + 8 + size]
+        at += 8 + size
+
+
 # -- in common words -------------------------------------------------------------------------------
 
 _FOREVER_MS = 2**32 - 1
@@ -235,7 +239,7 @@ class Peer(peer.Peer):
             if len(self.unread) < len(HELLO_BACK):
                 return None
             if not self.unread.startswith(HELLO_BACK):
-                raise Unexpected(bytes(self.unread))
+                raise peer.Unexpected(bytes(self.unread))
             del self.unread[: len(HELLO_BACK)]
             self.is_open = True
             for number in list(self.requests):
@@ -247,29 +251,29 @@ class Peer(peer.Peer):
         del self.unread[:end]
         return int.from_bytes(reply[:4], "big"), parse(reply[4:])
 
-    def answers(self, reply: tuple[int, Message]) -> Iterable[Answer]:
+    def answers(self, reply: tuple[int, Message]) -> Iterable[peer.Answer]:
         number, message = reply
         request = self.requests.pop(number, None)
         if request is None:
             return  # nobody asks for it any more
-        if isinstance(request.what, Offer):
+        if isinstance(request.what, peer.Offer):
             if (message.op, message.worker) != (RESULT, b""):
-                raise Unexpected(message)
-            yield Result(request.what, message.payload)
+                raise peer.Unexpected(message)
+            yield peer.Result(request.what, message.payload)
             return
         if request.what is not None:
             # What is said of a report says nothing of whether it came in time.
-            yield Done(request.what, "maybe" if message.op == DISCONNECT else "ok")
+            yield peer.Done(request.what, "maybe" if message.op == DISCONNECT else "ok")
         if message.op == HEARTBEAT:
             self._ask(heartbeat(message.worker))
         elif message.op == JOB:
-            yield Granted(_granted(message))
+            yield peer.Granted(_granted(message))
         elif message.op == DISCONNECT:
-            yield Nothing("maybe")
+            yield peer.Nothing("maybe")
         else:
-            raise Unexpected(message)
+            raise peer.Unexpected(message)
 
-    def _ask(self, message: bytes, what: Offer | Grant | None = None) -> None:
+    def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
         self._last_id = (self._last_id + 1) % (1 << 31)
         number = self._last_id | 1 << 31
         self.requests[number] = Request(message, what)
@@ -281,23 +285,27 @@ class Peer(peer.Peer):
             message = self.requests[number].message
             self.say(struct.pack(">QI", len(message) + 4, number) + message)
 
-    def unanswered(self) -> Sequence[Offer]:
+    def unanswered(self) -> Sequence[peer.Offer]:
         asked = [request.what for request in self.requests.values()]
-        return [what for what in asked if isinstance(what, Offer)]
+        return [what for what in asked if isinstance(what, peer.Offer)]
 
-    def give_up(self, offers: Iterable[Offer]) -> None:
+    def give_up(self, offers: Iterable[peer.Offer]) -> None:
         given_up = set(offers)
         self.requests = {n: r for n, r in self.requests.items() if r.what not in given_up}
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             self._ask(job(offer.queue, offer.body, offer.reserve * 1_000), offer)
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return b"nobody"
 
     def take(self) -> None:
         self.rng.shuffle(self.queues)
         self._ask(ready(*self.queues))
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "release":
             self._ask(leaving(grant.handle), grant)
         else:
@@ -311,25 +319,25 @@ class Request(NamedTuple):
     """What was asked, and for what: the offer, the grant that it reports, or just a job."""
 
     message: bytes
-    what: Offer | Grant | None
+    what: peer.Offer | peer.Grant | None
 
 
-def _granted(message: Message) -> Grant:
+def _granted(message: Message) -> peer.Grant:
     queue, timeout_ms = message.fields
     assert isinstance(queue, str)
     assert isinstance(timeout_ms, int)
-    grant = Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
+    grant = peer.Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
     if timeout_ms not in (0, _FOREVER_MS):
         grant.reserve = timeout_ms / 1_000
     return grant
 
 
-def _vary(offer: Offer, rng: random.Random) -> None:
+def _vary(offer: peer.Offer, rng: random.Random) -> None:
     offer.volatile = True
     offer.reserve = rng.choice((1, 5, 30, 150))
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     producers=(0, 1),
     waiters=(1, 4),

@@ -256,6 +256,15 @@ class Peer(ABC):
         """Submit all of them in one message, where there is one for it."""
         self.submit(*offers)
 
+    def serve(self, queue: str) -> None:
+        """Work on this queue from now on, and on no other; what was taken is kept."""
+        self.queues = [queue]
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        """How to speak of a job that was not taken, whose queue is called as it is."""
+        return name.encode()
+
     def take(self) -> None:
         """Ask for a job."""
         raise NotImplementedError
@@ -306,11 +315,14 @@ class Wired(Connection):
         while not self.peer.is_open:
             self.hear()
 
-    def hear(self, seconds: float | None = None) -> list[Answer]:
-        """Send all that was said; what the next bytes say, perhaps nothing yet."""
+    def flush(self) -> None:
         if self._said:
             self.send_bytes(b"".join(self._said))
             self._said.clear()
+
+    def hear(self, seconds: float | None = None) -> list[Answer]:
+        """Send all that was said; what the next bytes say, perhaps nothing yet."""
+        self.flush()
         if seconds is not None:
             self.set_timeout(seconds)
         try:

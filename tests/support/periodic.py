@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
@@ -19,21 +19,9 @@ from zlib import crc32
 from tests.prove.bodies import plain
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import (
-    Accepted,
-    Answer,
-    Behaviour,
-    Done,
-    Grant,
-    Granted,
-    Offer,
-    Refused,
-    Result,
-    Unexpected,
-)
 
-CRC = "crc"
-DOC = "doc"
+CRC, BIN, DOC = "crc", "bin", "doc"
+"""Today's dialect, the same without a CRC, and the document's."""
 CLIENT, WORKER = 1, 2
 NOOP, GRAB_JOB, SCHED_LATER, WORK_DONE, WORK_FAIL, JOB_ASSIGN, NO_JOB, CAN_DO, CANT_DO = range(9)
 PING, PONG, SLEEP, UNKNOWN, SUBMIT_JOB, STATUS, DROP_FUNC, SUCCESS, REMOVE_JOB = range(9, 18)
@@ -109,7 +97,7 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
 
 def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
     """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
-    if dialect == CRC:
+    if dialect != DOC:
         return packed(func, name, workload, **numbers)
     keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
     job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
@@ -136,7 +124,7 @@ def framed(dialect: str, payload: bytes) -> bytes:
 
 def message(dialect: str, command: int, args: bytes, msgid: bytes) -> bytes:
     """The bytes of a command."""
-    if dialect == CRC:
+    if dialect != DOC:
         return framed(dialect, msgid + bytes([command]) + args)
     tail = SEPARATOR + args if args else b""
     return framed(dialect, msgid + SEPARATOR + bytes([command]) + tail)
@@ -159,9 +147,26 @@ def take_payload(dialect: str, unread: bytearray) -> bytes | None:
     return payload
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, frame by frame, with a CRC or without; `ValueError` if it cannot be read."""
+    at = 0
+    while at < len(data):
+        if data[at : at + 4] != b"\0RES" or len(data) < at + 9:
+            raise ValueError(f"no frame: {data[at : at + 40]!r}")
+        (size,) = struct.unpack_from(">I", data, at + 4)
+        payload = data[at + 12 : at + 12 + size]
+        head = 12
+        if len(data) < at + 12 or crc32(payload) != int.from_bytes(data[at + 8 : at + 12], "big"):
+            payload, head = data[at + 8 : at + 8 + size], 8
+        if len(payload) < size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield payload
+        at += head + size
+
+
 def parsed(dialect: str, payload: bytes) -> Message:
     """An answer's id, command and the rest."""
-    if dialect == CRC:
+    if dialect != DOC:
         return Message(payload[:4], payload[4], payload[5:])
     msgid, _, rest = payload.partition(SEPARATOR)
     if len(rest) == 1 or rest[1:3] == SEPARATOR:
@@ -171,7 +176,7 @@ def parsed(dialect: str, payload: bytes) -> Message:
 
 def assigned(dialect: str, message: Message) -> Assigned:
     """The job that a JOB_ASSIGN brings."""
-    if dialect == CRC:
+    if dialect != DOC:
         return replace(unpacked(message.data)[0], msgid=message.msgid)
     handle, _, job = message.data.partition(SEPARATOR)
     return _of_json(handle, message.msgid, json.loads(job))
@@ -399,11 +404,11 @@ class Peer(peer.Peer):
     protocol = "periodic"
 
     def open(self) -> None:
-        self.dialect = self.variant or CRC
+        self.dialect = DOC if self.variant == DOC else CRC
         self._ids = 0
-        self._asked: dict[bytes, Offer | Grant] = {}
+        self._asked: dict[bytes, peer.Offer | peer.Grant] = {}
         self._grab = b""
-        self._pinged: deque[Grant] = deque()
+        self._pinged: deque[peer.Grant] = deque()
         self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
             self._send(PING)  # it must say more before a second is over
@@ -426,40 +431,40 @@ class Peer(peer.Peer):
         payload = take_payload(self.dialect, self.unread)
         if payload is not None and not self.is_open:
             if len(payload) != 4:
-                raise Unexpected(payload)
+                raise peer.Unexpected(payload)
             self._begin()
             return self.cut()
         return None if payload is None else parsed(self.dialect, payload)
 
-    def answers(self, message: Message) -> Iterable[Answer]:
+    def answers(self, message: Message) -> Iterable[peer.Answer]:
         if message.command == JOB_ASSIGN:
-            yield Granted(self._grant(message))
+            yield peer.Granted(self._grant(message))
             return
         asked = self._asked.pop(message.msgid, None)
-        if isinstance(asked, Offer):
+        if isinstance(asked, peer.Offer):
             yield self._about(asked, message)
         elif message.command == PONG and self._pinged:
-            yield Done(self._pinged.popleft())
+            yield peer.Done(self._pinged.popleft())
         elif message.command not in (SUCCESS, PONG):
-            raise Unexpected(message)
+            raise peer.Unexpected(message)
         elif asked is not None:
-            yield Done(asked)
+            yield peer.Done(asked)
 
-    def _about(self, offer: Offer, message: Message) -> Answer:
+    def _about(self, offer: peer.Offer, message: Message) -> peer.Answer:
         if message.command == SUCCESS and not offer.waits:
-            return Accepted(offer, _name(offer))
+            return peer.Accepted(offer, _name(offer))
         if message.command == NO_WORKER:
-            return Refused(offer, "no worker")
+            return peer.Refused(offer, "no worker")
         if message.command != DATA:
-            raise Unexpected(message)
+            raise peer.Unexpected(message)
         failed = message.data in (b"failed", b"expired", b"removed")
-        return Result(offer, message.data, failed)
+        return peer.Result(offer, message.data, failed)
 
-    def _grant(self, message: Message) -> Grant:
+    def _grant(self, message: Message) -> peer.Grant:
         job = assigned(self.dialect, message)
         workload = plain(job.workload) if self.dialect == DOC else job.workload
         reserve = float(job.timeout) if job.timeout else None
-        return Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
+        return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
 
     @property
     def habits(self) -> str:
@@ -468,12 +473,22 @@ class Peer(peer.Peer):
     def holder(self, link: str) -> str:
         return f"periodic {link}"
 
-    def submit(self, *offers: Offer) -> None:
+    def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             command = RUN_JOB if offer.waits else SUBMIT_JOB
             numbers = {"at": offer.at, "timeout": offer.reserve}
             job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
             self._asked[self._send(command, job)] = offer
+
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(CANT_DO, named(self.dialect, old))
+        super().serve(queue)
+        self._send(CAN_DO, named(self.dialect, queue))
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return str8(name) + str8(name)
 
     def take(self) -> None:
         self._grab = self._send(GRAB_JOB)
@@ -483,7 +498,7 @@ class Peer(peer.Peer):
             self._send(GRAB_JOB, msgid=self._grab)
         return self.dialect == CRC
 
-    def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "ack":
             parting = SEPARATOR if result and self.dialect == DOC else b""
             msgid = self._send(WORK_DONE, grant.handle + parting + result)
@@ -502,11 +517,11 @@ class Peer(peer.Peer):
         self._send(PING)
 
 
-def _name(offer: Offer) -> str:
+def _name(offer: peer.Offer) -> str:
     return offer.name or offer.jid
 
 
-def _vary(offer: Offer, rng: Random) -> None:
+def _vary(offer: peer.Offer, rng: Random) -> None:
     offer.volatile = offer.waits
     offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
     if not offer.waits and rng.random() < 0.3:
@@ -515,7 +530,7 @@ def _vary(offer: Offer, rng: Random) -> None:
         offer.queue = ("alpha", "beta")[number % 2]
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     later=0.15,
     variants={"producer": (CRC, CRC, DOC), "worker": (CRC, CRC, DOC)},

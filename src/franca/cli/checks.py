@@ -295,7 +295,7 @@ def _store(data: str) -> Iterator[Finding]:
     try:
         # Without a log nothing is left to read but the file, and nothing need be created for it.
         mode = "mode=ro" if logged else "immutable=1"
-        database = sqlite3.connect(f"file:{_quoted(path)}?{mode}", uri=True)
+        database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{mode}", uri=True)
         try:
             verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             held, tail = database.execute("SELECT held_rows, tail_rows FROM totals").fetchone()
@@ -315,10 +315,6 @@ def _store(data: str) -> Iterator[Finding]:
             )
     else:
         yield fail("store", f"{path}: {verdict}")
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
 def _ports(settings: Settings) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ TICK_MS = 50
 SWEEP_MS = 1_000
 LAST_SHARES = 8
 """Turns' shares of those who are gone that are acted on at once, in one turn."""
-PARTINGS = 256
+ENDED_AT_ONCE = 256
 """How many may go in one turn; of more at once, the others are there a little longer."""
 TOLD_AT_ONCE = 16
 """How many are told something in about the time that a message takes."""
@@ -63,7 +63,7 @@ class Engine(Roster):
         self.notices: list[Notice] = []
         self.unhandled = 0
         self._wanting: list[Link] = []
-        self._parted = 0
+        self._ended = 0
         self._last_shares = LAST_SHARES
         self._share = limits.turn_messages
         self._work = 0
@@ -92,15 +92,15 @@ class Engine(Roster):
 
         The few that most have at once, a flood turn by turn; nothing of one that took no answers.
         """
-        is_deaf = link.full and not link.conversation.drops
-        is_done = link.closing or is_deaf
+        takes_nothing = link.full and not link.conversation.drops
+        is_done = link.closing or takes_nothing
         waits = not is_done and (link in self.held_back or self.broker.is_behind())
-        self._parted += 1
-        if waits or self._parted > PARTINGS or len(self.inputs) > SLICE:
+        self._ended += 1
+        if waits or self._ended > ENDED_AT_ONCE or len(self.inputs) > SLICE:
             self.leave(link, undelivered, is_done=is_done)
             return
         self._take_inputs(now)
-        if link.closing or is_deaf:
+        if link.closing or takes_nothing:
             self.held_back.pop(link, None)
             self._unfinished.pop(link, None)  # nothing more of it is acted on
         while self._last_shares and link in self._unfinished:
@@ -111,9 +111,9 @@ class Engine(Roster):
         if link in self._unfinished:
             self._leaving[link] = 0, True
         else:
-            self._part(link, now, undelivered=undelivered)
+            self._end_link(link, now, undelivered=undelivered)
 
-    def _part(self, link: Link, now: Millis, *, undelivered: bool) -> None:
+    def _end_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         if link.closed:
             return
         link.closed = True
@@ -140,12 +140,12 @@ class Engine(Roster):
 
     def turn(self, now: Millis) -> None:
         """Act on what came in, and on everything whose time has come."""
-        self._parted = 0
+        self._ended = 0
         self._last_shares = LAST_SHARES
         if now >= self._tick_at:
             self.tick(now)
         if self._leaving and not self.broker.is_behind():
-            self.hear_out()
+            self.resume_leaving()
         if self._wanting:
             self._unfinished.update(dict.fromkeys(self._wanting))
             self._wanting.clear()
@@ -154,8 +154,8 @@ class Engine(Roster):
         if self.inputs:
             self._take_inputs(now, self.between)
         if self._leaving:
-            for link, undelivered in self.heard_out(PARTINGS):
-                self._part(link, now, undelivered=undelivered)
+            for link, undelivered in self.done_leaving(ENDED_AT_ONCE):
+                self._end_link(link, now, undelivered=undelivered)
 
     def _take_unfinished(self, now: Millis) -> None:
         """Let those go on who had more than their share, each with one share more."""
@@ -340,7 +340,7 @@ class Engine(Roster):
         link.broken = link.closing = True
         link.ready = False
         self.speaking.append(link)
-        self._part(link, now, undelivered=True)
+        self._end_link(link, now, undelivered=True)
 
     def _charge(self, link: Link, error: Exception) -> None:
         """Note that a conversation raised; an error of the broker is not the link's, and raised."""

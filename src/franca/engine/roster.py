@@ -31,7 +31,7 @@ class Roster:
         self._taken = 0
         self._swept_at: Millis = 0
 
-    def unheard_bytes(self) -> int:
+    def waiting_bytes(self) -> int:
         """What has come and waits for its turn."""
         return sum(len(data) for _, data in self.inputs)
 
@@ -84,7 +84,7 @@ class Roster:
             self.put_off(link)
             self._leaving[link] = self._taken + len(self.inputs), undelivered
 
-    def hear_out(self) -> None:
+    def resume_leaving(self) -> None:
         """Let some of those who are gone go on, behind the others: nobody waits for that."""
         inputs, left = self.inputs, LAST_BYTES
         for link, (last, undelivered) in list(self._leaving.items()):
@@ -94,7 +94,7 @@ class Roster:
                 inputs.append((link, b""))
                 self._leaving[link] = self._taken + len(inputs), undelivered
 
-    def heard_out(self, most: int) -> list[tuple[Link, bool]]:
+    def done_leaving(self, most: int) -> list[tuple[Link, bool]]:
         """Some of those who are gone and have nothing left to be acted on.
 
         Each with whether something was said that it will not hear.

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import cast
 
 from msgspec.structs import replace
 
 from franca.core.model import Millis
 from franca.node import log
-from franca.node.connection import UNKNOWN, Connection
+from franca.node.connection import UNKNOWN, Connection, connection_of
 from franca.node.node import Node
 from franca.node.tls import HandshakeQueue, SecureConnection, TlsThrottle
 from franca.protocols.conversation import Link, Peer
@@ -92,7 +91,7 @@ class Acceptor:
         if stranger is None:
             return False
         del self.node.engine.unknown[stranger]
-        cast(Connection, stranger.carrier).cut_off(MADE_ROOM)
+        connection_of(stranger).cut_off(MADE_ROOM)
         return True
 
     def connect(self, sock: socket.socket, listener: Listener, peer: Peer) -> None:

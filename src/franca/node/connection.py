@@ -1,4 +1,4 @@
-"""Sockets: accepting, reading and writing, with bounds both ways. Knows no byte of a protocol."""
+"""Connections: reading and writing, with bounds both ways. Knows no byte of a protocol."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KEEPALIVE = (
 )
 LARGE_PIECE = 64 * 1024
 BURST_BYTES = 1024 * 1024
-"""How much is read from a peer that sends large pieces before the others are heard again: the
-event loop by itself would take many times as much from one that sends as fast as it can."""
+"""How much is read from a peer that sends large pieces before other events are handled: the event
+loop by itself would read many times as much from one that sends as fast as it can."""
 CHUNK_BYTES = 256 * 1024
 """What a socket is given at once of a large message; of what is smaller, all."""
 SECURE_CHUNK_BYTES = 32 * 1024
@@ -31,7 +31,7 @@ UNCOUNTED_BYTES = 2 * 1024
 """What a socket may have before it counts as unsent: short answers of one pass leave together."""
 
 UNKNOWN = Peer("unknown", local=False)
-"""Of whom nothing is known: nobody who may do what those of this machine may."""
+"""A peer of which nothing is known, so that it may not do what peers of this machine may."""
 
 # Why nothing is read from a peer.
 FLOOD = 1
@@ -43,17 +43,17 @@ TLS_PASS = 32
 
 
 class Connection(asyncio.Protocol):
-    """One socket and its link. `waits_for` is the group behind which its words queue, or 0.
+    """One socket and its link. `waits_for` is the group behind which its output queues, or 0.
 
-    `piled_bytes` is how much of what it says, several answers at a time, has gone there since.
+    `piled_bytes` is how much has queued there since.
 
     A peer whose last answer waited for the disk most likely needs it again (`needs_disk`): what it
     sends while a commit is under way gathers instead of making a turn of its own. Fewer, larger
     turns cost a quarter less. While jobs that need no disk are urgent, what it sends is kept apart
     (`is_gathering`), so that these need not wait until it is acted on.
 
-    While the socket does not take what it was given the connection is `_blocked`; what is said
-    then, and what is large, waits in `_backlog`. `socket` is what the bytes really go through: the
+    While the socket does not take what it was given the connection is `_blocked`; output
+    then, and large output, waits in `_backlog`. `socket` is what the bytes really go through: the
     transport itself or, over TLS, the one below it.
     """
 
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
     # -- called by the event loop -------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A peer is there: open its link, or turn it away."""
+        """A peer is connected: open its link, or refuse it."""
         self.transport = cast(asyncio.Transport, transport)
         node = self._node
         engine = node.engine
@@ -134,13 +134,13 @@ class Connection(asyncio.Protocol):
             node.pressure.pause_if_flooded(link)
 
     def eof_received(self) -> bool:
-        """A peer that says no more wants no more than what was said to it: hang up after that."""
+        """A peer that sends no more wants no more than what was written to it: close after that."""
         self.is_leaving = True
         # TLS leaves no choice.
         return bool(self._backlog) and not self._closed and not self._is_secure
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone. Words that still waited for it, or for the disk, were not heard."""
+        """The socket is gone. Output that waited for it, or for the disk, was not delivered."""
         if self._closed:
             return
         self._closed = True
@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether the peer lets too much pile up, and may say nothing more until it reads."""
+        """Whether the peer lets too much pile up, and is not acted on until it reads."""
         return self._full and not self.link.conversation.drops
 
     # -- called by the node ---------------------------------------------------------------------
@@ -205,13 +205,13 @@ class Connection(asyncio.Protocol):
             self.cut_off(f"it has not taken {backlog.size} bytes")
             return
         if not backlog:
-            # A long message that is under way does not count against the peer.
+            # A long message that is being sent does not count against the peer.
             self._longest = size_of(data)
             if not self._blocked:
                 node.output.send_to(self)
         backlog.put((data,) if isinstance(data, bytes) else data)
         self._behind = True
-        # While there is too much of all together, nobody adds to it who does not take its own.
+        # While there is too much in all, a connection adds to it only if it has nothing unsent.
         most = UNCOUNTED_BYTES if node.engine.careful else limits.output_soft_bytes
         if backlog.size > most and not self._full:
             self._full = self.link.full = True
@@ -220,19 +220,19 @@ class Connection(asyncio.Protocol):
                 self._update_reading()
 
     def hang_up(self) -> None:
-        """Close once everything that was said has left; what waits for the disk is said first."""
+        """Close once all output has left; what waits for the disk is sent first."""
         if not self._closed and not self.waits_for:
             self.is_leaving = True
             if not self._backlog:
                 self.transport.close()
 
     def abort(self) -> None:
-        """Hang up and say nothing more, not even what was already written."""
+        """Close and send nothing more, not even what was already written."""
         if not self._closed:
             self.transport.abort()
 
     def cut_off(self, reason: str) -> None:
-        """Hang up on a peer because of what it does to the others, and have it logged."""
+        """Close a connection because of what it does to the others, and have it logged."""
         link = self.link
         if self._closed or link.closing:
             self.abort()
@@ -332,8 +332,15 @@ class Connection(asyncio.Protocol):
             self.socket.resume_reading()
 
 
+def connection_of(link: Link) -> Connection:
+    """The connection that carries a link."""
+    carrier = link.carrier
+    assert isinstance(carrier, Connection)
+    return carrier
+
+
 def _keep_alive(sock: socket.socket | None) -> None:
-    """A peer that vanished without a word is noticed within a minute and a half."""
+    """A peer that vanished is noticed within a minute and a half."""
     if sock is None or sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

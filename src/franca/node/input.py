@@ -1,10 +1,10 @@
-"""All input that waits to be acted on, together: who may send on when there is too much of it.
+"""All unread input together: which connections are read from when there is too much of it.
 
-A message is acted on when all of it is there, so what has come of messages that are not finished
-must be kept. While there is little of it everybody is read from. When there is more than three
-quarters of the limit, peers with more than their share wait in the buffers of the kernel, and
-the one whose message is largest goes on: it will be done first, or is the one to be cut off. If
-little comes from those who may go on, more may, so that one slow peer does not stop the rest.
+A message is acted on when it is complete, so unfinished messages must be kept. While there is
+little of that, all connections are read from. Above three quarters of the limit, connections with
+more than their share are paused, but for the one with the largest message: it will be complete
+first, or is the one to be cut off. If little comes from those that are read from, more of them are,
+so that one slow peer does not stop the rest.
 """
 
 from __future__ import annotations
@@ -14,37 +14,35 @@ from fcntl import ioctl
 from itertools import islice
 from struct import unpack
 from termios import FIONREAD
-from typing import cast
 
 from msgspec import Struct
 
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.node.connection import ALL, SHARE, Connection
+from franca.node.connection import ALL, SHARE, Connection, connection_of
 from franca.node.output import Output
 
 STEP_BYTES = 2 * 1024 * 1024
-"""What may come before it is looked at again, at least; less in a tick means that it is slow."""
+"""What may come before the next look, at least; less in a tick means that the peers are slow."""
 SHORT_BYTES = 512
 SHORT_AT_ONCE = 64
-"""So many in a tick who have sent no more than this are read from though nobody else is: a
-heartbeat is shorter."""
+"""While nothing else is read, so many connections in a tick are, if no more than this waits in the
+socket: a heartbeat is shorter."""
 SLOW_MS = 2_000
-"""For so long a peer that goes on while others wait may be slower than a message may be."""
+"""How long a peer that is read from while others wait may be slower than a message may be."""
 
 
 class Reader(Struct):
-    """A peer that goes on while others wait: since when, and what it had sent then."""
+    """A connection that is read from while others wait: since when, and what was unread then."""
 
     since: Millis
     unread: int
 
 
 class Input:
-    """Bounds unread input. `room` is what may come before it is looked at again.
+    """Bounds unread input. `room` is what may come before the next look.
 
-    `least_room` is the point beyond which nobody is read from before that. `is_waited_for` while
-    somebody must wait.
+    Below `least_room`, nothing is read before that.
     """
 
     def __init__(self, engine: Engine, output: Output, gathered: Callable[[], int]) -> None:
@@ -65,11 +63,11 @@ class Input:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody must wait before it may send on."""
+        """Whether a connection is paused until there is less."""
         return bool(self._waiting)
 
     def tick(self) -> None:
-        """Have it looked at after the next turn, if somebody waits or should."""
+        """Look after the next turn, if a connection is paused or should be."""
         if self._is_stopped:
             self._read_short()
         if self.room >= 0 and (self.is_pressed or self._output.is_over):
@@ -77,17 +75,14 @@ class Input:
             self.room = -1
 
     def stop(self) -> None:
-        """Read from nobody until it has been looked at."""
+        """Read from no connection until the next look."""
         if not self._is_stopped:
             self._is_stopped = True
             for link in self._engine.links:
-                cast(Connection, link.carrier).hold(ALL)
+                connection_of(link).hold(ALL)
 
     def _read_short(self) -> None:
-        """Read from some of those who have sent little, though nobody else is read from.
-
-        Each was asked once before any is asked again.
-        """
+        """Read from some connections that sent little, though nothing else is read, in rotation."""
         for connection in self._short:
             connection.hold(ALL)
         self._short.clear()
@@ -95,7 +90,7 @@ class Input:
         asked = self._short_from if self._short_from < len(links) else 0
         for link in islice(links, asked, None):
             asked += 1
-            connection = cast(Connection, link.carrier)
+            connection = connection_of(link)
             if not link.closing and 0 < _received(connection) <= SHORT_BYTES:
                 self._short.append(connection)
                 if len(self._short) == SHORT_AT_ONCE:
@@ -105,7 +100,7 @@ class Input:
             connection.release(ALL)
 
     def look(self, now: Millis) -> None:
-        """Decide who may send on, after a turn."""
+        """Decide which connections are read from, after a turn."""
         came = self._seen_room - self.room
         total, large = self._weigh()
         if total > self._calm_bytes or (large and self._output.is_over):
@@ -121,28 +116,28 @@ class Input:
         if not self.is_pressed:
             self.room = max(self._calm_bytes - total, STEP_BYTES)
         self._seen_room = self.room
-        if self._is_too_much_unheard():
+        if self._is_too_much_waiting():
             self.stop()
             self.room = self._seen_room = -1
         elif self._is_stopped:
             self._is_stopped = False
             self._short.clear()
             for link in self._engine.links:
-                cast(Connection, link.carrier).release(ALL)
+                connection_of(link).release(ALL)
 
-    def _is_too_much_unheard(self) -> bool:
+    def _is_too_much_waiting(self) -> bool:
         """Whether nothing more is of use until what has come was acted on.
 
         Turns end before all of it was; or most of it waits for the disk, which is behind.
         """
         engine = self._engine
-        if engine.unheard_bytes() > -self.least_room:
+        if engine.waiting_bytes() > -self.least_room:
             return True
         waits = self._gathered() + engine.kept_bytes()
         return engine.broker.is_behind() and waits > engine.limits.input_bytes
 
     def _weigh(self) -> tuple[int, dict[Connection, int]]:
-        """All that waits, and those who have more than their share of a quarter of the limit."""
+        """All that is unread, and connections with more than a fair share of it."""
         links = self._engine.links
         share = -self.least_room // (len(links) or 1)
         total = self._gathered()
@@ -152,12 +147,12 @@ class Input:
             if unread and not link.closing:
                 total += unread
                 if unread > share:
-                    large.append((unread, cast(Connection, link.carrier)))
+                    large.append((unread, connection_of(link)))
         large.sort(key=lambda one: -one[0])
         return total, {connection: unread for unread, connection in large}
 
     def _choose(self, large: dict[Connection, int], came: int, now: Millis) -> None:
-        """Let the largest go on, twice as many as before if little came; the others wait."""
+        """Read from the largest, twice as many as before if little came; pause the others."""
         self._most = 1 if came > STEP_BYTES else min(2 * self._most, len(large) or 1)
         if self._output.is_over:
             # Large messages are what large answers are made of.
@@ -166,7 +161,7 @@ class Input:
         waiting: dict[Connection, None] = {}
         readers: dict[Connection, Reader] = {}
         for connection, unread in large.items():
-            # To those whose messages wait for their turn, more bytes are of no use.
+            # Where messages wait for their turn, more bytes are of no use.
             if left and not self._engine.waits_to_act(connection.link):
                 left -= 1
                 reader = self._readers.get(connection)
@@ -186,7 +181,7 @@ class Input:
         self._waiting = waiting
 
     def _judge(self, large: dict[Connection, int], total: int, now: Millis) -> int:
-        """Cut off those who do not send on while others wait; returns what waits after that."""
+        """Cut off those that are too slow while others wait; returns what is unread after that."""
         least = self._engine.limits.frame_bytes_per_s * SLOW_MS // 1_000
         for connection, reader in list(self._readers.items()):
             if now - reader.since < SLOW_MS:
@@ -210,7 +205,7 @@ class Input:
 
 
 def _received(connection: Connection) -> int:
-    """How many bytes the socket of a peer has that nobody has read."""
+    """How many bytes wait in the socket of a connection."""
     sock = connection.socket.get_extra_info("socket")
     if sock is None:
         return 0

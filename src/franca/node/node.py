@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import cast
 
 from franca.core.model import Millis
 from franca.core.tail import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
-from franca.node.connection import Connection
+from franca.node.connection import Connection, connection_of
 from franca.node.gauges import TICK_S, Gauges, Ticker
 from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Recaller, Waiter
 from franca.node.input import Input
@@ -141,7 +140,7 @@ class Node:
             self._begin_group(now)
 
     def _gathered_bytes(self) -> int:
-        return self.engine.unheard_bytes() + sum(len(data) for _, data in self.gathered)
+        return self.engine.waiting_bytes() + sum(len(data) for _, data in self.gathered)
 
     def take_gathered(self) -> None:
         """Act in the next turn on what peers have said that wait for the disk."""
@@ -183,7 +182,8 @@ class Node:
         waits = 0
         for link in speaking:
             out = link.out
-            connection: Connection = link.carrier  # type: ignore[assignment]
+            connection = link.carrier
+            assert isinstance(connection, Connection)
             if out:
                 data = out[0] if len(out) == 1 else said(out, is_bulky=link.bulky)
                 out.clear()
@@ -369,7 +369,7 @@ class Node:
         if not self._failed:
             self._failed = True
             for link in list(self.engine.links):
-                cast(Connection, link.carrier).abort()
+                connection_of(link).abort()
             for group in (self._in_flight, self._forming):
                 for waiter in group.waiters:
                     waiter(error)

@@ -1,9 +1,9 @@
-"""What peers have not taken yet: bounded for all of them together, and handed out in fair shares.
+"""Unsent output: bounded for all connections together, and sent in fair shares.
 
-A socket that does not take all it was given gets no more until it has: what else is said to its
-peer waits here, in the pieces in which it was said. Many may wait for one piece; it is there, and
-counts, once. Large messages are cut up as they are sent, so that no copy of a whole one is made,
-in clear or encrypted, and so that many who wait for large ones do not stop the others.
+A socket that does not take all it was given gets no more until it has: further output waits here,
+in the pieces in which it was written. Many connections may wait for one piece, which counts once.
+Large messages are cut up as they are sent, so that no copy of a whole one is made, in clear or
+encrypted, and so that many large ones do not hold up the rest.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 PASS_BYTES = 4 * 1024 * 1024
 """What all sockets together are given of large messages in one pass of the event loop."""
 SHARED_BYTES = 1024
-"""Smaller pieces are not looked for among those that others wait for too."""
+"""Smaller pieces are counted for each connection, not shared."""
 JOINED_BYTES = 32 * 1024
-"""More than this is never joined to be said in one piece: many may be told the same."""
+"""More than this is never joined into one piece: many connections may be sent the same."""
 STALL_MS = 10_000
-"""How long a peer may take nothing while there is too much and somebody waits for room."""
+"""How long a peer may take nothing while there is too much and others wait for that."""
 SHORT_STALL_MS = 250
-"""And when there is three times as much: who reads at all takes something in that time."""
+"""And when there is three times as much: a peer that reads at all takes something in that time."""
 LOOK_MS = 1_000
 PACE_MS = 5_000
-"""For so long whoever has more than its share may be slow, while there is too much."""
+"""How long a connection with more than its share may be slow, while there is too much."""
 DRAIN_MS = 60_000
-"""Slow is who would not have taken the rest after this time."""
+"""Slow means that the rest would not be taken within this time."""
 
 
 def said(out: Sequence[bytes], *, is_bulky: bool) -> bytes | tuple[bytes, ...]:
-    """What is said in these pieces: as they are if they are long, else in one."""
+    """These pieces as they are if they are long, else joined."""
     if is_bulky or (len(out[-1]) >= SHARED_BYTES and sum(map(len, out)) > JOINED_BYTES):
         return tuple(out)
     data = b"".join(out)
@@ -44,7 +44,7 @@ def said(out: Sequence[bytes], *, is_bulky: bool) -> bytes | tuple[bytes, ...]:
 
 
 def size_of(data: bytes | tuple[bytes, ...]) -> int:
-    """How many bytes are said."""
+    """How many bytes there are."""
     return len(data) if isinstance(data, bytes) else sum(map(len, data))
 
 
@@ -76,7 +76,7 @@ class Output:
     # -- what waits -----------------------------------------------------------------------------
 
     def add(self, piece: bytes) -> None:
-        """A connection keeps this piece until its peer has taken what went before."""
+        """A connection keeps this piece until its peer has taken what was before it."""
         size = len(piece)
         if size >= SHARED_BYTES:
             # Its identity is its name for as long as somebody keeps it.
@@ -101,7 +101,7 @@ class Output:
         self.total -= size
 
     def block(self, connection: Connection, own_bytes: int) -> None:
-        """A socket does not take more; so many bytes of its own wait in front of it."""
+        """A socket does not take more; so many bytes of its own wait in the transport."""
         self._blocked[connection] = self.now()
         self.total += own_bytes
 
@@ -118,7 +118,7 @@ class Output:
     # -- handing out ------------------------------------------------------------------------------
 
     def send_to(self, connection: Connection) -> None:
-        """Something waits for a socket that can take more."""
+        """Output waits for a socket that can take more."""
         self._waiting.append(connection)
         if not self._is_sending:
             self._is_sending = True
@@ -154,10 +154,10 @@ class Output:
         return max(self._limit, largest + self._limit // 4)
 
     def look(self, is_waited_for: bool) -> None:
-        """Cut off those who take nothing, while there is too much and somebody waits for room.
+        """Cut off peers that take nothing, while there is too much and others wait for that.
 
-        And those who take too little of more than their share, and those who are only there until
-        they have taken the rest, and do not.
+        And those that take too little of more than their share, and those whose connections end
+        when they have taken the rest, and that do not take it.
         """
         now = self.now()
         if is_waited_for and self.is_over:
@@ -179,7 +179,7 @@ class Output:
                 connection.cut_off(f"it has taken nothing for {waited} ms, and too much waits")
 
     def _judge_pace(self, now: Millis) -> None:
-        """Cut off those with more than their share who take it slowly, the largest first."""
+        """Cut off peers with more than their share that take it slowly, the largest first."""
         share = min(self._limits.output_soft_bytes, self._limit // (2 * len(self._blocked) or 1))
         slow = self._slow
         for connection in self._blocked:
@@ -198,7 +198,7 @@ class Output:
 
 
 class Backlog:
-    """What waits for one socket, in the order in which it was said, and what was lent to it.
+    """What waits for one socket, in order, and what was lent to it.
 
     `size` is how much of it the socket was not given yet, `given` how much it was ever given.
     """

@@ -10,7 +10,7 @@ that was not handed in.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -159,6 +159,19 @@ class Link:
             self.speaking.append(self)
         out.append(data)
         self.after_commit = True
+
+    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool) -> None:
+        """Say something in one piece, or in several that must not be copied.
+
+        After the commit if it must be `durable` first, else at once.
+        """
+        if not self.out:
+            self.speaking.append(self)
+        self.out += pieces
+        if len(pieces) > 1:
+            self.bulky = True
+        if durable:
+            self.after_commit = True
 
     def is_full(self) -> bool:
         """Whether as much as may waits for this peer, or will after this turn."""

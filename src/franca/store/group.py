@@ -123,7 +123,7 @@ class GroupWriter:
             self._remember_ended(changes.ended[-self._ended_jobs :], group)
         self._settings(changes, group)
         self.learn_totals(changes.totals)
-        group.append(self.books())
+        group.append(self.totals_batch())
         return group
 
     def learn_totals(self, totals: Totals) -> None:
@@ -131,7 +131,7 @@ class GroupWriter:
         counts = totals.pushed, totals.processed, totals.failures
         self._counts = (*counts, totals.last_job_id, totals.last_place)
 
-    def books(self) -> Batch:
+    def totals_batch(self) -> Batch:
         """The statement that says how many rows of everything there must be."""
         books = (*self._counts, self.held_rows, self.tail_rows, self.sealed)
         return (_SET_TOTALS, ((*books, seal(books)),))

@@ -75,12 +75,10 @@ class MemoryStore(Store):
             for job in (*changes.gone_held, *changes.gone_tail):
                 self.bodies.pop(job.id, None)
         self.ended.extend(changes.ended)
-        for setting in changes.queues_saved:
-            self.queues[setting.queue] = setting
+        self.queues |= {setting.queue: setting for setting in changes.queues_saved}
         for name in changes.queues_gone:
             self.queues.pop(name, None)
-        for schedule in changes.schedules_saved:
-            self.schedules[schedule.id] = schedule
+        self.schedules |= {schedule.id: schedule for schedule in changes.schedules_saved}
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
         self.totals = changes.totals

@@ -23,7 +23,7 @@ from franca.store import ended, files
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
-from franca.store.reading import Reading
+from franca.store.search import Reading
 from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
 from franca.store.sweep import Sweeper

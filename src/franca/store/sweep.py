@@ -73,7 +73,7 @@ class Sweeper:
             else:
                 sweep = self._sweep_tables()
             next(sweep)
-            statement, rows = books.books()
+            statement, rows = books.totals_batch()
             db.executemany(statement, rows or ())
             db.execute("COMMIT")
         except sqlite3.Error:

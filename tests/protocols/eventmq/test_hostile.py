@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.texts import BadQueues, read_queues, terms_of
+from franca.protocols.eventmq.texts import Unfit, read_queues, terms_of
 from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
 from tests.protocols.eventmq.puppet import VERSION, World
 
@@ -66,7 +66,7 @@ def test_no_text_breaks_a_reader(text: str) -> None:
         terms_of(read)
         try:
             queues = read_queues(read, 1_024)
-        except BadQueues:
+        except Unfit:
             continue
         assert all(type(name) is str and text_of(raw_of(name)) == name for _, name in queues)
 

@@ -11,7 +11,7 @@ from franca.core.model import Backoff
 from franca.core.names import text_of
 from franca.protocols.eventmq import texts
 from franca.protocols.eventmq.texts import (
-    BadQueues,
+    Unfit,
     Unreadable,
     read_headers,
     read_literal,
@@ -209,7 +209,7 @@ def test_queues_are_read_however_they_are_written(
     ],
 )
 def test_what_names_no_queues_is_refused(raw: bytes) -> None:
-    with pytest.raises(BadQueues):
+    with pytest.raises(Unfit):
         read_queues(raw, 1_024)
 
 
@@ -233,7 +233,7 @@ def test_a_list_of_too_many_queues_is_not_read_to_its_end(
 ) -> None:
     counted = CountedTokens()
     monkeypatch.setattr(texts, "_TOKEN", counted)
-    with pytest.raises(BadQueues, match=r"more than 1024 queues|cannot be read"):
+    with pytest.raises(Unfit, match=r"more than 1024 queues|cannot be read"):
         read_queues(raw[:65_536], 1_024)
     assert counted.count <= 6 * 1_024 + 9
 

@@ -1,9 +1,8 @@
-"""Faktory's bytes as a client writes and reads them."""
+"""Faktory's commands as a client writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -59,32 +58,3 @@ def encode_mutate(cmd: str, target: str, **filters: object) -> bytes:
 def encode_line(*words: str) -> bytes:
     """Any command made of plain words: INFO, FLUSH, END, QUEUE."""
     return " ".join(words).encode() + b"\r\n"
-
-
-class Reply(NamedTuple):
-    """What a server said: `kind` is `+`, `-` or `$`; `body` is None for the null bulk."""
-
-    kind: str
-    body: bytes | None
-
-
-def parse_reply(unread: bytearray) -> Reply | None:
-    """Take the first reply off `unread`, or None until all of it is there."""
-    end = unread.find(b"\r\n")
-    if end < 0:
-        return None
-    kind, rest = chr(unread[0]), bytes(unread[1:end])
-    end += 2
-    if kind not in "+-$":
-        raise ValueError(f"not a reply: {bytes(unread[:80])!r}")
-    body: bytes | None = rest
-    if kind == "$":
-        size = int(rest)
-        body = None
-        if size >= 0:
-            if len(unread) < end + size + 2:
-                return None
-            body = bytes(unread[end : end + size])
-            end += size + 2
-    del unread[:end]
-    return Reply(kind, body)

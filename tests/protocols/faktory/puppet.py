@@ -17,8 +17,8 @@ from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.faktory import client as wire
-from tests.protocols.faktory.client import Reply
 from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support.faktory import Reply, take_reply
 
 
 class World(AnyWorld["Puppet"]):
@@ -75,7 +75,7 @@ class Puppet(AnyPuppet):
 
     def take(self) -> Reply | None:
         """The next reply that was not read yet."""
-        return wire.parse_reply(self.unread)
+        return take_reply(self.unread)
 
     def take_all(self) -> list[Reply]:
         return list(iter(self.take, None))

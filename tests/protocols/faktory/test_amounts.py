@@ -11,8 +11,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import Job
 from franca.protocols.faktory.admin_commands import QUEUES_A_STEP
-from tests.protocols.faktory.client import Reply
 from tests.protocols.faktory.puppet import OK, Puppet, World
+from tests.support.faktory import Reply
 
 SOFT_BYTES = 100_000
 

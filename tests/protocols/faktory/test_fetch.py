@@ -11,6 +11,7 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.core.names import text_of
+from franca.protocols.faktory.messages import Beat
 from tests.protocols.faktory.client import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, World, err
 
@@ -171,7 +172,7 @@ def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
     assert stuck.fetch() is not None
     for _ in range(10):
         world.pass_time(10_000, step=1_000)
-        stuck.conversation.service.registry.beat("w1", "", 0, world.now)
+        stuck.conversation.service.registry.beat(Beat("w1"), world.now)
     other = world.client("w1")
     world.pass_time(40_000, step=1_000)
     unit = other.fetch()

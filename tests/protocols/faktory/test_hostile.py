@@ -17,6 +17,7 @@ from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.faktory.go_json import Unfit, check, run_steps
 from tests.protocols.faktory import client as wire
 from tests.protocols.faktory.puppet import World, job
+from tests.support.faktory import take_reply
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
 JUNK = st.one_of(
@@ -111,7 +112,7 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
 def replies_in(heard: bytes) -> int:
     unread = bytearray(heard)
     count = 0
-    while wire.parse_reply(unread) is not None:
+    while take_reply(unread) is not None:
         count += 1
     assert not unread
     return count

@@ -13,8 +13,8 @@ from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.faktory.client_commands import JOBS_A_TURN
 from franca.protocols.faktory.go_json import LARGE_BYTES
-from tests.protocols.faktory.client import Reply
 from tests.protocols.faktory.puppet import NULL, OK, Puppet, World
+from tests.support.faktory import Reply
 
 FILLER = b"x" * LARGE_BYTES
 EMPTY_MAP = Reply("$", b"{}")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from franca.core.model import Demand, OnHangUp, State
+from franca.protocols.faktory.messages import Beat
 from franca.protocols.faktory.worker_commands import held_by
 from tests.protocols.faktory.client import encode_fail
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
@@ -17,7 +18,7 @@ def beating(world: World, seconds: int) -> None:
     for _ in range(seconds):
         world.pass_time(1_000, step=500)
         for wid in list(world.service.registry.by_wid):
-            world.service.registry.beat(wid, "", 0, world.now)
+            world.service.registry.beat(Beat(wid), world.now)
 
 
 def expire(world: World) -> None:
@@ -438,7 +439,7 @@ def test_ten_unclean_ends_are_enough_whatever_retry_says() -> None:
         job = world.jobs()[0]
         if job.state is State.WAITING:
             world.now = max(job.run_at, world.now)
-            world.service.registry.beat("w1", "", 0, world.now)
+            world.service.registry.beat(Beat("w1"), world.now)
             world.run()
         assert worker.fetch() is not None
         expire(world)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from franca.protocols.faktory import wire
 from tests.protocols.faktory import client
-from tests.protocols.faktory.client import Reply, parse_reply
+from tests.support.faktory import Reply, take_reply
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_replies_are_read_the_same_however_they_are_cut(
         size = data.draw(st.integers(1, len(stream)))
         unread += stream[:size]
         stream = stream[size:]
-        while (reply := parse_reply(unread)) is not None:
+        while (reply := take_reply(unread)) is not None:
             replies.append(reply)
     assert replies == [reply for _, reply in pairs]
     assert not unread
@@ -106,4 +106,4 @@ def test_replies_are_read_the_same_however_they_are_cut(
 
 def test_what_is_no_reply_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a reply"):
-        parse_reply(bytearray(b":5\r\n"))
+        take_reply(bytearray(b":5\r\n"))

@@ -1,21 +1,14 @@
-"""Gearman's bytes as clients and workers write and read them."""
+"""What a Gearman server says, packets and lines of text alike."""
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-_HEADER = struct.Struct(">4sII")
-
-
-def request(number: int, *arguments: bytes) -> bytes:
-    """A packet to the server."""
-    body = b"\0".join(arguments)
-    return _HEADER.pack(b"\0REQ", number, len(body)) + body
+from tests.support.gearman import take_packet
 
 
 class Message(NamedTuple):
-    """What a server said: a packet's type and body, or a line of text with type 0."""
+    """A packet's type and body, or a line of text with type 0."""
 
     number: int
     body: bytes
@@ -28,22 +21,10 @@ class Message(NamedTuple):
 
 def parse_response(unread: bytearray) -> Message | None:
     """Take the first packet or line off `unread`, or None until all of it is there."""
-    if not unread:
-        return None
-    if unread[0]:
-        end = unread.find(b"\n") + 1
-        if not end:
-            return None
-        message = Message(0, bytes(unread[:end]))
-    else:
-        if len(unread) < _HEADER.size:
-            return None
-        magic, number, size = _HEADER.unpack_from(unread)
-        if magic != b"\0RES":
-            raise ValueError(f"not a response: {bytes(unread[:80])!r}")
-        end = _HEADER.size + size
-        if len(unread) < end:
-            return None
-        message = Message(number, bytes(unread[_HEADER.size : end]))
+    if not unread or not unread[0]:
+        packet = take_packet(unread)
+        return None if packet is None else Message(*packet)
+    end = unread.find(b"\n") + 1
+    line = bytes(unread[:end])
     del unread[:end]
-    return message
+    return Message(0, line) if end else None

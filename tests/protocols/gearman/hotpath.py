@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.client import parse_response, request
+from tests.protocols.gearman.client import parse_response
 from tests.protocols.gearman.puppet import World
 from tests.protocols.hotpath import JOBS_A_TURN, HotPath, measure, on
+from tests.support.gearman import request
 
 
 def main() -> None:

@@ -21,9 +21,9 @@ from franca.protocols.gearman.service import GearmanService
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from franca.store.memory import MemoryStore
-from tests.protocols.gearman import client as wire
-from tests.protocols.gearman.client import Message
+from tests.protocols.gearman.client import Message, parse_response
 from tests.protocols.world import START, AnyPuppet, AnyWorld
+from tests.support.gearman import request
 
 SETTINGS = GearmanSettings(host="box", pid=4711)
 
@@ -105,7 +105,7 @@ class Puppet(AnyPuppet):
 
     def take(self) -> Message | None:
         """The next packet or line that was not read yet."""
-        return wire.parse_response(self.unread)
+        return parse_response(self.unread)
 
     def take_all(self) -> list[Message]:
         return list(iter(self.take, None))
@@ -168,7 +168,7 @@ class Puppet(AnyPuppet):
 def packet(number: int, *arguments: bytes | str) -> bytes:
     """A request; texts are UTF-8."""
     raw = [a.encode() if isinstance(a, str) else a for a in arguments]
-    return wire.request(number, *raw)
+    return request(number, *raw)
 
 
 def res(number: int, *arguments: bytes | str) -> Message:

@@ -8,8 +8,9 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.gearman.wire import Packet, number_in, on_one_line, response
-from tests.protocols.gearman.client import Message, parse_response, request
+from tests.protocols.gearman.client import Message, parse_response
 from tests.protocols.gearman.puppet import World, err, packet, res
+from tests.support.gearman import request
 
 
 def test_a_packet_is_magic_type_size_and_arguments_between_nuls() -> None:
@@ -30,7 +31,7 @@ def test_a_response_is_taken_when_all_of_it_is_there() -> None:
 
 
 def test_what_does_not_begin_as_a_response_is_none() -> None:
-    with pytest.raises(ValueError, match="not a response"):
+    with pytest.raises(ValueError, match="not a packet"):
         parse_response(bytearray(request(Packet.NOOP)))
 
 

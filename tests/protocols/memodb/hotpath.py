@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.hotpath import JOBS_A_TURN, HotPath, measure
 from tests.protocols.memodb.puppet import World, stack, worker_on
+from tests.support import memodb as m
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     clients = [world.peer() for _ in range(JOBS_A_TURN)]
     workers = [worker_on(world, "bench") for _ in range(JOBS_A_TURN)]
     ids = list(world.service.registry.by_id)
-    job = encode_job("bench", 60_000, b"x" * 32)
+    job = m.job("bench", b"x" * 32, 60_000)
 
     def play(path: HotPath, numbers: range) -> None:
         # Ids of different sockets differ, or they would be taken for one client's.
@@ -24,7 +24,7 @@ def main() -> None:
             for client, number in zip(clients, numbers, strict=True)
         ]
         done = [
-            (worker.link, worker.frame(stack(numbers.stop) + encode_result(b"y" * 32, worker_id)))
+            (worker.link, worker.frame(stack(numbers.stop) + m.result(worker_id, b"y" * 32)))
             for worker, worker_id in zip(workers, ids, strict=True)
         ]
         path.turn("JOB", asked)

@@ -16,14 +16,9 @@ from franca.protocols.memodb.conversation import MemoDBConversation
 from franca.protocols.memodb.messages import DISCONNECT, HEARTBEAT, JOB, RESULT
 from franca.protocols.memodb.service import MemoDBService
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.wire import (
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-    read_header,
-)
+from franca.protocols.memodb.wire import read_header
 from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support import memodb as m
 
 SECOND = 1_000
 
@@ -181,16 +176,16 @@ class Puppet(AnyPuppet):
         timeout_ms: int = 5_000,
         request: int | None = None,
     ) -> int:
-        return self.ask(encode_job(service, timeout_ms, payload), request)
+        return self.ask(m.job(service, payload, timeout_ms), request)
 
     def ready(self, *services: str) -> int:
-        return self.ask(encode_ready(services or ("s",)))
+        return self.ask(m.ready(*services or ("s",)))
 
     def result(self, task: Reply, payload: bytes = b"y", leaving: bool | None = None) -> int:
-        return self.ask(encode_result(payload, task.worker, leaving))
+        return self.ask(m.result(task.worker, payload, leaving))
 
     def heartbeat(self, task: Reply) -> int:
-        return self.ask(encode_heartbeat(task.worker))
+        return self.ask(m.heartbeat(task.worker))
 
     def take(self, op: int) -> Reply:
         """The next reply, which must be of that kind."""

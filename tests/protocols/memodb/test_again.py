@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.memodb.puppet import World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 LONG = 65_000
@@ -24,7 +24,7 @@ def answered(world: World, size: int = LONG) -> tuple[bytes, bytes]:
     worker.result(worker.given(), b"r" * size)
     client.answer()
     (request,) = world.service.requests.by_key.values()
-    return client.frame(stack(7) + encode_job("s", 5_000, b"x")), request.reply
+    return client.frame(stack(7) + m.job("s", b"x", 5_000)), request.reply
 
 
 def at_work(world: World) -> tuple[bytes, bytes]:
@@ -33,10 +33,10 @@ def at_work(world: World) -> tuple[bytes, bytes]:
     client.job(b"first")
     task = worker.given()
     client.job(b"y" * LONG)
-    worker.ask(encode_result(b"done", task.worker), 7)
+    worker.ask(m.result(task.worker, b"done"), 7)
     assert len(worker.given().payload) == LONG
     job = world.all_jobs[-1]
-    return worker.frame(stack(7) + encode_result(b"done", task.worker)), job.body
+    return worker.frame(stack(7) + m.result(task.worker, b"done")), job.body
 
 
 def of_another_protocol(world: World) -> bytes:
@@ -45,9 +45,9 @@ def of_another_protocol(world: World) -> bytes:
     client.job(b"first")
     task = worker.given()
     world.submit("s", b'["%b","z"]' % (b"y" * (LONG // 40)), "json-args")
-    worker.ask(encode_result(b"done", task.worker), 7)
+    worker.ask(m.result(task.worker, b"done"), 7)
     assert worker.hear() is not None
-    return worker.frame(stack(7) + encode_result(b"done", task.worker))
+    return worker.frame(stack(7) + m.result(task.worker, b"done"))
 
 
 @pytest.mark.parametrize("said_before", [answered, at_work])
@@ -99,7 +99,7 @@ def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> Non
     for client in clients:
         client.job(request=9)
     task = worker.given()
-    raw = worker.frame(stack(1) + encode_result(b"r" * LONG, task.worker))
+    raw = worker.frame(stack(1) + m.result(task.worker, b"r" * LONG))
     tracemalloc.start()
     world.share(worker.link, raw)
     world.engine.deliver(world.now)

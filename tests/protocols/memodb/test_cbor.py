@@ -14,27 +14,26 @@ from franca.protocols.memodb import cbor
 from franca.protocols.memodb.cbor import Malformed
 from franca.protocols.memodb.messages import DISCONNECT, HEARTBEAT, JOB, READY, RESULT, Header
 from franca.protocols.memodb.wire import (
+    RESULT_HEAD,
     SERVICES_MAX,
+    begin,
     encode_disconnect,
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
     read_header,
     task,
 )
+from tests.support import memodb as m
 
 ID = bytes.fromhex("2a9f0c7b")
 GOLDEN = {
-    "84666d656d6f303101408267736d6f75742e7868616c6976652e7476": encode_ready(
-        ["smout.x", "alive.tv"]
+    "84666d656d6f303101408267736d6f75742e7868616c6976652e7476": m.ready("smout.x", "alive.tv"),
+    "85666d656d6f3031024068616c6976652e7476191388": m.job("alive.tv"),
+    "85666d656d6f303102442a9f0c7b68616c6976652e7476191388": (
+        begin(JOB, 5) + cbor.of_bytes(ID) + task("alive.tv", 5_000)
     ),
-    "85666d656d6f3031024068616c6976652e7476191388": encode_job("alive.tv", 5_000, b""),
-    "85666d656d6f303102442a9f0c7b68616c6976652e7476191388": encode_job("alive.tv", 5_000, b"", ID),
-    "83666d656d6f303103442a9f0c7b": encode_result(b"", ID),
-    "84666d656d6f303103442a9f0c7bf5": encode_result(b"", ID, leaving=True),
-    "83666d656d6f30310340": encode_result(b""),
-    "83666d656d6f303104442a9f0c7b": encode_heartbeat(ID),
+    "83666d656d6f303103442a9f0c7b": m.result(ID),
+    "84666d656d6f303103442a9f0c7bf5": m.result(ID, leaving=True),
+    "83666d656d6f30310340": RESULT_HEAD,
+    "83666d656d6f303104442a9f0c7b": begin(HEARTBEAT, 3) + cbor.of_bytes(ID),
     "83666d656d6f303105442a9f0c7b": encode_disconnect(ID),
 }
 
@@ -229,7 +228,7 @@ def test_half_a_header_is_none(text: str) -> None:
 
 
 def test_a_service_that_is_named_twice_is_offered_once() -> None:
-    assert read(encode_ready(["b", "a", "b"])).services == ("b", "a")
+    assert read(m.ready("b", "a", "b")).services == ("b", "a")
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"\xed\xa0\x80", "ü\uef80".encode(), b"plain"])

@@ -7,8 +7,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import Demand, State
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.wire import encode_job
 from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
+from tests.support import memodb as m
 
 EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")
 
@@ -98,7 +98,7 @@ def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service() -> None:
     # What follows the tenth byte reads as the service `abcas`, if the id is taken for empty.
     trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x65abc" + b"\x61s" + b"\x01"
     client.ask(trick)
-    client.ask(encode_job("abcas", 1, b""))
+    client.ask(m.job("abcas", b"", 1))
     assert [job.queue for job in world.all_jobs] == ["s", "abcas"]
 
 
@@ -217,8 +217,8 @@ def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both() -> 
 def test_through_a_device_the_newest_way_back_counts() -> None:
     world = World()
     device, worker = world.peer(), world.peer()
-    device.ask(encode_job("s", 5_000, b""), 9, 0x01010101)
-    device.ask(encode_job("s", 5_000, b""), 9, 0x02020202)
+    device.ask(m.job("s", b"", 5_000), 9, 0x01010101)
+    device.ask(m.job("s", b"", 5_000), 9, 0x02020202)
     worker.ready()
     worker.result(worker.given(), b"r")
     assert device.unread == device.frame(stack(9, 0x02020202) + EMPTY_RESULT + b"r")
@@ -537,9 +537,7 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped() -> None:
 def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_socket() -> None:
     world = World(settings=MemoDBSettings(share_jobs=10))
     flood, other = world.peer(), world.peer()
-    flood.send(
-        b"".join(flood.frame(stack(n) + encode_job("s", 1_000, b"%d" % n)) for n in range(50))
-    )
+    flood.send(b"".join(flood.frame(stack(n) + m.job("s", b"%d" % n, 1_000)) for n in range(50)))
     assert len(world.all_jobs) == 10
     assert flood.conversation.holding
     assert flood.conversation.unread() > 0

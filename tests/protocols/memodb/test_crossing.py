@@ -8,8 +8,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, State
-from franca.protocols.memodb.wire import encode_ready
 from tests.protocols.memodb.puppet import World, worker_on
+from tests.support import memodb as m
 
 
 def test_a_job_of_another_protocol_is_a_job_of_the_service_that_its_queue_is_called() -> None:
@@ -104,11 +104,11 @@ def test_a_job_whose_body_has_left_memory_is_said_again_whole() -> None:
     world = World(limits=Limits(large_body_bytes=100, large_bytes=100))
     job = world.submit("s", b"x" * 5_000)
     worker = world.peer()
-    request = worker.ask(encode_ready(["s"]))
+    request = worker.ask(m.ready("s"))
     assert worker.given().payload == b"x" * 5_000
     world.pass_time(200)
     assert job.away or world.broker.jobs[job.id].away
-    worker.ask(encode_ready(["s"]), request)
+    worker.ask(m.ready("s"), request)
     task = worker.given()
     assert task.payload == b"x" * 5_000
     worker.result(task)

@@ -10,13 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.protocols.memodb import sp
-from franca.protocols.memodb.wire import (
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-)
 from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 
@@ -56,11 +51,11 @@ def test_random_bodies_in_proper_frames(bodies: list[bytes], cut: int) -> None:
 
 
 GOOD = [
-    encode_ready(["s", "t"]),
-    encode_job("s", 5_000, b"payload"),
-    encode_result(b"payload", b"12345678"),
-    encode_result(b"payload", b"12345678", leaving=True),
-    encode_heartbeat(b"12345678"),
+    m.ready("s", "t"),
+    m.job("s", b"payload", 5_000),
+    m.result(b"12345678", b"payload"),
+    m.result(b"12345678", b"payload", leaving=True),
+    m.heartbeat(b"12345678"),
 ]
 
 
@@ -112,8 +107,8 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         (16 * MIB).to_bytes(8, "big") + b"\0\0\0\x01" * 250_000,  # hops without end
         (16 * MIB).to_bytes(8, "big") + b"\x80\0\0\x01" + b"\x9f" * MIB,
         (16 * MIB).to_bytes(8, "big"),
-        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_job("s", 1, b"x" * 1_000),
-        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_result(b"x" * 1_000, b"12345678"),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + m.job("s", b"x" * 1_000, 1),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + m.result(b"12345678", b"x" * 1_000),
     ],
 )
 def test_frames_that_promise_much_take_little(raw: bytes) -> None:
@@ -199,9 +194,9 @@ def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
     world = World()
     peer = world.peer()
     many = [f"service-{n}" for n in range(1_024)]
-    raw = b"".join(peer.frame(stack(n) + encode_ready(many)) for n in range(3))
-    rubbish = peer.frame(stack(7) + encode_ready(many)[:-1])
-    small = peer.frame(stack(8) + encode_ready(["x"]))
+    raw = b"".join(peer.frame(stack(n) + m.ready(*many)) for n in range(3))
+    rubbish = peer.frame(stack(7) + m.ready(*many)[:-1])
+    small = peer.frame(stack(8) + m.ready("x"))
     data = raw + rubbish + rubbish + small
     if cut:
         assert not world.share(peer.link, data[:100])
@@ -217,7 +212,7 @@ def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
 def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair() -> None:
     world = World()
     flood: Puppet = world.peer()
-    raw = b"".join(flood.frame(stack(n) + encode_heartbeat(b"nobody")) for n in range(1_000))
+    raw = b"".join(flood.frame(stack(n) + m.heartbeat(b"nobody")) for n in range(1_000))
     flood.send(raw)
     assert len(flood.hear_all()) == 1_000
     assert still_served(world)

@@ -10,8 +10,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import Job, State
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.wire import encode_job, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 CHUNK = 256 * 1024
@@ -29,17 +29,17 @@ def test_a_large_job_and_its_result_arrive_whole() -> None:
     world = World()
     client, worker = world.peer(), worker_on(world)
     body = bytes(n * 7 % 256 for n in range(3 * MIB))
-    pour(client, encode_job("s", 5_000, body), 1)
+    pour(client, m.job("s", body, 5_000), 1)
     task = worker.given()
     assert task.payload == body
-    pour(worker, encode_result(body[::-1], task.worker), 2)
+    pour(worker, m.result(task.worker, body[::-1]), 2)
     assert client.answer().payload == body[::-1]
 
 
 def test_a_large_job_sent_again_in_other_pieces_is_the_same_job() -> None:
     world = World()
     client = world.peer()
-    message = encode_job("s", 5_000, b"z" * MIB)
+    message = m.job("s", b"z" * MIB, 5_000)
     pour(client, message, 1)
     client.ask(message, 1)
     assert len(world.all_jobs) == 1
@@ -74,10 +74,10 @@ def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_s
     client.job(b"first")
     task = old.given()
     client.job(b"x" * LARGE)
-    done = encode_result(b"done", task.worker)
+    done = m.result(task.worker, b"done")
     asked = old.ask(done)
     old.given()
-    stranger = new.frame(stack(1) + encode_result(b"", b"nobody"))
+    stranger = new.frame(stack(1) + m.result(b"nobody", b""))
     new.send(stranger + new.frame(stack(asked) + done))
     new.disconnected()
     assert new.given().payload == b"x" * LARGE
@@ -86,7 +86,7 @@ def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_s
 def test_a_payload_is_copied_once_on_its_way_in() -> None:
     world = World()
     client = world.peer()
-    raw = client.frame(stack(1) + encode_job("s", 5_000, b"x" * (8 * MIB)))
+    raw = client.frame(stack(1) + m.job("s", b"x" * (8 * MIB), 5_000))
     chunks = [raw[at : at + CHUNK] for at in range(0, len(raw), CHUNK)]
     del raw
     tracemalloc.start()
@@ -139,7 +139,7 @@ def test_several_large_results_for_one_connection_leave_one_by_one() -> None:
     tasks = worker.hear_all()
     client.sent.clear()
     raw = b"".join(
-        worker.frame(stack(90 + n) + encode_result(b"%d" % n * MIB, task.worker))
+        worker.frame(stack(90 + n) + m.result(task.worker, b"%d" % n * MIB))
         for n, task in enumerate(tasks)
     )
     worker.send(raw)
@@ -261,7 +261,7 @@ def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     first, second = world.peer(), world.peer()
     first.job(b"x" * 200_000)
-    raw = second.frame(stack(7) + encode_job("s", 5_000, b"y" * MIB))
+    raw = second.frame(stack(7) + m.job("s", b"y" * MIB, 5_000))
     second.send(raw[:1_000])
     assert second.conversation.holding
     assert 0 < second.conversation.unread() <= 1_000
@@ -286,7 +286,7 @@ def test_what_came_before_the_room_was_free_is_not_lost() -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     first, second, worker = world.peer(), world.peer(), worker_on(world)
     first.job(b"x" * 200_000)
-    pour(second, encode_job("s", 5_000, b"y" * MIB), 1)
+    pour(second, m.job("s", b"y" * MIB, 5_000), 1)
     second.job(b"behind")
     assert len(world.all_jobs) == 1
     seen = []
@@ -301,7 +301,7 @@ def test_what_came_before_the_room_was_free_is_not_lost() -> None:
 def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     first, second = world.peer(), world.peer()
-    raw = first.frame(stack(7) + encode_job("s", 5_000, b"x" * 200_000))
+    raw = first.frame(stack(7) + m.job("s", b"x" * 200_000, 5_000))
     first.send(raw[:50_000] if begun else raw)
     second.job(b"y" * 200_000)
     assert second.conversation.holding
@@ -333,7 +333,7 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
 def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     slow, client, worker = world.peer(), world.peer(), worker_on(world)
-    raw = slow.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    raw = slow.frame(stack(7) + m.job("s", b"x" * MIB, 5_000))
     slow.send(raw[:100_000])
     client.job(b"y" * LARGE)
     assert worker.given().payload == b"y" * LARGE
@@ -343,7 +343,7 @@ def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:
 def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     slow, client, worker = world.peer(), world.peer(), worker_on(world, "t")
-    raw = slow.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    raw = slow.frame(stack(7) + m.job("s", b"x" * MIB, 5_000))
     at = 200_000
     slow.send(raw[:at])
     slow.link.paused = paused
@@ -368,7 +368,7 @@ def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> Non
 def test_a_large_job_that_comes_fast_keeps_its_room() -> None:
     world = World(settings=MemoDBSettings(large_bytes=250_000))
     fast, client = world.peer(), world.peer()
-    raw = fast.frame(stack(7) + encode_job("s", 5_000, b"x" * MIB))
+    raw = fast.frame(stack(7) + m.job("s", b"x" * MIB, 5_000))
     at = 200_000
     fast.send(raw[:at])
     client.job(b"y" * LARGE)
@@ -382,7 +382,7 @@ def test_a_large_job_that_comes_fast_keeps_its_room() -> None:
 def test_small_jobs_pass_while_a_large_one_comes() -> None:
     world = World()
     large, small, worker = world.peer(), world.peer(), worker_on(world)
-    raw = large.frame(stack(1) + encode_job("s", 5_000, b"L" * (2 * MIB)))
+    raw = large.frame(stack(1) + m.job("s", b"L" * (2 * MIB), 5_000))
     for n, at in enumerate(range(0, len(raw) - CHUNK, CHUNK)):
         large.send(raw[at : at + CHUNK])
         small.job(b"%d" % n)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from franca.protocols.memodb.wire import encode_heartbeat, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, Reply, World, stack
+from tests.support import memodb as m
 
 
 def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
@@ -14,7 +14,7 @@ def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
     worker.ready()
     client.job(b"1")
     task = worker.given()
-    worker.ask(encode_result(b"done", task.worker), 77)
+    worker.ask(m.result(task.worker, b"done"), 77)
     assert client.answer().payload == b"done"
     world.engine.hold_back(worker.link)
     client.job(b"x" * 100_000)
@@ -29,9 +29,7 @@ def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(again: bool) -> 
     world = World()
     _, client, task = put_off(world)
     elsewhere = world.peer()
-    elsewhere.ask(
-        encode_result(b"done", task.worker) if again else encode_heartbeat(task.worker), 77
-    )
+    elsewhere.ask(m.result(task.worker, b"done") if again else m.heartbeat(task.worker), 77)
     task = elsewhere.given()
     assert task.payload == b"x" * 100_000
     elsewhere.result(task, b"done too")
@@ -42,7 +40,7 @@ def test_a_worker_that_was_put_off_goes_on_when_its_connection_can() -> None:
     world = World()
     worker, _, task = put_off(world)
     for n in range(5):
-        message = encode_result(b"done", task.worker)
+        message = m.result(task.worker, b"done")
         world.share(worker.link, worker.frame(stack(77) + message))
         world.pass_time(n)
     worker.drain()

@@ -17,8 +17,8 @@ from franca.protocols.memodb.sp import (
     Parts,
     stack_end,
 )
-from franca.protocols.memodb.wire import encode_job, encode_ready
 from tests.protocols.memodb.puppet import Puppet, World, stack
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 
@@ -83,12 +83,10 @@ def test_a_request_is_the_same_wherever_it_is_cut(unix: bool, frame: bytes) -> N
 @pytest.mark.parametrize("size", [1, 7, 100, 65_536, 65_537, 300_000])
 def test_many_requests_in_pieces_of_any_size_are_the_same_requests(size: int) -> None:
     bodies = [b"%d" % n * (n * 37 % 5_000) for n in range(60)] + [b"z" * 200_000, b"last"]
-    raw = b"".join(
-        Puppet.frame(_tcp(), stack(n) + encode_job("s", 1, b)) for n, b in enumerate(bodies)
-    )
+    raw = b"".join(Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies))
     if size == 1:
         bodies, raw = bodies[:20], b"".join(
-            Puppet.frame(_tcp(), stack(n) + encode_job("s", 1, b)) for n, b in enumerate(bodies[:20])
+            Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies[:20])
         )  # fmt: skip
     world = World()
     peer = world.peer()
@@ -115,7 +113,7 @@ def test_a_job_that_is_too_large_is_refused_by_its_first_bytes() -> None:
     for size in (1_000_000 + 64 * 1024 + 1, 2**30):
         world = World(limits=Limits(body_bytes_max=1_000_000))
         peer = world.peer()
-        peer.send(size.to_bytes(8, "big") + b"\x80\0\0\1" + encode_job("s", 1, b"x" * 200))
+        peer.send(size.to_bytes(8, "big") + b"\x80\0\0\1" + m.job("s", b"x" * 200, 1))
         assert peer.is_hung_up
         assert str(size) in world.engine.notices[-1].reason
 
@@ -183,7 +181,7 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
         inbox.cut()
         inbox.cut()
     peer = World().peer(unix=True)
-    peer.send(peer.frame(stack(1) + encode_job("s", 1, b"")) + OVER_TCP)
+    peer.send(peer.frame(stack(1) + m.job("s", b"", 1)) + OVER_TCP)
     assert peer.is_hung_up
 
 
@@ -193,7 +191,7 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
 def test_a_reply_goes_back_through_the_devices_that_the_request_came_through() -> None:
     world = World()
     peer, worker = world.peer(), world.peer()
-    peer.ask(encode_job("s", 1_000, b"in"), 7, 0x11111111, 0x22222222)
+    peer.ask(m.job("s", b"in", 1_000), 7, 0x11111111, 0x22222222)
     worker.ready()
     worker.result(worker.given(), b"out")
     assert peer.unread == bytes.fromhex("0000000000000019111111112222222280000007") + (
@@ -219,10 +217,10 @@ def test_where_a_stack_ends(words: list[int], end: int) -> None:
 def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more() -> None:
     world = World()
     peer = world.peer()
-    peer.ask(encode_job("s", 1, b""), 1, *[5] * 9)
+    peer.ask(m.job("s", b"", 1), 1, *[5] * 9)
     assert not world.all_jobs
     assert not peer.is_hung_up
-    peer.ask(encode_job("s", 1, b""), 1, *[5] * 8)
+    peer.ask(m.job("s", b"", 1), 1, *[5] * 8)
     assert len(world.all_jobs) == 1
 
 
@@ -236,5 +234,5 @@ def test_a_request_without_an_id_is_garbage_and_ends_the_connection(body: bytes)
 def test_nothing_is_heard_of_a_peer_after_its_garbage() -> None:
     world = World()
     peer = world.peer()
-    peer.send(peer.frame(b"") + peer.frame(stack(1) + encode_ready(["s"])))
+    peer.send(peer.frame(b"") + peer.frame(stack(1) + m.ready("s")))
     assert not world.service.workers()

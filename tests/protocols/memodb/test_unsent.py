@@ -6,8 +6,8 @@ import tracemalloc
 
 from franca.protocols.memodb.outbox import HARD, Outbox, Reply, Unsent
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.wire import encode_job, encode_ready, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 SIZE = 60_000
@@ -29,7 +29,7 @@ def test_a_ready_said_many_times_is_written_once() -> None:
     worker = world.peer()
     world.submit("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
     worker.chokes_at = 1
-    again = worker.frame(stack(1) + encode_ready(["s"]))
+    again = worker.frame(stack(1) + m.ready("s"))
     tracemalloc.start()
     worker.send(again * 64)
     _, peak = tracemalloc.get_traced_memory()
@@ -66,7 +66,7 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for() -> 
     client.answer()
     world.engine.hold_back(client.link)
     for _ in range(10):
-        message = client.frame(stack(5) + encode_job("s", 5_000, b"x"))
+        message = client.frame(stack(5) + m.job("s", b"x", 5_000))
         world.share(client.link, message)
     assert world.service.unsent.bytes < 1.1 * SIZE
     client.drain()
@@ -131,7 +131,7 @@ def test_a_result_that_many_wait_for_is_counted_once() -> None:
         client.job(b"z", request=9)
         world.engine.hold_back(client.link)
     task = worker.given()
-    worker.ask(encode_result(b"r" * MIB, task.worker))
+    worker.ask(m.result(task.worker, b"r" * MIB))
     assert MIB < world.service.unsent.bytes < 1.1 * MIB
     for client in clients:
         client.drain()

@@ -7,14 +7,8 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.wire import (
-    encode_disconnect,
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-)
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 
 def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
@@ -37,7 +31,7 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
     worker, client = worker_on(new), new.peer()
     client.job()
     worker.given()
-    for message in (encode_result(b"r", task.worker), encode_heartbeat(task.worker)):
+    for message in (m.result(task.worker, b"r"), m.heartbeat(task.worker)):
         back = new.peer()
         back.ask(message)
         assert back.disconnected().worker == task.worker
@@ -50,10 +44,10 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
 ) -> None:
     world = World()
     for message in (
-        encode_result(b"", worker_id),
-        encode_result(b"x" * 100_000, worker_id, leaving=False),
-        encode_heartbeat(worker_id),
-        b"\x83\x66memo01\x05" + encode_heartbeat(worker_id)[9:],
+        m.result(worker_id, b""),
+        m.result(worker_id, b"x" * 100_000, leaving=False),
+        m.heartbeat(worker_id),
+        b"\x83\x66memo01\x05" + m.heartbeat(worker_id)[9:],
     ):
         peer = world.peer()
         peer.ask(message)
@@ -64,9 +58,9 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
 @pytest.mark.parametrize(
     "message",
     [
-        encode_result(b""),
-        encode_heartbeat(b""),
-        encode_ready(["s"]) + b"payload",
+        m.result(b"", b""),
+        m.heartbeat(b""),
+        m.ready("s") + b"payload",
         b"\x84\x66memo01\x01\x41x\x81\x61s",  # READY with an id
         b"rubbish",
         b"",
@@ -84,7 +78,7 @@ def test_what_is_no_message_is_not_answered(message: bytes) -> None:
 def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
     world = World()
     peer = world.peer()
-    peer.ask(encode_ready([]))
+    peer.ask(m.ready())
     world.peer().job()
     assert peer.hear() is None
     world.pass_time(10_100)
@@ -257,19 +251,19 @@ def test_a_ready_sent_again_is_the_same_worker() -> None:
     world = World()
     peer = world.peer()
     asked = peer.ready("s")
-    peer.ask(encode_ready(["s"]), asked)
+    peer.ask(m.ready("s"), asked)
     assert len(world.service.workers()) == 1
     client = world.peer()
     client.job(b"work")
     task = peer.given()
     # NNG's patience may end while the answer is on its way: it ignores the second one.
-    peer.ask(encode_ready(["s"]), asked)
+    peer.ask(m.ready("s"), asked)
     assert peer.given() == task
     assert len(world.service.workers()) == 1
     peer.result(task, b"done")
     assert client.answer().payload == b"done"
     # After it has gone on, the id may be another's.
-    peer.ask(encode_ready(["s"]), asked)
+    peer.ask(m.ready("s"), asked)
     assert len(world.service.workers()) == 2
 
 
@@ -277,8 +271,8 @@ def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> Non
     """However its bytes are cut, a request is acted on when everybody has heard of the last one."""
     world = World()
     peer = world.peer()
-    again = peer.frame(stack(1) + encode_ready(["s"]))
-    peer.send(again + peer.frame(stack(2) + encode_job("s", 5_000, b"for itself")) + again)
+    again = peer.frame(stack(1) + m.ready("s"))
+    peer.send(again + peer.frame(stack(2) + m.job("s", b"for itself", 5_000)) + again)
     assert peer.given() == peer.given()
     assert len(world.service.workers()) == 1
 
@@ -286,8 +280,8 @@ def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> Non
 def test_two_connections_that_say_the_same_ready_are_two_workers() -> None:
     world = World()
     first, second = world.peer(), world.peer()
-    first.ask(encode_ready(["s"]), 1)
-    second.ask(encode_ready(["s"]), 1)
+    first.ask(m.ready("s"), 1)
+    second.ask(m.ready("s"), 1)
     assert len(world.service.workers()) == 2
 
 
@@ -299,7 +293,7 @@ def test_a_result_sent_again_never_ends_the_next_job() -> None:
     first = worker.given()
     asked = worker.result(first, b"of 1")
     second = worker.given()
-    worker.ask(encode_result(b"of 1", first.worker), asked)
+    worker.ask(m.result(first.worker, b"of 1"), asked)
     assert worker.given() == second
     assert [answer.payload for answer in client.hear_all()] == [b"of 1"]
     worker.result(second, b"of 2")
@@ -314,7 +308,7 @@ def test_a_large_result_sent_again_never_ends_the_next_job() -> None:
     first = worker.given()
     asked = worker.result(first, b"x" * 200_000)
     second = worker.given()
-    worker.ask(encode_result(b"x" * 200_000, first.worker), asked)
+    worker.ask(m.result(first.worker, b"x" * 200_000), asked)
     assert worker.given() == second
     assert len(client.hear_all()) == 1
 
@@ -325,14 +319,14 @@ def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> No
     client.job(b"1")
     task = worker.given()
     asked = worker.result(task)
-    worker.ask(encode_result(b"y", task.worker), asked)
+    worker.ask(m.result(task.worker, b"y"), asked)
     assert worker.hear() is None
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
-    worker.ask(encode_result(b"y", task.worker), asked)
+    worker.ask(m.result(task.worker, b"y"), asked)
     assert worker.asked_to_beat() == beat
     asked = worker.heartbeat(beat)
-    worker.ask(encode_heartbeat(task.worker), asked)
+    worker.ask(m.heartbeat(task.worker), asked)
     assert worker.hear() is None
     client.job(b"2")
     assert worker.given().payload == b"2"
@@ -414,7 +408,7 @@ def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
     asked = old.result(first, b"done")
     client.job(b"two")
     old.given()
-    new.ask(encode_result(b"done", first.worker), asked)
+    new.ask(m.result(first.worker, b"done"), asked)
     task = new.given()
     other = worker_on(world)
     old.hang_up(undelivered=True)
@@ -464,7 +458,7 @@ def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() 
     assert client.answer().payload == b"of 1"
     worker.hang_up()
     back = world.peer()
-    back.ask(encode_result(b"of 1", first.worker), asked)
+    back.ask(m.result(first.worker, b"of 1"), asked)
     second = back.given()
     assert second.payload == b"2"
     assert client.hear() is None
@@ -495,7 +489,7 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
     asked = worker.result(first, b"r")
     second = worker.given()
     back = world.peer()
-    back.ask(encode_result(b"r", first.worker), asked)
+    back.ask(m.result(first.worker, b"r"), asked)
     assert back.given() == second
     world.pass_time(SECOND)
     worker.hang_up()
@@ -589,7 +583,7 @@ def test_the_services_of_all_workers_are_bounded_and_freed_when_workers_leave() 
     assert len(world.service.registry.by_id) == 3
     assert world.service.registry.bytes <= 5_000
     leaving = next(iter(world.service.registry.by_id))
-    peers[0].send(peers[0].frame(stack(9) + encode_disconnect(leaving)))
+    peers[0].send(peers[0].frame(stack(9) + m.leaving(leaving)))
     assert len(world.service.registry.by_id) == 2
     peers[4].ready("a", "b")
     assert len(world.service.registry.by_id) == 3
@@ -668,13 +662,13 @@ def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room()
     back = world.peer()
     taken = world.service.registry.bytes
     for _ in range(2):
-        back.ask(encode_result(b"done", task.worker), asked)
+        back.ask(m.result(task.worker, b"done"), asked)
     assert back.hear() is None
     assert not back.is_hung_up
     assert not back.conversation.connection_workers.here
     assert (back.conversation.connection_workers.bytes, world.service.registry.bytes) == (0, taken)
     others.hang_up()
-    back.ask(encode_result(b"done", task.worker), asked)
+    back.ask(m.result(task.worker, b"done"), asked)
     assert len(back.conversation.connection_workers.here) == 1
     client.job(b"2", "second")
     assert back.given().payload == b"2"
@@ -703,7 +697,7 @@ def test_a_result_is_no_longer_than_a_body_may_be(more: int, in_parts: bool) -> 
     client, worker = world.peer(), worker_on(world)
     client.job()
     (job,) = world.all_jobs
-    frame = worker.frame(stack(77) + encode_result(b"x" * (10_000 + more), worker.given().worker))
+    frame = worker.frame(stack(77) + m.result(worker.given().worker, b"x" * (10_000 + more)))
     cut = 5_000 if in_parts else len(frame)
     worker.send(frame[:cut])
     worker.send(frame[cut:])
@@ -716,7 +710,7 @@ def test_a_result_that_is_too_large_fails_its_job_and_its_worker_goes_on() -> No
     client, worker = world.peer(), worker_on(world)
     client.job()
     given = worker.given()
-    data = stack(77) + encode_result(b"x" * 300_000, given.worker)
+    data = stack(77) + m.result(given.worker, b"x" * 300_000)
     frame = worker.frame(data)
     for at in range(0, len(frame), 10_000):
         worker.send(frame[at : at + 10_000])

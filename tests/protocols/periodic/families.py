@@ -63,10 +63,7 @@ class Family:
 
     def later(self, job: Assigned, delay: int, step: int) -> None:
         """Put a job off."""
-        args = job.handle + struct.pack(">qh", delay, step)
-        if self.dialect == DOC:
-            args = p.SEPARATOR.join((job.handle, b"%d" % delay, b"%d" % step))
-        self.say(p.SCHED_LATER, args)
+        self.say(p.SCHED_LATER, p.put_off(self.dialect, job.handle, delay, step))
 
     def step(self) -> None:
         """Take what came, and do what the clock says."""

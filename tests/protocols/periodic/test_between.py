@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import DOC, SEPARATOR, str8
+from tests.support.periodic import BIN, DOC, SEPARATOR, str8
 
 
 def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int = 0) -> bytes:

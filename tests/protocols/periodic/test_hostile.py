@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.protocols.periodic.messages import Message
 from franca.protocols.periodic.wire import CrcFrames
-from tests.protocols.periodic.puppet import BIN, World
+from tests.protocols.periodic.puppet import World
 from tests.protocols.world import START
 from tests.support import periodic as p
-from tests.support.periodic import CRC, DOC, packed, str8
+from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 JUNK = [
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -9,9 +9,9 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.settings import PeriodicSettings
-from tests.protocols.periodic.puppet import BIN, NOW_S, World
+from tests.protocols.periodic.puppet import NOW_S, World
 from tests.support import periodic as p
-from tests.support.periodic import CRC, DOC, packed, str8
+from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
 DROPPING = PeriodicSettings(submit_while_running="drop")

@@ -9,11 +9,11 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
-from franca.protocols.periodic.auth import BadRules, read_rules
+from franca.protocols.periodic.auth import read_rules
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
-from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8
+from tests.support.periodic import BIN, packed, str8
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -296,7 +296,7 @@ def test_rights_follow_the_file_for_those_who_are_connected_too() -> None:
     world.service.take_file(b"client anna secret-a g\n")
     assert anna.submit("f", "n") == p.NO_WORKER
     assert anna.submit("g", "n") == p.SUCCESS
-    with pytest.raises(BadRules):
+    with pytest.raises(ValueError):
         world.service.take_file(b"client anna\n")
     assert anna.submit("g", "n") == p.SUCCESS, "what was read last goes on to hold"
     world.service.take_file(b"")
@@ -354,7 +354,7 @@ def test_rules_are_read_line_by_line() -> None:
     "line", [b"client a", b"client a t", b"guest a t f", b"client a t ,", b"client a t f g", b"client a t f\nworker a u g"]
 )  # fmt: skip
 def test_a_wrong_line_spoils_the_file(line: bytes) -> None:
-    with pytest.raises(BadRules):
+    with pytest.raises(ValueError):
         read_rules(b"client good t f\n" + line)
 
 

@@ -7,18 +7,11 @@ were is not known after the server was killed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-
-from tests.prove.fences import A_DONE, B_DONE, LEASE_S, Script, ignored
-from tests.prove.fences.connected import Connected
-from tests.support.faktory import Faktory, Reply, ack_line, fail_line, job
+from tests.prove.fences import A_DONE, B_DONE, LEASE_S, NAMELESS, Script, ignored
 
 VARIANTS = ("silent", "beating")
 LASTING = True
-
-NAMELESS = "nameless"
-"""The variant in which `a`, `b` and `c` are connections without a `wid`."""
+SUBMITS = ("faktory", LEASE_S)
 
 SCRIPTS = (
     Script("a worker that came back under another name",
@@ -58,45 +51,3 @@ SCRIPTS = (
     Script("a connection that had it before, and both are late", only=NAMELESS, killed=False,
         taken=ignored("a ack"), expired_again=(*ignored("a ack"), B_DONE, *ignored("a ack"))),
 )  # fmt: skip
-
-
-class Worker(Connected[Faktory]):
-    """One `wid`; one that `beats` is never hung up on."""
-
-    def __init__(self, port: int, wid: str, *, beats: bool) -> None:
-        super().__init__(port)
-        self.wid = wid
-        self.beats = beats
-
-    def take(self, queue: str) -> bool:
-        return bool(self._call(f"FETCH {queue}").body)
-
-    def say(self, verb: str, name: str) -> str:
-        return str(self._call(ack_line(name) if verb == "ack" else fail_line(name)))
-
-    def beat(self) -> None:
-        if self.beats and self.wid:
-            self._call(f'BEAT {{"wid":"{self.wid}"}}')
-
-    def _call(self, line: str) -> Reply:
-        if self._client is not None:
-            with suppress(OSError):
-                return self._client.call(line)
-            self.leave()
-        return self.connected().call(line)
-
-    def connect(self) -> Faktory:
-        return Faktory(self._port).hello(wid=self.wid or None)
-
-
-def submit(ports: Mapping[str, int], queue: str) -> str:
-    with Faktory(ports["faktory"]) as producer:
-        producer.hello().push(job(queue, queue=queue, reserve_for=LEASE_S))
-    return queue
-
-
-def worker(port: int, who: str, variant: str) -> Worker:
-    """`n` has a name whoever else has none."""
-    is_nameless = who == "-" or (variant == NAMELESS and who != "n")
-    wid = "" if is_nameless else f"worker-{who}-{variant}"
-    return Worker(port, wid, beats=variant == "beating")

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol, cast
 
 from franca.protocols.service import Service
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 Message = tuple[bytes, ...]
 RAW = b"<raw>"
 """The first part of a message whose second part is sent as it is."""

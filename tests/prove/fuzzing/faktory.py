@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
-from tests.support.faktory import take_replies
+from tests.support.faktory import said
 
 LINKS: dict[str, str] = {}
 _HELLO = (b"HELLO", b'{"v":2}')
@@ -70,9 +68,4 @@ def fill(service: Service, data: bytes) -> bytes:
     return data
 
 
-def answers(said: bytes) -> Iterator[bytes]:
-    """Replies."""
-    unread = bytearray(said)
-    yield from take_replies(unread)
-    if unread:
-        raise ValueError(f"half a reply: {bytes(unread[:60])!r}")
+answers = said

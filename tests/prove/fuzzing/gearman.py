@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from franca.protocols.gearman.service import GearmanService
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
-from tests.support.gearman import Type, take_packet
+from tests.support import gearman
+from tests.support.gearman import Type
 
 LINKS: dict[str, str] = {}
 
@@ -76,18 +77,5 @@ def fill(service: Service, data: bytes) -> bytes:
 
 
 def answers(said: bytes) -> Iterator[bytes]:
-    """Packets and lines; but a NOOP may or may not overtake the word that makes it needless."""
-    unread = bytearray(said)
-    while unread:
-        if unread[0]:
-            end = unread.find(b"\n")
-            if end < 0:
-                raise ValueError(f"half a line: {bytes(unread[:60])!r}")
-            yield bytes(unread[:end])
-            del unread[: end + 1]
-        else:
-            packet = take_packet(unread)
-            if packet is None:
-                raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
-            if packet.type is not T.NOOP:
-                yield bytes([packet.type]) + packet.body
+    """A NOOP may or may not overtake the word that makes it needless."""
+    return (answer for answer in gearman.said(said) if answer != bytes([T.NOOP]))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from random import Random
 
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
 from tests.support.memodb import (
     HELLO,
-    HELLO_BACK,
     RESULT,
     _cbor,
     _header,
@@ -19,6 +17,7 @@ from tests.support.memodb import (
     leaving,
     ready,
     result,
+    said,
 )
 
 LINKS: dict[str, str] = {}
@@ -91,16 +90,4 @@ def fill(service: Service, data: bytes) -> bytes:
     return data
 
 
-def answers(said: bytes) -> Iterator[bytes]:
-    """Replies, behind the hello."""
-    if not said.startswith(HELLO_BACK):
-        if not HELLO_BACK.startswith(said):
-            raise ValueError(f"no hello: {said[:40]!r}")
-        return
-    at = len(HELLO_BACK)
-    while at < len(said):
-        (size,) = struct.unpack_from(">Q", said, at)
-        if len(said) < at + 8 + size:
-            raise ValueError(f"half a frame: {said[at : at + 40]!r}")
-        yield said[at + 8 : at + 8 + size]
-        at += 8 + size
+answers = said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from zlib import crc32
 
 from franca.protocols.service import Service
@@ -105,18 +104,4 @@ def fill(service: Service, data: bytes) -> bytes:
     return data
 
 
-def answers(said: bytes) -> Iterator[bytes]:
-    """Frames; with a CRC or without."""
-    at = 0
-    while at < len(said):
-        if said[at : at + 4] != b"\0RES" or len(said) < at + 9:
-            raise ValueError(f"no frame: {said[at : at + 40]!r}")
-        (size,) = struct.unpack_from(">I", said, at + 4)
-        payload = said[at + 12 : at + 12 + size]
-        head = 12
-        if len(said) < at + 12 or crc32(payload) != int.from_bytes(said[at + 8 : at + 12], "big"):
-            payload, head = said[at + 8 : at + 8 + size], 8
-        if len(payload) < size:
-            raise ValueError(f"half a frame: {said[at : at + 40]!r}")
-        yield payload
-        at += head + size
+answers = p.said

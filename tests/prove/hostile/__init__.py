@@ -1,19 +1,20 @@
-"""Input that no good client sends, one module per protocol.
+"""Input that no good client sends, one module of tables per protocol, and what must come of it.
 
-A case is what is sent and what may come of it. `CLOSED`: the server hangs up at once and says no more than
-its greeting. `REFUSED`: one error. `ANSWERED`: one well-formed answer, whichever; what follows on
-the same connection is then answered too. `EITHER`: one answer, or the closed door. Jobs that cases make
-are in the queue `hostile`; nothing that a web page would like to be heard may ever make one in `smuggled`.
+`CLOSED`: the server hangs up at once and says no more than its greeting, or why. `REFUSED`: one error.
+`ANSWERED`: one well-formed answer, whichever, or none where a message has none; what follows on the same connection
+is then answered too. `EITHER`: answered, or closed. Jobs that cases make are in the queue `hostile`; nothing that
+a web page would like to be heard may ever make one in `smuggled`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import NamedTuple, Protocol, cast
 
-PROTOCOLS: tuple[str, ...] = ("faktory", "gearman", "periodic", "memodb", "eventmq")
+from tests.prove.hostile.raw import PATIENCE_S, Raw, flood
 
 CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
 
@@ -21,6 +22,10 @@ FRAME_BYTES = 8 << 20
 """As large as a frame may be while this lasts."""
 SILENT_S = 2.0
 """As long as half a message may wait for its other half."""
+AT_ONCE_S = 1.0
+"""By then whoever is hung up on at once has noticed."""
+_ENDLESS_BYTES = 32 << 20
+_CHUNK = 1 << 20
 
 
 class Case(NamedTuple):
@@ -41,36 +46,139 @@ class Heavy(NamedTuple):
     closes: bool = False
 
 
-class Silence(Protocol):
-    """Half a message, and then nothing: to be hung up on after a while, and not before."""
+class Probe(NamedTuple):
+    """What a known client says first and last, and the answer to that last word.
 
-    name: str
+    `said` cuts all that the server said into messages, or raises `ValueError`. A message that begins with one of
+    `errors` is an error; where there are any, whoever is hung up on hears nothing else. `halves_wait`: what may be
+    answered or closed may also be half a message, which waits for its other half. `counts`: every message has one
+    answer, of which so many `greetings` are not counted, and an error may be the last word.
+    """
 
-    def wrong(self) -> str:
-        """What was wrong with the end of it, or nothing."""
+    hello: bytes
+    last: bytes
+    answer: bytes
+    said: Callable[[bytes], Iterator[bytes]]
+    errors: tuple[bytes, ...] = ()
+    halves_wait: bool = False
+    counts: bool = False
+    greetings: int = 0
 
 
 class Hostility(Protocol):
     """What a protocol's module offers."""
 
-    def cases(self, seed: int) -> list[Case]:
-        """Small ones, in an order of chance."""
+    PROBE: Probe
+    SILENCES: Mapping[str, bytes]
+    """Half a message, and then nothing: to be hung up on after a while, and not before."""
+    ENDLESS: tuple[bytes, bytes]
+    """What a stranger and a known client begin to say, without an end until the server has had enough."""
 
-    def play(self, port: int, case: Case) -> str:
-        """Send a case on a connection of its own; what was wrong with the answer, or nothing."""
-
-    def silences(self, port: int) -> list[Silence]:
-        """Begin to say something, in several ways."""
+    def cases(self, rng: Random) -> Iterator[Case]:
+        """Small ones."""
 
     def heavies(self, *, short: bool) -> Iterator[Heavy]:
-        """Large or many ones: cheap to send and dear to take apart."""
-
-    def play_heavy(self, port: int, heavy: Heavy) -> str:
-        """Send it and read all answers; what was wrong with them, or nothing."""
-
-    def endless(self, port: int, *, known: bool) -> AbstractContextManager[object]:
-        """Say something that does not end until the server has had enough; left open."""
+        """Large or many ones, cheap to send and dear to take apart; in a short run the most telling."""
 
 
 def of(protocol: str) -> Hostility:
     return cast(Hostility, importlib.import_module(f"tests.prove.hostile.{protocol}"))
+
+
+def cases(protocol: str, seed: int) -> list[Case]:
+    """All small ones, in an order of chance."""
+    rng = Random(seed)
+    found = list(of(protocol).cases(rng))
+    rng.shuffle(found)
+    return found
+
+
+def play(protocol: str, port: int, case: Case) -> str:
+    """Send a case on a connection of its own; what was wrong with the answer, or nothing."""
+    probe = of(protocol).PROBE
+    may_wait = probe.halves_wait and case.outcome == EITHER
+    with Raw(port, 0.5 if may_wait else 10.0) as peer:
+        began = time.monotonic()
+        closed = False
+        try:
+            if case.known:
+                peer.send(probe.hello)
+            peer.send(case.data)
+            if case.known or case.outcome == EITHER:
+                peer.send(probe.last)
+            peer.read_until(probe.answer)
+        except TimeoutError:
+            return "" if may_wait else f"no answer, only {bytes(peer.heard[:124])!r}"
+        except ConnectionError:
+            closed = True
+        is_late = time.monotonic() - began > AT_ONCE_S
+    try:
+        answers = list(probe.said(bytes(peer.heard).removesuffix(probe.answer)))
+    except ValueError as error:
+        return str(error)
+    return _judged(probe, case, answers[probe.greetings :], closed=closed, is_late=is_late)
+
+
+def _judged(probe: Probe, case: Case, answers: list[bytes], *, closed: bool, is_late: bool) -> str:
+    errors = [answer for answer in answers if answer.startswith(probe.errors)]
+    shown = [answer[:60] for answer in answers[:3]]
+    if case.outcome == CLOSED:
+        if not closed or is_late:
+            return "not closed at once"
+        told = answers if probe.counts else [a for a in answers if a not in errors]
+        return f"answered {shown}" if probe.errors and told else ""
+    if closed:
+        is_right = case.outcome == EITHER or (probe.counts and errors)
+        return "" if is_right else f"closed after {shown}"
+    if case.outcome == REFUSED and len(errors) != 1:
+        return f"not refused: {shown}"
+    if probe.counts and case.known and len(answers) != 1:
+        return f"{len(answers)} answers: {shown}"
+    return ""
+
+
+def play_heavy(protocol: str, port: int, heavy: Heavy) -> str:
+    """Send it as a known client and read all answers; what was wrong with them, or nothing."""
+    probe = of(protocol).PROBE
+    with Raw(port) as peer:
+        pieces = [heavy.message * min(1_000, heavy.times - n) for n in range(0, heavy.times, 1_000)]
+        is_answered = flood(peer, [probe.hello, *pieces, probe.last], probe.answer)
+    if heavy.closes:
+        return "not hung up on" if is_answered else ""
+    if not is_answered:
+        return f"no answer to the last, only {bytes(peer.heard[-60:])!r}"
+    if probe.counts:
+        answers = len(list(probe.said(bytes(peer.heard)))) - probe.greetings - 1
+        return "" if answers == heavy.times else f"{answers} answers to {heavy.times} messages"
+    return ""
+
+
+class Silent:
+    """Somebody who began to say something, and is to be hung up on after a while."""
+
+    def __init__(self, port: int, name: str, begun: bytes) -> None:
+        self.name = name
+        self._peer = Raw(port, SILENT_S + 4.0)
+        self._peer.send(begun)
+
+    def wrong(self) -> str:
+        """What was wrong with the end of it, or nothing."""
+        with self._peer as peer:
+            try:
+                while True:
+                    peer.read()
+            except TimeoutError:
+                return "not hung up on"
+            except ConnectionError:
+                return ""
+
+
+def silences(protocol: str, port: int) -> list[Silent]:
+    return [Silent(port, name, begun) for name, begun in of(protocol).SILENCES.items()]
+
+
+def endless(protocol: str, port: int, *, known: bool) -> Raw:
+    """Say more and more until the server has had enough; left open."""
+    peer = Raw(port, PATIENCE_S)
+    peer.pour([of(protocol).ENDLESS[known], *[b"x" * _CHUNK] * (_ENDLESS_BYTES // _CHUNK)])
+    return peer

@@ -10,15 +10,20 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
-from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
-from tests.support.eventmq import _GREETING, _command, encoded, handshake
+from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Probe
+from tests.prove.hostile.strangers import foreign, web_pages
+from tests.support.eventmq import _GREETING, _command, encoded, handshake, said
 
 _HANDSHAKE = handshake()
 _PING = _command(b"PING", b"\0\0last")
 _PONG = _command(b"PONG", b"last")
-_PROBE = Probe(_HANDSHAKE, _PING, _PONG)
+
+
+def _answers(data: bytes) -> Iterator[bytes]:
+    return map(b"|".join, said(data))
+
+
+PROBE = Probe(_HANDSHAKE, _PING, _PONG, _answers, halves_wait=True)
 _COMMANDS = (
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH", b"HELLO", b"ACK", b"STATUS",
     b"ROUTER_SHOW_WORKERS", b"ROUTER_SHOW_SCHEDULERS", b"", b"\xff", b"request", b"x" * 300,
@@ -35,19 +40,22 @@ def _say(*frames: bytes) -> bytes:
 
 
 _SMUGGLED = _HANDSHAKE + _say(b"REQUEST", b"id", b"smuggled", b"", b"[]")
+SILENCES = {
+    "nothing": b"", "half a greeting": _GREETING[:11], "a greeting alone": _GREETING,
+    "half a frame": _HANDSHAKE + _say(b"STATUS", b"id")[:-1],
+    "half a message": _HANDSHAKE + _say(b"HELLO", b"id") + b"\x01\x00\x01\x08eMQP/1.0",
+}  # fmt: skip
+ENDLESS = (_GREETING[:20], _HANDSHAKE + struct.pack(">BQ", 2, FRAME_BYTES - 100))
 
 
 # -- small ones --------------------------------------------------------------------------------
 
 
-def cases(seed: int) -> list[Case]:
-    """All of them, in an order of chance."""
-    rng = Random(seed)
-    return shuffled(
-        rng,
-        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        _greetings(), _readies(), _frames(), _messages(), _garbage(rng),
-    )  # fmt: skip
+def cases(rng: Random) -> Iterator[Case]:
+    yield from web_pages(_SMUGGLED)
+    yield from foreign(_SMUGGLED)
+    for table in (_greetings(), _readies(), _frames(), _messages(), _garbage(rng)):
+        yield from table
 
 
 def _greetings() -> Iterator[Case]:
@@ -145,27 +153,6 @@ def _garbage(rng: Random) -> Iterator[Case]:
         )
 
 
-def play(port: int, case: Case) -> str:
-    """Send the case behind a handshake or without one, and a PING behind it."""
-    return _PROBE.play(port, case, either_waits=True)
-
-
-# -- silence -----------------------------------------------------------------------------------
-
-
-def silences(port: int) -> list[Silence]:
-    """Strangers and peers that stop in the middle."""
-    return [
-        Silent(port, "nothing", b""),
-        Silent(port, "half a greeting", _GREETING[:11]),
-        Silent(port, "a greeting alone", _GREETING),
-        Silent(port, "half a frame", _HANDSHAKE + _say(b"STATUS", b"id")[:-1]),
-        Silent(
-            port, "half a message", _HANDSHAKE + _say(b"HELLO", b"id") + b"\x01\x00\x01\x08eMQP/1.0"
-        ),
-    ]
-
-
 # -- large ones --------------------------------------------------------------------------------
 
 
@@ -195,15 +182,3 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
         4,
     )
     yield Heavy("20,000 publications", _say(b"PUBLISH", b"id", b"topic", b"", b"x" * 100), 20_000)
-
-
-def play_heavy(port: int, heavy: Heavy) -> str:
-    """Send it, and a PING at its end."""
-    return _PROBE.play_heavy(port, heavy)
-
-
-def endless(port: int, *, known: bool) -> Raw:
-    """A greeting, or a frame of the greatest size, and more behind it."""
-    if not known:
-        return without_end(port, [_GREETING[:20]])
-    return without_end(port, [_HANDSHAKE, struct.pack(">BQ", 2, FRAME_BYTES - 100)])

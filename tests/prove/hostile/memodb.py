@@ -9,13 +9,11 @@ import struct
 from collections.abc import Iterator
 from random import Random
 
-from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
-from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
+from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Probe
+from tests.prove.hostile.strangers import foreign, web_pages
 from tests.support.memodb import (
     DISCONNECT,
     HELLO,
-    HELLO_BACK,
     _cbor,
     _header,
     heartbeat,
@@ -23,6 +21,7 @@ from tests.support.memodb import (
     leaving,
     ready,
     result,
+    said,
 )
 
 _LARGEST = FRAME_BYTES // 2
@@ -39,21 +38,23 @@ def _ask(message: bytes, number: int = 1) -> bytes:
 
 _LAST = _ask(heartbeat(b"nobody"), 0x7FFFFFFF)
 _ANSWER = _frame(struct.pack(">I", 0xFFFFFFFF) + _header(DISCONNECT, b"nobody"))
-_PROBE = Probe(HELLO, _LAST, _ANSWER)
+PROBE = Probe(HELLO, _LAST, _ANSWER, said)
+SILENCES = {
+    "nothing": b"", "half a hello": HELLO[:5], "half a length": HELLO + b"\0\0",
+    "half a message": HELLO + _ask(job("hostile"))[:-1], "a message and a half": HELLO + _LAST + _LAST[:9],
+}  # fmt: skip
+ENDLESS = (b"", HELLO + struct.pack(">QI", _LARGEST, 1 | 1 << 31) + job("hostile"))
 _SMUGGLED = HELLO + _ask(job("smuggled"))
 
 
 # -- small ones --------------------------------------------------------------------------------
 
 
-def cases(seed: int) -> list[Case]:
-    """All of them, in an order of chance."""
-    rng = Random(seed)
-    return shuffled(
-        rng,
-        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        _hellos(), _lengths(), _stacks(), _shapes(), _fields(), _garbage(rng),
-    )  # fmt: skip
+def cases(rng: Random) -> Iterator[Case]:
+    yield from web_pages(_SMUGGLED)
+    yield from foreign(_SMUGGLED)
+    for table in (_hellos(), _lengths(), _stacks(), _shapes(), _fields(), _garbage(rng)):
+        yield from table
 
 
 def _hellos() -> Iterator[Case]:
@@ -130,38 +131,6 @@ def _garbage(rng: Random) -> Iterator[Case]:
         yield Case(f"garbage {number}", _ask(rng.randbytes(rng.choice((1, 9, 300)))), ANSWERED)
 
 
-def play(port: int, case: Case) -> str:
-    """Send the case behind a hello or without one, and the probe behind it."""
-    return _PROBE.play(port, case, _unreadable)
-
-
-def _unreadable(heard: bytearray) -> str:
-    """Whether what was heard is anything but a hello and whole frames."""
-    if not heard.startswith(HELLO_BACK):
-        return "" if HELLO_BACK.startswith(heard) else f"no hello: {bytes(heard[:40])!r}"
-    at = len(HELLO_BACK)
-    while at < len(heard):
-        (size,) = struct.unpack_from(">Q", heard, at)
-        if size > FRAME_BYTES:
-            return f"no frame: {bytes(heard[at : at + 40])!r}"
-        at += 8 + size
-    return ""
-
-
-# -- silence -----------------------------------------------------------------------------------
-
-
-def silences(port: int) -> list[Silence]:
-    """Strangers and peers that stop in the middle."""
-    return [
-        Silent(port, "nothing", b""),
-        Silent(port, "half a hello", HELLO[:5]),
-        Silent(port, "half a length", HELLO + b"\0\0"),
-        Silent(port, "half a message", HELLO + _ask(job("hostile"))[:-1]),
-        Silent(port, "a message and a half", HELLO + _LAST + _LAST[:9]),
-    ]
-
-
 # -- large ones --------------------------------------------------------------------------------
 
 
@@ -181,16 +150,3 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
     yield Heavy("one worker, 50,000 times", _ask(ready("hostile")), 50_000)
     yield Heavy("100,000 of nothing", _ask(b""), 100_000)
     yield Heavy("large results", _ask(result(b"12345678", b"x" * (_LARGEST - 200))), 4)
-
-
-def play_heavy(port: int, heavy: Heavy) -> str:
-    """Send it, and the probe at its end."""
-    return _PROBE.play_heavy(port, heavy)
-
-
-def endless(port: int, *, known: bool) -> Raw:
-    """A message of the greatest size, and more behind it."""
-    if not known:
-        return without_end(port, [])
-    head = struct.pack(">Q", _LARGEST) + struct.pack(">I", 1 | 1 << 31) + job("hostile")
-    return without_end(port, [HELLO, head])

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from random import Random
 from zlib import crc32
 
-from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Silence
-from tests.prove.hostile.raw import Probe, Raw, Silent, shuffled, without_end
-from tests.prove.hostile.strangers import FIRST_WORDS, foreign, web_pages
+from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, Case, Heavy, Probe
+from tests.prove.hostile.strangers import foreign, web_pages
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
 
@@ -32,22 +31,26 @@ _CLIENT, _WORKER = _frame(b"\x01"), _frame(b"\x02")
 _PING = _say(p.PING, msgid=b"last")
 _PONG_BODY = b"last" + bytes([p.PONG])
 _PONG = b"\0RES" + struct.pack(">II", len(_PONG_BODY), crc32(_PONG_BODY)) + _PONG_BODY
-_PROBE = Probe(_WORKER, _PING, _PONG)
+PROBE = Probe(_WORKER, _PING, _PONG, p.said)
 _SMUGGLED = _CLIENT + _say(p.SUBMIT_JOB, packed("smuggled", "job", b""))
 _JOB = packed("hostile", "job", b"abc", at=1, count=2, timeout=3)
+SILENCES = {
+    "nothing": b"", "half a registration": _CLIENT[:-1], "half a header": _CLIENT + b"\0RE",
+    "half a frame": _CLIENT + _say(p.SUBMIT_JOB, _JOB)[:-1],
+    "a frame and a half": _WORKER + _say(p.PING) + b"\0REQ\0\0",
+}  # fmt: skip
+_LARGEST = struct.pack(">4sII", b"\0REQ", FRAME_BYTES - 100, 0)
+ENDLESS = (b"\0REQ" + struct.pack(">I", 2_000), _WORKER + _LARGEST)
 
 
 # -- small ones --------------------------------------------------------------------------------
 
 
-def cases(seed: int) -> list[Case]:
-    """All of them, in an order of chance."""
-    rng = Random(seed)
-    return shuffled(
-        rng,
-        web_pages(_SMUGGLED), foreign(_SMUGGLED, ("tls", CLOSED), *((n, CLOSED) for n in FIRST_WORDS)),
-        _openings(), _frames(), _arguments(rng), _names(), _garbage(rng),
-    )  # fmt: skip
+def cases(rng: Random) -> Iterator[Case]:
+    yield from web_pages(_SMUGGLED)
+    yield from foreign(_SMUGGLED)
+    for table in (_openings(), _frames(), _arguments(rng), _names(), _garbage(rng)):
+        yield from table
 
 
 def _openings() -> Iterator[Case]:
@@ -133,37 +136,6 @@ def _garbage(rng: Random) -> Iterator[Case]:
             yield Case(f"a frame of garbage {number}", _frame(payload), outcome)
 
 
-def play(port: int, case: Case) -> str:
-    """Send the case, registered or not, and a PING behind it."""
-    return _PROBE.play(port, case, _unreadable)
-
-
-def _unreadable(heard: bytearray) -> str:
-    """Whether what was heard is anything but whole frames."""
-    at = 0
-    while at < len(heard):
-        magic, size, crc = struct.unpack_from(">4sII", heard, at)
-        payload = bytes(heard[at + 12 : at + 12 + size])
-        if magic != b"\0RES" or crc32(payload) != crc:
-            return f"no frame: {bytes(heard[at : at + 40])!r}"
-        at += 12 + size
-    return ""
-
-
-# -- silence -----------------------------------------------------------------------------------
-
-
-def silences(port: int) -> list[Silence]:
-    """Strangers and peers that stop in the middle."""
-    return [
-        Silent(port, "nothing", b""),
-        Silent(port, "half a registration", _CLIENT[:-1]),
-        Silent(port, "half a frame", _CLIENT + _say(p.SUBMIT_JOB, _JOB)[:-1]),
-        Silent(port, "half a header", _CLIENT + b"\0RE"),
-        Silent(port, "a frame and a half", _WORKER + _say(p.PING) + b"\0REQ\0\0"),
-    ]
-
-
 # -- large ones --------------------------------------------------------------------------------
 
 
@@ -199,15 +171,3 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
         4,
     )
     yield Heavy("50,000 unknown words", _say(99, b"x" * 50), 50_000)
-
-
-def play_heavy(port: int, heavy: Heavy) -> str:
-    """Send it as a worker, and a PING at its end."""
-    return _PROBE.play_heavy(port, heavy)
-
-
-def endless(port: int, *, known: bool) -> Raw:
-    """A registration, or a frame, of the greatest size, and more behind it."""
-    if not known:
-        return without_end(port, [b"\0REQ" + struct.pack(">I", 2_000)])
-    return without_end(port, [_WORKER, b"\0REQ" + struct.pack(">II", FRAME_BYTES - 100, 0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.prove.hostile import CLOSED, Case
 
@@ -34,11 +34,11 @@ FIRST_WORDS: dict[str, bytes] = {
 """With what clients of other services begin."""
 
 
-def foreign(behind: bytes, *wanted: tuple[str, str]) -> Iterator[Case]:
-    """Clients of these services, each with what must come of it."""
-    for name, outcome in wanted:
-        words = tls_hello() if name == "tls" else FIRST_WORDS[name]
-        yield Case(name, words + behind, outcome, known=False)
+def foreign(behind: bytes, names: Iterable[str] = FIRST_WORDS) -> Iterator[Case]:
+    """Clients of these services, and one that wants to be secret."""
+    yield Case("tls", tls_hello() + behind, CLOSED, known=False)
+    for name in names:
+        yield Case(name, FIRST_WORDS[name] + behind, CLOSED, known=False)
 
 
 def tls_hello() -> bytes:

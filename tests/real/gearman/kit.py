@@ -71,7 +71,7 @@ class Stage(Programs):
             self.server = stack.enter_context(Gearmand(folder / "data").start())
         else:
             self.server = server or Server(folder / "data", speaks=("gearman",))
-            stack.enter_context(self.server)
+            stack.enter_context(self.server.start(DEADLINE_S))
         self.port = self.server.ports["gearman"]
 
     def client(self, kind: str, port: int | None = None) -> Client:

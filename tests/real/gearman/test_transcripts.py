@@ -6,8 +6,6 @@ committed.
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
 import shutil
 import struct
@@ -19,7 +17,7 @@ from tests.real.gearman.clients import LibraryClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import Stage
 from tests.real.gearman.transcript import FOLDER, Act, text
-from tests.real.kit import eventually
+from tests.real.kit import compare, eventually
 from tests.real.relay import CLIENT, SERVER, Relay
 
 HEADINGS = {
@@ -52,15 +50,7 @@ def test_what_is_said_is_what_was_said(shared: Stage, kind: str) -> None:
     acts = [_client_act(shared, kind)]
     acts.append(_worker_act(shared, kind, "progress" if KINDS[kind].tells else "reverse"))
     acts.append(_worker_act(shared, kind, "raise" if KINDS[kind].raises else "fail"))
-    found, path = text(HEADINGS[kind], acts), FOLDER / f"{kind}.txt"
-    if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
-        path.write_text(found, encoding="utf-8")
-    kept = path.read_text(encoding="utf-8") if path.exists() else ""
-    if found != kept:
-        changes = difflib.unified_diff(
-            kept.splitlines(), found.splitlines(), "as kept", "as heard now", lineterm=""
-        )
-        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)
+    compare(FOLDER / f"{kind}.txt", text(HEADINGS[kind], acts))
 
 
 def _need_version(kind: str) -> None:

@@ -8,7 +8,7 @@ time, and ends where it has become too long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from franca.core.model import Millis
 from franca.protocols.conversation import WHOLE_SHARE, Task
 from franca.protocols.eventmq.client_commands import on_goodbye
+from franca.protocols.eventmq.texts import Unfit
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -31,15 +32,12 @@ STUCK_MS: Final = 200
 """An asker that has not gone on for so long lets others go first."""
 _encode = msgspec.json.Encoder().encode
 
-_DONE: Final = object()
-Making = Iterator[None]
-"""An answer in the making: more of it is there with each step."""
+Entries = Iterator[int]
+"""Writes one entry after the other, and yields what each took: how many things were looked at."""
 
 
 class Sheet:
     """Maps of names, written down as they grow. `is_full` once they may grow no more."""
-
-    __slots__ = ("_left", "_maps")
 
     def __init__(self, *maps: str) -> None:
         self._maps: dict[str, list[bytes]] = {name: [] for name in maps}
@@ -62,13 +60,22 @@ class Sheet:
         return b"{%b}" % b",".join(maps)
 
 
-def _answer(conversation: EventmqConversation, making: Making, sheet: Sheet, now: Millis) -> None:
-    """Answer at once if that takes no longer than a turn has time for; else over several."""
-    conversation.spent += WHOLE_SHARE
-    conversation.begin(_make(conversation, making, sheet), now)
+def _answering(
+    entries: Callable[[EventmqService, Sheet, Millis], Entries], *maps: str
+) -> Callable[[EventmqConversation, list[bytes], Millis], None]:
+    """A handler that answers with these maps: at once, or over several turns if they are long."""
+
+    def on_message(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+        sheet = Sheet(*maps)
+        conversation.spent += WHOLE_SHARE
+        conversation.begin(
+            _answer(conversation, entries(conversation.service, sheet, now), sheet), now
+        )
+
+    return on_message
 
 
-def _make(conversation: EventmqConversation, making: Making, sheet: Sheet) -> Task:
+def _answer(conversation: EventmqConversation, entries: Entries, sheet: Sheet) -> Task:
     """Make an answer, one after the other; one that does not go on is overtaken."""
     now = yield
     line = conversation.service.listings
@@ -79,7 +86,7 @@ def _make(conversation: EventmqConversation, making: Making, sheet: Sheet) -> Ta
             first = next(iter(line))
             if first is own:
                 line[own] = now
-                if next(making, _DONE) is _DONE:
+                if not _write_some(entries, sheet):
                     break
             elif now - line[first] > STUCK_MS:
                 del line[first]
@@ -88,34 +95,19 @@ def _make(conversation: EventmqConversation, making: Making, sheet: Sheet) -> Ta
     finally:
         line.pop(own, None)
     if not conversation.link.full:
-        report = conversation.service.encoder.report(sheet.text())
-        conversation.send_after_commit(report, conversation.envelope)
+        report = conversation.service.encoder.report(sheet.text(), conversation.envelope)
+        conversation.link.write_pieces(report, durable=True)
     return b""
 
 
-def on_status(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
-    """STATUS: how many messages are where."""
-    sheet = Sheet(
-        "inflight_messages_by_queue",
-        "latency_messages_by_queue",
-        "max_latency_messages_by_queue",
-        "waiting_messages_by_queue",
-        "processed_messages_by_queue",
-        "processed_messages_by_worker",
-    )
-    _answer(conversation, _status(conversation.service, sheet, now), sheet, now)
-
-
-def on_show_workers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
-    """ROUTER_SHOW_WORKERS: who works, and on what."""
-    sheet = Sheet("connected_workers", "connected_queues")
-    _answer(conversation, _workers(conversation.service, sheet), sheet, now)
-
-
-def on_show_schedulers(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
-    """ROUTER_SHOW_SCHEDULERS: who schedules besides us."""
-    sheet = Sheet("connected_schedulers")
-    _answer(conversation, _schedulers(conversation.service, sheet), sheet, now)
+def _write_some(entries: Entries, sheet: Sheet) -> bool:
+    """Write as many entries as a turn has time for; False if there are no more to be written."""
+    took = 0
+    for took_more in entries:
+        took += took_more
+        if took >= SLICE or sheet.is_full:
+            return not sheet.is_full
+    return False
 
 
 def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
@@ -125,34 +117,28 @@ def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: M
     """
     service = conversation.service
     if not conversation.had_a_role or frames[3].startswith(ADMIN_PREFIX):
-        if not service.may_stop(conversation.link.peer):
-            conversation.refuse("a DISCONNECT from afar")
-            return
+        allowed, is_local = service.settings.remote_shutdown, conversation.link.peer.local
+        if allowed != "all" and not (allowed == "loopback" and is_local):
+            raise Unfit("a DISCONNECT from afar")
         conversation.answer(service.encoder.ack(frames[3]))
         service.request_stop()
-        return
-    conversation.answer(service.encoder.kbye())
-    on_goodbye(conversation, frames, now)
+    else:
+        conversation.answer(service.encoder.kbye())
+        on_goodbye(conversation, frames, now)
 
 
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def _status(service: EventmqService, sheet: Sheet, now: Millis) -> Making:
+def _status(service: EventmqService, sheet: Sheet, now: Millis) -> Entries:
     """The counts of STATUS. Ages are of running jobs and of the one that waits longest."""
-    ages: dict[str, list[int]] = {}
-    counted = 0
-    for member in list(service.workers_here.all.values()):
-        for job in list(member.session.leases.values()):
+    ages: dict[str, tuple[int, int, int]] = {}
+    for worker in list(service.workers_here.all.values()):
+        for job in list(worker.session.leases.values()):
             _note_age(ages, job.queue, now - job.created_at)
-            counted += 1
-            if not counted % SLICE:
-                yield
-    for at, queue in enumerate(list(service.broker.queues.values()), 1):
-        if not at % SLICE:
-            yield
-        if sheet.is_full:
-            break
+            yield 1
+    for queue in list(service.broker.queues.values()):
+        yield 1
         if not queue.listed:
             continue
         first = queue.first()
@@ -167,57 +153,48 @@ def _status(service: EventmqService, sheet: Sheet, now: Millis) -> Making:
             count, total, most = ages[queue.name]
             sheet.put("latency_messages_by_queue", key, total // count)
             sheet.put("max_latency_messages_by_queue", key, most)
-    yield from _tally(sheet, "processed_messages_by_queue", list(service.handed.items()))
-    handed = [(m.name, m.handed) for m in service.workers_here.all.values()]
-    yield from _tally(sheet, "processed_messages_by_worker", handed)
+    by_worker = [(worker.name, worker.handed) for worker in service.workers_here.all.values()]
+    for name, counts in (("queue", list(service.handed.items())), ("worker", by_worker)):
+        for of, count in counts:
+            yield 1
+            sheet.put(f"processed_messages_by_{name}", _encode(of), count)
 
 
-def _note_age(ages: dict[str, list[int]], queue: str, age: int) -> None:
+def _note_age(ages: dict[str, tuple[int, int, int]], queue: str, age: int) -> None:
     """Count a job's age among those of its queue: how many, all together, the highest."""
-    noted = ages.setdefault(queue, [0, 0, 0])
-    noted[0] += 1
-    noted[1] += age
-    noted[2] = max(noted[2], age)
+    count, total, most = ages.get(queue, (0, 0, 0))
+    ages[queue] = count + 1, total + age, max(most, age)
 
 
-def _tally(sheet: Sheet, name: str, counts: list[tuple[str, int]]) -> Making:
-    for at, (key, count) in enumerate(counts, 1):
-        if not at % SLICE:
-            yield
-        if sheet.is_full:
-            return
-        sheet.put(name, _encode(key), count)
-
-
-def _workers(service: EventmqService, sheet: Sheet) -> Making:
+def _workers(service: EventmqService, sheet: Sheet, now: Millis) -> Entries:
     queues: dict[str, list[tuple[int, str]]] = {}
-    counted = 0
-    for m in [m for m in service.workers_here.all.values() if not m.leaving]:
-        if sheet.is_full:
-            return
-        shown = {"queues": m.weighted, "hb": m.heard_at / 1000, "available_slots": m.slots}
-        sheet.put("connected_workers", _encode(m.name), shown)
-        for weight, queue in m.weighted:
-            queues.setdefault(queue, []).append((weight, m.name))
-        counted += 1 + len(m.weighted)
-        if counted > SLICE:
-            counted = 0
-            yield
+    for worker in [one for one in service.workers_here.all.values() if not one.leaving]:
+        slots, beat = worker.slots, worker.heard_at / 1000
+        shown = {"queues": worker.weighted, "hb": beat, "available_slots": slots}
+        sheet.put("connected_workers", _encode(worker.name), shown)
+        for weight, queue in worker.weighted:
+            queues.setdefault(queue, []).append((weight, worker.name))
+        yield 1 + len(worker.weighted)
     for queue, line in queues.items():
-        if sheet.is_full:
-            return
         line.sort(key=lambda entry: -entry[0])
         sheet.put("connected_queues", _encode(queue), line)
-        counted += len(line)
-        if counted > SLICE:
-            counted = 0
-            yield
+        yield len(line)
 
 
-def _schedulers(service: EventmqService, sheet: Sheet) -> Making:
-    for at, member in enumerate(list(service.schedulers.all.values()), 1):
-        if sheet.is_full:
-            return
-        sheet.put("connected_schedulers", _encode(member.name), {"hb": member.heard_at / 1000})
-        if not at % SLICE:
-            yield
+def _schedulers(service: EventmqService, sheet: Sheet, now: Millis) -> Entries:
+    for worker in list(service.schedulers.all.values()):
+        sheet.put("connected_schedulers", _encode(worker.name), {"hb": worker.heard_at / 1000})
+        yield 1
+
+
+on_status = _answering(
+    _status,
+    "inflight_messages_by_queue",
+    "latency_messages_by_queue",
+    "max_latency_messages_by_queue",
+    "waiting_messages_by_queue",
+    "processed_messages_by_queue",
+    "processed_messages_by_worker",
+)
+on_show_workers = _answering(_workers, "connected_workers", "connected_queues")
+on_show_schedulers = _answering(_schedulers, "connected_schedulers")

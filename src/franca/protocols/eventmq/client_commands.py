@@ -1,4 +1,7 @@
-"""What a client says: REQUEST, SCHEDULE, UNSCHEDULE, PUBLISH, and what any peer may say."""
+"""What a client says: REQUEST, SCHEDULE, UNSCHEDULE, PUBLISH, and what any peer may say.
+
+A handler may raise `Refused`: the message is counted, and logged now and then.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from franca.core.errors import Refused, StoreFull
 from franca.core.model import Millis, State
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.eventmq.jobs import REQUEST_FRAMES, Address
-from franca.protocols.eventmq.texts import REPLY_REQUESTED, USUAL_BYTES, is_set, read_headers
+from franca.protocols.eventmq.texts import REPLY_REQUESTED, USUAL_BYTES, Unfit, is_set, read_headers
 from franca.protocols.eventmq.topics import SHARE_WORK
 from franca.protocols.eventmq.wire import ECHO_BYTES_MAX
 from franca.protocols.eventmq.zmtp import pieces
@@ -41,7 +44,7 @@ def on_request(conversation: EventmqConversation, frames: list[bytes], now: Mill
         service.wait_for_room[conversation] = None
         return
     except Refused as refusal:
-        refuse_request(conversation, frames, refusal)
+        refuse_request(conversation, frames, refusal.text)
         return
     if len(frames[5]) > USUAL_BYTES:
         conversation.spent += WHOLE_SHARE
@@ -60,15 +63,14 @@ def be_client(conversation: EventmqConversation) -> None:
         conversation.service.results.join(conversation)
 
 
-def refuse_request(
-    conversation: EventmqConversation, frames: list[bytes], refusal: Refused
-) -> None:
+def refuse_request(conversation: EventmqConversation, frames: list[bytes], reason: str) -> None:
     """A client that asked for a result is told why there will be none."""
-    conversation.refuse(refusal.text)
+    conversation.refuse(reason)
     is_whole = len(frames) >= REQUEST_FRAMES and len(frames[3]) <= ECHO_BYTES_MAX
     if is_whole and is_set(read_headers(frames[5]), REPLY_REQUESTED):
-        error = msgspec.json.encode({"error": refusal.text})
-        conversation.answer(b"".join(conversation.service.encoder.result(error, frames[3])))
+        error = msgspec.json.encode({"error": reason})
+        message = conversation.service.encoder.result(error, frames[3], conversation.envelope)
+        conversation.send(message)
 
 
 def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
@@ -76,10 +78,7 @@ def on_schedule(conversation: EventmqConversation, frames: list[bytes], now: Mil
     be_client(conversation)
     if _is_work(frames):
         conversation.spent += WHOLE_SHARE
-    try:
-        conversation.service.schedules.schedule(frames, now)
-    except Refused as refusal:
-        conversation.refuse(refusal.text)
+    conversation.service.schedules.schedule(frames, now)
 
 
 def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
@@ -88,11 +87,7 @@ def on_unschedule(conversation: EventmqConversation, frames: list[bytes], now: M
     schedulers = conversation.service.schedulers.all
     if _is_work(frames) or schedulers:
         conversation.spent += WHOLE_SHARE
-    try:
-        conversation.service.schedules.unschedule(frames)
-    except Refused as refusal:
-        conversation.refuse(refusal.text)
-        return
+    conversation.service.schedules.unschedule(frames)
     message = pieces(b"", frames)
     for scheduler in schedulers.values():
         scheduler.conversation.send(message)
@@ -107,8 +102,7 @@ def on_publish(conversation: EventmqConversation, frames: list[bytes], now: Mill
     """PUBLISH: topic and message, with headers between them or without."""
     be_client(conversation)
     if len(frames) < 6:
-        conversation.refuse("a PUBLISH of too few frames")
-        return
+        raise Unfit("a PUBLISH of too few frames")
     body = frames[6] if len(frames) > 6 else frames[5]
     publication = conversation.service.topics.publish(frames[4], body, now)
     if not publication.is_done:

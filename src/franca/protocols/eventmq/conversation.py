@@ -12,33 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from franca.core.errors import Refused
 from franca.core.events import Begun, Event, Finished, Granted
 from franca.core.model import Failure, Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.conversation import WHOLE_SHARE, Link
-from franca.protocols.eventmq.admin_commands import (
-    on_disconnect,
-    on_show_schedulers,
-    on_show_workers,
-    on_status,
-)
-from franca.protocols.eventmq.client_commands import (
-    on_goodbye,
-    on_noted,
-    on_publish,
-    on_request,
-    on_schedule,
-    on_unschedule,
-    refuse_request,
-)
-from franca.protocols.eventmq.jobs import HOLDERS, Address, Unfit, client_of, msgid_of
+from franca.protocols.eventmq import admin_commands, client_commands, worker_commands
+from franca.protocols.eventmq.jobs import HOLDERS, Address, client_of, msgid_of
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import FRAMES_MIN, VERSION, VERSIONS, unwrap
-from franca.protocols.eventmq.worker_commands import (
-    on_inform,
-    on_ready,
-    on_reply,
-    settle_too_large,
-)
 from franca.protocols.eventmq.workers import Worker
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, Message, Truncated
 
@@ -84,13 +65,12 @@ class EventmqConversation(ZmtpConversation):
     # -- the contract -------------------------------------------------------------------------
 
     def on_message(self, message: Message, now: Millis) -> None:
-        """Find the command and do it. What is no eMQP is counted and left alone."""
+        """Find the command and do it. What is no eMQP, or is refused, is counted and left alone."""
         if not isinstance(message, list) or not self.link.known:
             super().on_message(message, now)
             return
         frames = message
-        if self.envelope:
-            self.envelope = b""
+        self.envelope = b""
         if (
             len(frames) < FRAMES_MIN
             or frames[0]
@@ -106,23 +86,25 @@ class EventmqConversation(ZmtpConversation):
             self.worker.heard_at = now
         if handler is None:
             self.refuse("an unknown command")
-        else:
+            return
+        try:
             handler(self, frames, now)
+        except Refused as refusal:
+            self.refuse(refusal.text)
 
     def on_truncated(self, message: Truncated, now: Millis) -> None:
         """A result or a request that is too large: the client that waits for it is told so."""
-        unwrapped = unwrap(message.frames)
-        self.envelope, frames = unwrapped or (b"", [])
+        self.envelope, frames = unwrap(message.frames) or (b"", [])
         before = len(message.frames) - len(frames)
         sizes = {at - before: size for at, size in message.sizes.items()}
         command = frames[2].upper() if frames else b""
         if command == b"REPLY" and self.worker is not None and 4 in sizes and 5 not in sizes:
             msgid = frames[5] if len(frames) > 5 else b""
-            settle_too_large(self.worker, msgid, sizes[4], now)
+            worker_commands.settle_too_large(self.worker, msgid, sizes[4], now)
         elif command == b"REQUEST":
             most = self.service.limits.body_bytes_max
             text = f"a request of {sum(sizes.values())} bytes, at most {most}"
-            refuse_request(self, frames, Unfit(text))
+            client_commands.refuse_request(self, frames, text)
         else:
             self.service.refused += 1
 
@@ -142,7 +124,7 @@ class EventmqConversation(ZmtpConversation):
         if self.worker is not None:
             self.worker.resume(now)
         if self.service.results.kept_bytes:
-            self.service.results.resume(self)
+            self.service.results.send_kept(self.address.key)
         super().on_turn(now)
         self._act_on_put_off(now)
 
@@ -216,7 +198,10 @@ class EventmqConversation(ZmtpConversation):
     # -- messages that must wait ----------------------------------------------------------------
 
     def put_off(self, handler: Handler, frames: list[bytes]) -> None:
-        """Do this when the link is called next; nothing that follows it is done before."""
+        """Do this when the link is called next; nothing that follows it is done before.
+
+        The handler must refuse what it cannot take by itself then.
+        """
         self._put_off = handler, frames
         self.holding = True
 
@@ -282,20 +267,20 @@ class EventmqConversation(ZmtpConversation):
 Handler = Callable[[EventmqConversation, list[bytes], Millis], None]
 
 HANDLERS: Final[Mapping[bytes, Handler]] = {
-    b"REQUEST": on_request,
-    b"READY": on_ready,
-    b"REPLY": on_reply,
-    b"HEARTBEAT": on_noted,
-    b"INFORM": on_inform,
-    b"SCHEDULE": on_schedule,
-    b"UNSCHEDULE": on_unschedule,
-    b"PUBLISH": on_publish,
-    b"KBYE": on_goodbye,
-    b"KBAI": on_goodbye,
-    b"DISCONNECT": on_disconnect,
-    b"HELLO": on_noted,
-    b"ACK": on_noted,
-    b"STATUS": on_status,
-    b"ROUTER_SHOW_WORKERS": on_show_workers,
-    b"ROUTER_SHOW_SCHEDULERS": on_show_schedulers,
+    b"REQUEST": client_commands.on_request,
+    b"READY": worker_commands.on_ready,
+    b"REPLY": worker_commands.on_reply,
+    b"HEARTBEAT": client_commands.on_noted,
+    b"INFORM": worker_commands.on_inform,
+    b"SCHEDULE": client_commands.on_schedule,
+    b"UNSCHEDULE": client_commands.on_unschedule,
+    b"PUBLISH": client_commands.on_publish,
+    b"KBYE": client_commands.on_goodbye,
+    b"KBAI": client_commands.on_goodbye,
+    b"DISCONNECT": admin_commands.on_disconnect,
+    b"HELLO": client_commands.on_noted,
+    b"ACK": client_commands.on_noted,
+    b"STATUS": admin_commands.on_status,
+    b"ROUTER_SHOW_WORKERS": admin_commands.on_show_workers,
+    b"ROUTER_SHOW_SCHEDULERS": admin_commands.on_show_schedulers,
 }

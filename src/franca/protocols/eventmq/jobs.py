@@ -9,7 +9,7 @@ and arguments stand for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
@@ -18,11 +18,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.core.broker import Broker
-from franca.core.errors import Refused
 from franca.core.model import Job, Millis, NewJob
 from franca.core.names import Names, raw_of, text_of
 from franca.protocols.bodies import BYTES, JSON_CALL, is_utf8, json_args
-from franca.protocols.eventmq.texts import DEFAULT_QUEUE, HEADERS_BYTES_MAX, Terms, terms_of
+from franca.protocols.eventmq.texts import DEFAULT_QUEUE, HEADERS_BYTES_MAX, Terms, Unfit, terms_of
 from franca.protocols.eventmq.wire import long_request, request, request_with_more
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, more
 
@@ -46,15 +45,7 @@ _HEAD: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_ID_PREFIX: Final = "job:"
 _HEX_PREFIX: Final = "hex:"
-_OWN_PREFIXES: Final = (_ID_PREFIX, _HEX_PREFIX)
-
-
-class Unfit(Refused):
-    """A message that cannot be taken."""
-
-    code = "unfit"
 
 
 class Address(Struct, array_like=True, frozen=True, gc=False):
@@ -92,15 +83,7 @@ class Call(Struct, gc=False):
     callable: str
 
 
-class _WholeCall(Struct, kw_only=True):
-    callable: str
-    path: str
-    args: Raw
-    kwargs: dict[str, None] = {}
-    class_args: list[None] = []
-    class_kwargs: dict[str, None] = {}
-
-
+_NO_MORE: Final[Mapping[str, object]] = {"kwargs": {}, "class_args": [], "class_kwargs": {}}
 _PLACE: Final = b"\0"
 """Where arguments will stand; nothing else that is written as JSON has such a byte."""
 _decode_call = msgspec.json.Decoder(tuple[str, Call]).decode
@@ -118,7 +101,7 @@ def name_of(msgid: bytes) -> str:
         name = msgid.decode()
     except UnicodeDecodeError:
         return _HEX_PREFIX + msgid.hex()
-    if "\0" in name or (":" in name and name.startswith(_OWN_PREFIXES)):
+    if "\0" in name or (":" in name and name.startswith(("job:", _HEX_PREFIX))):
         return _HEX_PREFIX + msgid.hex()
     return name
 
@@ -336,8 +319,8 @@ _usual_middle = lru_cache(CACHED)(_middle_of)
 def _request_of_stranger(job: Job) -> list[bytes]:
     """A job of another protocol, as the call that its kind and arguments stand for."""
     path, _, name = job.kind.rpartition(".")
-    call = _encode(["run", _WholeCall(callable=name, path=path or name, args=Raw(_PLACE))])
-    before, _, behind = call.partition(_PLACE)
+    call = {"callable": name, "path": path or name, "args": Raw(_PLACE), **_NO_MORE}
+    before, _, behind = _encode(["run", call]).partition(_PLACE)
     body = [before, *json_args(job.media, job.body), behind]
     middle = more(raw_of(job.queue)) + more(terms_of_job(job).forwarded)
     if len(job.body) > LARGE_BYTES:

@@ -33,15 +33,12 @@ from franca.protocols.eventmq.wire import Encoder
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
 
-NOTHING: Final = b"true"
-"""What a client is sent for a job without a result."""
 TIMED_OUT: Final = (b'{"value": "TimeoutError"}', b'{"value":"TimeoutError"}')
 _EMPTY: Final = (b"", b"null", b'{"value": null}', b'{"value":null}')
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
 """To read a longer result would hold up everybody."""
 _FAILURE: Final = re.compile(rb'\{[ \t\r\n]{0,64}"error"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}"?')
 _VALUE: Final = re.compile(rb'\{[ \t\r\n]{0,64}"value"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}')
-_BRACE: Final = ord("{")
 KEPT_COSTS_BYTES: Final = 1_024
 """What a kept result takes besides its own bytes, roughly."""
 SHARES: Final = 4
@@ -79,7 +76,7 @@ def failure_in(body: bytes, text_max: int) -> Failure | None:
         if begun is None:
             return None
         return _failure(body[begun.end() : begun.end() + 4 * text_max], text_max)
-    if not body or body[0] != _BRACE or body.find(b'"error"') < 0:
+    if body[:1] != b"{" or body.find(b'"error"') < 0:
         return None
     try:
         answer = _decode(body)
@@ -110,7 +107,7 @@ def result_of(event: Finished) -> bytes:
         return _encode({"error": text.encode("utf-8", "replace").decode()})
     result = event.result
     if result in _EMPTY:
-        return NOTHING
+        return b"true"  # for a job without a result
     if event.job.holder.startswith(HOLDERS):
         return result
     return in_one_piece(b'{"value":', result, b"}")
@@ -131,6 +128,11 @@ def bare_value(result: bytes) -> bytes:
         return text.encode("utf-8", "replace")
     bare = bytes(value)
     return b"" if bare == b"null" else bare
+
+
+def stored_result(job: Job, result: bytes) -> bytes:
+    """A worker's result as the job's own protocol knows it."""
+    return result if job.origin == ORIGIN else bare_value(result)
 
 
 def _long_bare_value(result: bytes) -> bytes:
@@ -179,7 +181,7 @@ class ResultDelivery:
     """Every connection by its name and by its identity, and results that wait for theirs.
 
     `kept_bytes` is what all of them take. The oldest of those for which there is no room are
-    `dropped`. None is dropped before more than `share` is kept.
+    `dropped`. `waiting` are workers that are called when something has left, and now and then.
     """
 
     def __init__(self, broker: Broker, encoder: Encoder) -> None:
@@ -188,10 +190,10 @@ class ResultDelivery:
         self.dropped = 0
         self._broker = broker
         self._limits = broker.limits
-        self.share = broker.limits.kept_result_bytes // SHARES
+        self._share = broker.limits.kept_result_bytes // SHARES
         self._now: Millis = NEVER
         self._in_vain_at: Millis = NEVER
-        self._waiting: dict[EventmqConversation, None] = {}
+        self.waiting: dict[EventmqConversation, None] = {}
         self._by_link: dict[str, EventmqConversation] = {}
         self._by_identity: dict[bytes, dict[EventmqConversation, None]] = {}
         self._backlogs: dict[bytes | str, Backlog] = {}
@@ -207,12 +209,12 @@ class ResultDelivery:
         self._by_link[client.link.id] = client
         if client.identity:
             self._by_identity.setdefault(client.identity, {})[client] = None
-            self._send_kept(client.identity)
+            self.send_kept(client.identity)
 
     def leave(self, client: EventmqConversation) -> None:
         """A connection is gone."""
         self._by_link.pop(client.link.id, None)
-        self._waiting.pop(client, None)
+        self.waiting.pop(client, None)
         others = self._by_identity.get(client.identity)
         if others is not None:
             others.pop(client, None)
@@ -248,27 +250,23 @@ class ResultDelivery:
         key = client.identity or client.link
         if key in self._backlogs:
             self._now = now
-            self._send_kept(key)
+            self.send_kept(key)
         found = self._find(client)
         if found is not None and found.joined and job.id in found.joined:
             found.unjoin(job.id)  # it is not sent it twice
         if found is not None and found.takes_results and key not in self._backlogs:
-            message = self._encoder.result(result, msgid_of(job))
-            found.send_after_commit(message, client.envelope)
+            message = self._encoder.result(result, msgid_of(job), client.envelope)
+            found.link.write_pieces(message, durable=True)
         elif client.identity or found is not None:
             until = now + self._limits.kept_result_ms
             self._keep(KeptResult(client, result, msgid_of(job), until), now)
             if found is not None:
                 _call_again(found)
 
-    def resume(self, client: EventmqConversation) -> None:
-        """A client has its turn: it may take more of what waits for it."""
-        self._send_kept(client.identity or client.link.id)
-
     def _keep(self, kept: KeptResult, now: Millis) -> None:
         key, size = kept.client.key, kept.size()
         backlog = self._backlogs.setdefault(key, Backlog(deque(), self._due(0, now)))
-        while backlog.results and backlog.bytes + size > self.share:
+        while backlog.results and backlog.bytes + size > self._share:
             self._drop(backlog.results[0])
         while self._order and self.kept_bytes + size > self._limits.kept_result_bytes:
             self._drop(next(iter(self._order)))
@@ -298,7 +296,7 @@ class ResultDelivery:
             del self._backlogs[key]
             self._stuck.pop(key, None)
 
-    def _send_kept(self, key: bytes | str) -> None:
+    def send_kept(self, key: bytes | str) -> None:
         """Send what waits for a client, as much of it as may be on its way at once."""
         has_left = False
         while (backlog := self._backlogs.get(key)) is not None:
@@ -311,8 +309,8 @@ class ResultDelivery:
                 self._stuck[key] = None
                 _call_again(client)
                 break
-            message = self._encoder.result(kept.result, kept.msgid)
-            client.send_after_commit(message, kept.client.envelope)
+            message = self._encoder.result(kept.result, kept.msgid, kept.client.envelope)
+            client.link.write_pieces(message, durable=True)
             self._forget(kept)
             backlog.due_at = self._due(len(kept.result), self._now)
             backlog.is_waited_for = False
@@ -325,7 +323,7 @@ class ResultDelivery:
         self._now = now
         self._shared = None
         for key in list(self._stuck):
-            self._send_kept(key)
+            self.send_kept(key)
         while self._order and next(iter(self._order)).until <= now:
             self._drop(next(iter(self._order)))
         self._wake()
@@ -335,6 +333,8 @@ class ResultDelivery:
     def must_wait(self, job: Job, size: int, now: Millis) -> bool:
         """Whether a result should stay with its worker until the client of its job takes more."""
         size += KEPT_COSTS_BYTES
+        if self.kept_bytes + size <= self._share:
+            return False
         client = client_of(job)
         if client is not None and self._has_no_room(client, size, now):
             return True
@@ -346,14 +346,10 @@ class ResultDelivery:
             for other, found in zip(joined, map(self._find, joined), strict=True)
         )
 
-    def wait(self, worker: EventmqConversation) -> None:
-        """A worker waits: it is called when something has left, and now and then."""
-        self._waiting[worker] = None
-
     def _wake(self) -> None:
-        for worker in self._waiting:
+        for worker in self.waiting:
             worker.link.call_next_turn()
-        self._waiting.clear()
+        self.waiting.clear()
 
     def _due(self, size: int, now: Millis) -> Millis:
         """When a client should have taken a result that it is sent, and what went before it."""
@@ -365,7 +361,7 @@ class ResultDelivery:
         backlog = self._backlogs.get(client.key)
         if found is None or (backlog is None and found.takes_results):
             return False
-        if backlog is not None and backlog.bytes + size > self.share:
+        if backlog is not None and backlog.bytes + size > self._share:
             return self._is_waited_for(backlog, now)
         too_much = self.kept_bytes + size - self._limits.kept_result_bytes
         for kept in self._order:  # as `_keep` would drop them

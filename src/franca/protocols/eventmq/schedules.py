@@ -16,8 +16,8 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
 from franca.core.schedules import check_moments, size_of
-from franca.protocols.eventmq.jobs import ORIGIN, Intake, Unfit, intended_queue
-from franca.protocols.eventmq.texts import is_set, number_in, number_of, read_headers
+from franca.protocols.eventmq.jobs import ORIGIN, Intake, intended_queue
+from franca.protocols.eventmq.texts import Unfit, is_set, number_in, number_of, read_headers
 
 FRAMES_OF_DOCUMENT: Final = 7
 FRAMES_WITH_INTERVAL: Final = 8
@@ -25,6 +25,8 @@ EVERY_MS_MIN: Final = 1_000
 """Shorter intervals are taken as this one: rules of which each fires all the time stop the rest."""
 ADOPTED_AT_ONCE: Final = 500
 """Rules that change their queue in one tick."""
+NOT_NOTED: Final = 1 << 62
+"""More than there can be: all rules are looked at when it first matters."""
 STALE_MAX: Final = 1_000
 """Notes of rules that have gone which are kept besides the others."""
 _PREFIX: Final = f"{ORIGIN}:"
@@ -51,9 +53,9 @@ class Schedules:
         self._intake = intake
         self._timezone = timezone
         self._rules = broker.schedules
-        self._meant: dict[str, dict[str, None]] | None = None
-        """Rules by the queue that they are meant for, some of them gone; made when it is needed."""
-        self._noted = 0
+        self._meant: dict[str, dict[str, None]] = {}
+        """Rules by the queue that they are meant for, some of them gone."""
+        self._noted = NOT_NOTED
         self._to_move: list[tuple[str, str]] = []
 
     def schedule(self, frames: list[bytes], now: Millis) -> None:
@@ -66,7 +68,9 @@ class Schedules:
             raise TooMuch(f"a SCHEDULE of {len(body)} bytes, and all rules have at most {most}")
         schedule = Schedule(schedule_id(body), self._intake.plain_job(frames[4], body))
         if cron:
-            schedule.cron = _as_cronsim(cron)
+            fields = cron.replace("?", "*").split()
+            # Seconds come first in our library, and not last.
+            schedule.cron = " ".join(fields[5:6] + fields[:5] if len(fields) == 6 else fields)
             schedule.timezone = headers.get("timezone", self._timezone)
         else:
             schedule.every_ms = max(int(interval * 1000), EVERY_MS_MIN)
@@ -105,19 +109,19 @@ class Schedules:
         except Refused:
             # Its own text repeats the line, and a log is no place for what strangers write.
             raise Unfit("a cron line that names no moment, or no such time zone") from None
-        hasty_later = hasty and broker.refusing_new
-        if hasty and not hasty_later:
+        fire_now = False
+        if hasty:
             try:
                 broker.submit(schedule.job, now)
             except StoreFull:
-                hasty_later = True
+                fire_now = True
             else:
                 if schedule.runs_left > 0:
                     schedule.runs_left -= 1
                 if schedule.runs_left == 0:
                     broker.drop_schedule(schedule.id)
                     return
-        broker.put_schedule(schedule, now, fire_now=hasty_later)
+        broker.put_schedule(schedule, now, fire_now=fire_now)
         self._note(schedule)
 
     def unschedule(self, frames: list[bytes]) -> None:
@@ -130,15 +134,12 @@ class Schedules:
 
     def adopt(self, queues: Iterable[str]) -> None:
         """A worker names these queues for the first time: rules that were meant for one have it."""
-        if self._meant is None or self._noted > 2 * len(self._rules.by_id) + STALE_MAX:
+        if self._noted > 2 * len(self._rules.by_id) + STALE_MAX:
             self._note_all()
             # A worker had named some of them before a restart, or just now.
-            queues = [
-                *queues,
-                *(queue for queue in self._meant or () if queue in self._broker.queues),
-            ]
+            queues = [*queues, *(queue for queue in self._meant if queue in self._broker.queues)]
         for queue in queues:
-            rule_ids = (self._meant or {}).pop(queue, {})
+            rule_ids = self._meant.pop(queue, {})
             self._noted -= len(rule_ids)
             self._to_move += [(queue, rule_id) for rule_id in rule_ids]
         self.move_some()
@@ -156,7 +157,7 @@ class Schedules:
 
     def _note_all(self) -> None:
         """Note of each rule for which queue it is meant; those that have gone are forgotten."""
-        self._meant = {}
+        self._meant.clear()
         self._noted = 0
         for schedule in self._rules.by_id.values():
             if schedule.id.startswith(_PREFIX):
@@ -164,12 +165,10 @@ class Schedules:
 
     def _note(self, schedule: Schedule) -> None:
         queue = intended_queue(schedule.job)
-        if queue and self._meant is not None:
+        if queue and self._noted <= 2 * self._broker.limits.rules_max + STALE_MAX:
             rule_ids = self._meant.setdefault(queue, {})
             self._noted += schedule.id not in rule_ids
             rule_ids[schedule.id] = None
-            if self._noted > 2 * self._broker.limits.rules_max + STALE_MAX:
-                self._meant = None  # of rules that are long gone, mostly
 
 
 def schedule_id(body: bytes) -> str:
@@ -210,11 +209,3 @@ def _text(frame: bytes) -> str:
 def _seconds(text: str) -> float:
     number = number_of(text)
     return -1 if number is None else number
-
-
-def _as_cronsim(cron: str) -> str:
-    """The same line with its fields where our library has them: seconds come first, not last."""
-    fields = cron.replace("?", "*").split()
-    if len(fields) == 6:
-        fields = [fields[5], *fields[:5]]
-    return " ".join(fields)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Peer
+from franca.protocols.conversation import Link
 from franca.protocols.declaration import Surroundings
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.jobs import Intake
@@ -25,15 +26,6 @@ TOLD_AT_ONCE: Final = 500
 """Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 COUNTED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
-
-
-class Counts(dict[str, int]):
-    """How often something happened, by names of which only so many are kept."""
-
-    def __missing__(self, name: str) -> int:
-        if len(self) >= COUNTED_MAX:
-            self.clear()
-        return 0
 
 
 class EventmqService(Service):
@@ -64,7 +56,7 @@ class EventmqService(Service):
         self.results = ResultDelivery(broker, self.encoder)
         self.workers_here = Registry()
         self.schedulers = Registry()
-        self.handed = Counts()
+        self.handed: Counter[str] = Counter()
         self.refused = 0
         self.joined_bytes = 0
         self.listings: dict[object, Millis] = {}
@@ -106,6 +98,8 @@ class EventmqService(Service):
                 if not worker.gone:
                     worker.conversation.send(beat)
             del self._to_beat[-TOLD_AT_ONCE:]
+        if len(self.handed) > COUNTED_MAX:
+            self.handed.clear()
         if now >= self._look_at:
             has_more = self.workers_here.lose_silent(now) | self.schedulers.lose_silent(now)
             self._look_at = now + (0 if has_more else LOOK_EVERY_MS)
@@ -119,16 +113,22 @@ class EventmqService(Service):
         wall = self.broker.wall(now)
         return self.encoder.heartbeat(b"%d.%03d" % (wall // 1000, wall % 1000))
 
-    def may_stop(self, peer: Peer) -> bool:
-        """Whether this peer may stop the whole server."""
-        allowed = self.settings.remote_shutdown
-        return allowed == "all" or (allowed == "loopback" and peer.local)
-
     # -- what operators ask -----------------------------------------------------------------------
 
     def workers(self) -> list[WorkerView]:
         """The workers that INFORMed and are still there."""
-        return self.workers_here.views(self.name)
+        return [
+            WorkerView(
+                name=worker.name,
+                protocol=self.name,
+                host=worker.conversation.link.peer.address,
+                state="leaving" if worker.leaving else "running",
+                started_at=worker.since,
+                seen_at=worker.heard_at,
+                queues=worker.queues,
+            )
+            for worker in self.workers_here.all.values()
+        ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; one that is to stop is told that the broker leaves it."""

@@ -51,7 +51,6 @@ _KNOWN: Final = {"reply-requested", "retry-count", "timeout", "guarantee", "noha
 }
 _NO: Final = ("false", "0", "no", "off", "none", "null")
 REPLY_REQUESTED: Final = "reply-requested"
-_TIMEOUT: Final = b"timeout:"
 _WORDS_MAX: Final = 2 * QUEUES_MAX
 _TOO_MANY: Final = f"a list of more than {QUEUES_MAX} queues"
 _WEIGHT_MAX: Final = 1_000_000
@@ -70,6 +69,12 @@ _CLOSES: Final = {"[": "]", "(": ")", "{": "}"}
 _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,3})?"
 )
+
+
+class Unfit(Refused):
+    """A message that cannot be taken."""
+
+    code = "unfit"
 
 
 # -- JSON, or Python's way of writing it -----------------------------------------------------
@@ -299,7 +304,7 @@ def _forwarded(raw: bytes, headers: Mapping[str, str]) -> bytes:
     if (
         raw[:1] in (b"{", b"s")
         or not raw.isascii()
-        or raw.count(_TIMEOUT) != ("timeout" in headers)
+        or raw.count(b"timeout:") != ("timeout" in headers)
         or not (timeout.isdigit() and len(timeout) <= _TIMEOUT_DIGITS)
     ):
         words = [_word(name, value) for name, value in headers.items() if value != "false"]
@@ -323,24 +328,18 @@ def _word(name: str, value: str) -> str:
 Weighted = tuple[int, str]
 
 
-class BadQueues(Refused):
-    """The text names no queues."""
-
-    code = "bad-queues"
-
-
 def read_queues(raw: bytes, name_bytes_max: int) -> tuple[Weighted, ...]:
     """Weights and names in the order in which they were sent, each name once."""
     if len(raw) > QUEUES_BYTES_MAX:
-        raise BadQueues(f"the list of queues has {len(raw)} bytes, at most {QUEUES_BYTES_MAX}")
+        raise Unfit(f"the list of queues has {len(raw)} bytes, at most {QUEUES_BYTES_MAX}")
     text = text_of(raw).strip() if raw else ""
     items = _items(text) if text else []
     if len(items) > QUEUES_MAX:
-        raise BadQueues(_TOO_MANY)
+        raise Unfit(_TOO_MANY)
     found: dict[str, int] = {}
     for weight, name in list(map(_pair, items)) or [(USUAL_WEIGHT, DEFAULT_QUEUE)]:
         if not name or len(raw_of(name)) > name_bytes_max:
-            raise BadQueues(f"queue names have 1 to {name_bytes_max} bytes")
+            raise Unfit(f"queue names have 1 to {name_bytes_max} bytes")
         found.setdefault(str(name), weight)
     return tuple((weight, name) for name, weight in found.items())
 
@@ -352,13 +351,13 @@ def _items(text: str) -> list[Literal]:
         # A queue has six words and marks: a weight, a name, and what is around and between them.
         value = read_literal(f"[{text}]" if is_bracketed else text, 6 * QUEUES_MAX + 8)
     except TooLong:
-        raise BadQueues(_TOO_MANY) from None
+        raise Unfit(_TOO_MANY) from None
     except Unreadable:
         if is_bracketed or text[0] == "{":
-            raise BadQueues("a list of queues that cannot be read") from None
+            raise Unfit("a list of queues that cannot be read") from None
         words = text.split(",", _WORDS_MAX)
         if len(words) > _WORDS_MAX:
-            raise BadQueues(_TOO_MANY) from None
+            raise Unfit(_TOO_MANY) from None
         return [word.strip() for word in words if word.strip()]
     if is_bracketed and isinstance(value, list) and len(value) == 1:
         (value,) = value
@@ -370,7 +369,7 @@ def _items(text: str) -> list[Literal]:
 def _pair(item: Literal) -> Weighted:
     pair = (USUAL_WEIGHT, item) if _is_name(item) else _as_pair(item)
     if pair is None:
-        raise BadQueues("a queue is a name, or a weight and a name")
+        raise Unfit("a queue is a name, or a weight and a name")
     return pair
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Final
 
+from msgspec import Struct
+
 from franca.core.events import Event
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Millis, Session
@@ -29,29 +31,26 @@ LOOK_WORK: Final = 256
 """And to find one."""
 
 
-class Publication:
+class Publication(Struct, eq=False):
     """A message on its way to its subscribers. `work` is what it took so far.
 
     `rest` are those who asked for it and were not sent it yet, once its turn has come.
     """
 
-    __slots__ = ("_topics", "body", "is_done", "message", "rest", "topic", "work")
-
-    def __init__(self, topics: Topics, topic: bytes, body: bytes) -> None:
-        self._topics = topics
-        self.topic = topic
-        self.body = body
-        self.message: list[bytes] = []
-        self.rest: deque[SubscriberConversation] | None = None
-        self.work = 0
-        self.is_done = False
+    topics: Topics
+    topic: bytes
+    body: bytes
+    message: list[bytes] = []
+    rest: deque[SubscriberConversation] | None = None
+    work: int = 0
+    is_done: bool = False
 
     def task(self) -> Task:
         """Reach all who asked for it, and for those before it, some in each turn."""
         yield
         while not self.is_done:
             now = yield
-            self._topics.resume(now)
+            self.topics.resume(now)
         return b""
 
 
@@ -221,4 +220,3 @@ class SubscriberConversation(ZmtpConversation):
         """The subscriber is gone."""
         for topic in self._counts:
             self._topics.remove(self, topic)
-        self._counts.clear()

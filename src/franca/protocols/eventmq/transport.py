@@ -63,11 +63,6 @@ class ZmtpConversation(Conversation):
             self.link.note(f"a message with a frame of {sizes} bytes, at most {self._size_max}")
             self.on_truncated(message, now)
 
-    def on_unreadable(self, error: WireError, now: Millis) -> None:
-        """These bytes are beyond repair."""
-        self.forget_unread()
-        self.link.close(error.text)
-
     def forget_unread(self) -> None:
         """Let go of what waits."""
         self.reader = FrameReader(0)
@@ -82,14 +77,6 @@ class ZmtpConversation(Conversation):
             self.link.write_bulk(*pieces)
         else:
             self.link.write(pieces[0])
-
-    def send_after_commit(self, pieces: Sequence[bytes], envelope: bytes = b"") -> None:
-        """Send what must be durable first. A large piece is not copied."""
-        if len(pieces) == 1 and not envelope:
-            self.link.write_after_commit(pieces[0])
-        else:
-            self.link.write_bulk(envelope + pieces[0], *pieces[1:])
-            self.link.after_commit = True
 
     # -- the handshake --------------------------------------------------------------------------
 

@@ -66,8 +66,6 @@ def unwrap(frames: list[bytes]) -> tuple[bytes, list[bytes]] | None:
 class Encoder:
     """Writes what a broker sends, each message with a new id."""
 
-    __slots__ = ("_ids", "name")
-
     def __init__(self, rng: Random) -> None:
         digits = f"{rng.getrandbits(96):024x}"
         stem = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{digits[16:20]}-".encode()
@@ -81,17 +79,17 @@ class Encoder:
         start = LAST_HEADERS[size] if size <= SHORT_MAX else header(0, size)
         return b"".join((_REPLY, next(self._ids), start, msgid))
 
-    def result(self, result: bytes, msgid: bytes) -> list[bytes]:
+    def result(self, result: bytes, msgid: bytes, envelope: bytes) -> list[bytes]:
         """REPLY to a client: what came of its request, in pieces."""
         size, id_size = len(result), len(msgid)
-        if size > SHORT_MAX or id_size > SHORT_MAX:
-            return pieces(_REPLY + next(self._ids), [result, msgid])
+        if size > SHORT_MAX or id_size > SHORT_MAX or envelope:
+            return pieces(envelope + _REPLY + next(self._ids), [result, msgid])
         start, middle = MORE_HEADERS[size], LAST_HEADERS[id_size]
         return [b"".join((_REPLY, next(self._ids), start, result, middle, msgid))]
 
-    def report(self, text: bytes) -> list[bytes]:
+    def report(self, text: bytes, envelope: bytes) -> list[bytes]:
         """REPLY to an administrator, in pieces."""
-        return pieces(_REPLY + next(self._ids), [text])
+        return pieces(envelope + _REPLY + next(self._ids), [text])
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""

@@ -8,16 +8,9 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Failure, Job, Millis, Outcome, State
 from franca.protocols.conversation import WHOLE_SHARE
-from franca.protocols.eventmq.jobs import (
-    HOLDERS,
-    ORIGIN,
-    Unfit,
-    known_as,
-    shown_msgid,
-    terms_of_job,
-)
-from franca.protocols.eventmq.results import KEPT_COSTS_BYTES, TIMED_OUT, bare_value, failure_in
-from franca.protocols.eventmq.texts import read_queues
+from franca.protocols.eventmq.jobs import HOLDERS, known_as, shown_msgid, terms_of_job
+from franca.protocols.eventmq.results import TIMED_OUT, failure_in, stored_result
+from franca.protocols.eventmq.texts import Unfit, read_queues
 from franca.protocols.eventmq.workers import MSGID_BYTES_MAX, Worker
 
 if TYPE_CHECKING:
@@ -32,12 +25,8 @@ EARLY_MS: Final = 250
 def on_inform(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """INFORM: the peer is a worker of these queues, or a scheduler."""
     conversation.had_a_role = True
-    try:
-        worker = _worker_of(conversation, frames, now)
-        worker.list_queues()
-    except Refused as refusal:
-        conversation.refuse(refusal.text)
-        return
+    worker = _worker_of(conversation, frames, now)
+    worker.list_queues()
     old = conversation.worker
     if old is not None:  # what it holds goes on under its new description
         old.leave()
@@ -83,7 +72,7 @@ def on_reply(conversation: EventmqConversation, frames: list[bytes], now: Millis
     worker, results = conversation.worker, conversation.service.results
     if results.kept_bytes and _must_wait(conversation, frames, now):
         conversation.put_off(on_reply, frames)
-        results.wait(conversation)
+        results.waiting[conversation] = None
     elif len(frames) > 5:
         if worker is not None:
             _settle(worker, frames[4], frames[5], now)
@@ -108,16 +97,13 @@ def _must_wait(conversation: EventmqConversation, frames: list[bytes], now: Mill
     worker, results = conversation.worker, conversation.service.results
     if worker is None or len(frames) < 5 or conversation.link.closed:
         return False
-    size = len(frames[4])
-    if results.kept_bytes + size + KEPT_COSTS_BYTES <= results.share:
-        return False
     job = worker.held_as(frames[5] if len(frames) > 5 else frames[3])
-    return job is not None and results.must_wait(job, size, now)
+    return job is not None and results.must_wait(job, len(frames[4]), now)
 
 
 def _settle(worker: Worker, result: bytes, msgid: bytes, now: Millis) -> None:
     """A job is done, or its worker says that it failed."""
-    broker, limits = worker.broker, worker.limits
+    broker, limits = worker.broker, worker.broker.limits
     if len(result) > limits.body_bytes_max:
         text = f"a result of {len(result)} bytes, at most {limits.body_bytes_max}"
         worker.conversation.link.note(text)
@@ -133,7 +119,7 @@ def _settle(worker: Worker, result: bytes, msgid: bytes, now: Millis) -> None:
     if failure is not None:
         broker.fail(job, job.holder, failure, now)
     else:
-        broker.finish(job, job.holder, _stored(job, result), now)
+        broker.finish(job, job.holder, stored_result(job, result), now)
     worker.leave_if_idle()
 
 
@@ -143,7 +129,7 @@ def settle_too_large(worker: Worker, msgid: bytes, size: int, now: Millis) -> No
     Whoever asked for it is told so; to run the job again would bring the same. A job whose result
     nobody waits for is simply done.
     """
-    broker, most = worker.broker, worker.limits.body_bytes_max
+    broker, most = worker.broker, worker.broker.limits.body_bytes_max
     job = worker.held_as(msgid) or worker.held_by_its_ghost(msgid, now)
     job = job or (None if msgid else _only_job(worker))
     if job is None:
@@ -159,11 +145,6 @@ def settle_too_large(worker: Worker, msgid: bytes, size: int, now: Millis) -> No
 def _only_job(worker: Worker) -> Job | None:
     jobs = worker.session.leases.values()
     return next(iter(jobs)) if len(jobs) == 1 else None
-
-
-def _stored(job: Job, result: bytes) -> bytes:
-    """A result as the job's own protocol knows it."""
-    return result if job.origin == ORIGIN else bare_value(result)
 
 
 def _has_timed_out(job: Job, now: Millis) -> bool:
@@ -192,7 +173,7 @@ def _settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> No
             and not _has_failed(job)
         ):
             try:
-                broker.finish_late(job, job.holder, _stored(job, result), now)
+                broker.finish_late(job, job.holder, stored_result(job, result), now)
             except Refused:
                 pass  # it has left memory, or somebody else was given it
             return

@@ -19,7 +19,6 @@ from franca.core.model import NEVER, Demand, Job, JobId, Millis, State
 from franca.protocols.conversation import give_back
 from franca.protocols.eventmq.jobs import is_suspect, known_as, request_of
 from franca.protocols.eventmq.texts import USUAL_WEIGHT, Weighted
-from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -79,27 +78,12 @@ class Registry:
         silent = [
             worker.conversation
             for worker in self.all.values()
-            if now - worker.heard_at > SILENCE_MS and not worker.leaving
+            if now - worker.heard_at > SILENCE_MS
+            and not (worker.leaving or worker.conversation.holding)
         ]
-        silent = [conversation for conversation in silent if not conversation.holding]
         for conversation in silent[:LOST_AT_ONCE]:
             conversation.forget(now)
         return len(silent) >= LOST_AT_ONCE
-
-    def views(self, protocol: str) -> list[WorkerView]:
-        """The workers as operators see them."""
-        return [
-            WorkerView(
-                name=worker.name,
-                protocol=protocol,
-                host=worker.conversation.link.peer.address,
-                state="leaving" if worker.leaving else "running",
-                started_at=worker.since,
-                seen_at=worker.heard_at,
-                queues=worker.queues,
-            )
-            for worker in self.all.values()
-        ]
 
 
 class Worker:
@@ -127,12 +111,10 @@ class Worker:
         self.leaving = self.gone = False
         self.handed = 0
         self.slots = 0
-        self.limits = conversation.service.limits
         self._service = conversation.service
         self.broker = conversation.broker
         self._link = conversation.link
-        weights = {name: weight - USUAL_WEIGHT for weight, name in weighted}
-        self._ranks = {name: rank for name, rank in weights.items() if rank} or None
+        self._ranks = {q: w - USUAL_WEIGHT for w, q in weighted if w != USUAL_WEIGHT} or None
         self._at_once = max(ASKED_AT_ONCE // (1 + len(weighted) // QUEUES_A_GRANT), 1)
         self._asks_again = False
         self._demand: Demand | None = None
@@ -249,7 +231,7 @@ class Worker:
         self.handed += 1
         self._service.handed[job.queue] += 1
         self._last_grant = job.id, job.attempts  # not the job: it may be large, and end elsewhere
-        self.conversation.send_after_commit(request_of(job))
+        self._link.write_pieces(request_of(job), durable=True)
 
     def held_as(self, msgid: bytes) -> Job | None:
         """The job of that id that this worker holds."""

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from franca.core.errors import WireError
 from franca.protocols.gathering import Gathering
 
-GREETING_SIZE: Final = 64
 _SIGNATURE_SIZE: Final = 10
 _MAJOR: Final = 10
 _MECHANISM: Final = slice(12, 32)
@@ -89,9 +88,8 @@ def command(name: bytes, data: bytes = b"") -> bytes:
 
 def ready(socket_type: bytes, identity: bytes = b"") -> bytes:
     """The end of the handshake: the type of the socket that sends it, and its name."""
-    return command(
-        b"READY", _property(b"Socket-Type", socket_type) + _property(b"Identity", identity)
-    )
+    properties = _property(b"Socket-Type", socket_type) + _property(b"Identity", identity)
+    return command(b"READY", properties)
 
 
 def error(reason: bytes) -> bytes:
@@ -163,21 +161,6 @@ class FrameReader:
     `partial` is a long frame that is not whole, or was not put into its message yet.
     """
 
-    __slots__ = (
-        "_at",
-        "_data",
-        "_frames",
-        "_greeted",
-        "_has_more",
-        "_is_signed",
-        "_size_max",
-        "_skipped",
-        "_usual",
-        "_usual_frames",
-        "has_input",
-        "partial",
-    )
-
     def __init__(
         self, size_max: int, usual: Sequence[bytes] = (b"",), *, greeted: bool = True
     ) -> None:
@@ -236,13 +219,13 @@ class FrameReader:
             raise WireError("no-greeting", "these bytes are not ZMTP")
         if len(data) > _MAJOR and data[_MAJOR] < 3:
             raise WireError("old-version", f"ZMTP {data[_MAJOR]} is not spoken here")
-        if len(data) < GREETING_SIZE:
+        if len(data) < len(GREETING):
             self.has_input = False
         elif data[_MECHANISM] != _NULL:
             raise WireError("mechanism", "only the NULL mechanism is spoken here")
         else:
             self._greeted = True
-            self._advance(data, GREETING_SIZE)
+            self._advance(data, len(GREETING))
         if self._is_signed or len(data) < _SIGNATURE_SIZE:
             return None
         self._is_signed = True

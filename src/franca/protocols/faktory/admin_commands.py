@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 QUEUES_A_STEP: Final = 1_000
-PIECE_BYTES: Final = 1024 * 1024
-"""A long answer is said in pieces of about this size: many may wait for the same ones."""
+LONG_BYTES: Final = 1024 * 1024
+"""An answer longer than this is said in pieces: many may wait for the same ones."""
 QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
 """Queues changed in one turn: one that is removed may have many jobs."""
@@ -62,8 +62,8 @@ def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
 # -- INFO --------------------------------------------------------------------------------------
 
 
-class ServerFacts(Struct):
-    """What only the node knows about itself."""
+class ServerFacts(Struct, rename={"uptime_s": "uptime"}):
+    """What only the node knows about itself, as INFO shows it."""
 
     uptime_s: int = 0
     connections: int = 0
@@ -106,9 +106,8 @@ def info(
     """
     begin = _encode({"now": stamp, "server_utc_time": f"{stamp[11:19]} UTC"})
     sets = {"dead": 0, "retries": 0, "scheduled": 0, "working": 0}
-    total_ready = total_queues = size = 0
-    pieces: list[bytes] = []
-    parts = [begin[:-1], b',"faktory":{"queues":{']
+    total_ready = total_queues = 0
+    pieces = [begin[:-1] + b',"faktory":{"queues":{']
     queues = list(broker.queues.values())
     for start in range(0, len(queues), QUEUES_A_STEP):
         ready: dict[str, int] = {}
@@ -119,23 +118,19 @@ def info(
                 sets["retries"] += queue.retrying
                 sets["scheduled"] += queue.scheduled
                 sets["working"] += queue.leased
-        part = _encode(ready)[1:-1]
-        if part:
-            parts += (b"," if total_queues else b"", part)
-            size += len(part)
+        if ready:
+            pieces.append((b"," if total_queues else b"") + _encode(ready)[1:-1])
         total_ready += sum(ready.values())
         total_queues += len(ready)
-        if size > PIECE_BYTES:
-            pieces.append(b"".join(parts))
-            parts.clear()
-            size = 0
         yield
     totals = {"total_enqueued": total_ready, "total_queues": total_queues}
-    parts += (b"},", _rest_of_info(broker, workers, sets, totals)[1:], b',"server":')
-    pieces.append(b"".join((*parts, _server(facts, version), b"}\r\n")))
-    head = b"$%d\r\n" % (sum(map(len, pieces)) - 2)
+    server = {"description": "Faktory", "faktory_version": version, **to_builtins(facts)}
+    rest = _rest_of_info(broker, workers, sets, totals)[1:]
+    pieces.append(b'},%b,"server":%b}' % (rest, _encode(server)))
+    size = sum(map(len, pieces))
+    whole = (b"$%d\r\n" % size, *pieces, b"\r\n")
     # A client may take one read for one reply, so a short one is one piece.
-    return (head, *pieces) if len(pieces) > 1 else (head + pieces[0],)
+    return (b"".join(whole),) if size < LONG_BYTES else whole
 
 
 def _rest_of_info(
@@ -156,19 +151,6 @@ def _rest_of_info(
             "total_failures": broker.totals.failures,
             "total_processed": broker.totals.processed,
             **totals,
-        }
-    )
-
-
-def _server(facts: ServerFacts, version: str) -> bytes:
-    return _encode(
-        {
-            "description": "Faktory",
-            "faktory_version": version,
-            "uptime": facts.uptime_s,
-            "connections": facts.connections,
-            "command_count": facts.command_count,
-            "used_memory_mb": facts.used_memory_mb,
         }
     )
 

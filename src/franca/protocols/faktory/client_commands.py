@@ -21,7 +21,7 @@ from franca.protocols.faktory import go_json
 from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.jobs import Intake, check_shape, size_of
 from franca.protocols.faktory.messages import WireJob
-from franca.protocols.faktory.wire import EMPTY_MAP, OK, bulk, refusal_of
+from franca.protocols.faktory.wire import OK, bulk, refusal_of
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -110,7 +110,7 @@ class Refusals:
 
     def reply(self) -> bytes:
         """The answer to the command."""
-        return bulk(_encode(self._reasons)) if self._reasons else EMPTY_MAP
+        return bulk(_encode(self._reasons))
 
 
 def _push_many(intake: Intake, text: bytes) -> Task:

@@ -44,8 +44,6 @@ Search = Generator[None, None, bool]
 class Glob:
     """A pattern, ready to be matched. `classes` is how many different classes it has."""
 
-    __slots__ = ("_bytes_min", "_first", "_last", "_middle", "classes")
-
     def __init__(self, pattern: bytes) -> None:
         tables: dict[bytes, bytes] = {}
         pieces = [_Piece(piece) for piece in _parsed(pattern, tables)]
@@ -79,8 +77,6 @@ class Glob:
 
 class _Piece:
     """What stands between two stars: plain bytes, or a table of what fits for some places."""
-
-    __slots__ = ("_literal", "_tables", "size")
 
     def __init__(self, tables: list[bytes]) -> None:
         self.size = len(tables)

@@ -86,12 +86,12 @@ def unreadable(error: Exception) -> Unreadable:
 
 def run_steps(steps: Steps[T]) -> T:
     """Take all steps at once."""
-    while True:
-        try:
+    try:
+        while True:
             next(steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
+    except StopIteration as end:
+        value: T = end.value
+        return value
 
 
 # -- text that is not valid Unicode ----------------------------------------------------------------
@@ -195,6 +195,11 @@ def may_be_unfit(text: bytes, depth_max: int) -> bool:
         return True
     if len(text) <= DIGITS_MAX and ord("e") not in text and ord("E") not in text:
         return False
+    return _may_be_large(text)
+
+
+def _may_be_large(text: bytes) -> bool:
+    """Whether a number in it has many digits, or three of them in its exponent."""
     digits = text.translate(_DIGITS)
     return any(large in digits for large in _LARGE)
 
@@ -216,8 +221,7 @@ def check(text: bytes | memoryview, depth_max: int) -> Steps[None]:
         number = outside[len(whole) :]  # it may go on in the next piece
         if len(number) > NUMBER_CHARS_MAX:
             raise _no_double(number)
-        digits = whole.translate(_DIGITS)
-        if any(large in digits for large in _LARGE):
+        if _may_be_large(whole):
             for match in _LONG_NUMBER.finditer(whole):
                 if len(match[0]) > NUMBER_CHARS_MAX or isinf(float(match[0])):
                     raise _no_double(match[0])
@@ -273,8 +277,6 @@ def _outside(text: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, by
 
 class Reader(Generic[S]):
     """Decodes one kind of message: strictly first, as the original does if that fails."""
-
-    __slots__ = ("_encode", "_fields", "_members", "_missing", "strict")
 
     def __init__(self, shape: type[S], missing: Mapping[str, Raw] | None = None) -> None:
         self.strict = msgspec.json.Decoder(shape).decode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import re
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,6 @@ ROUNDS_MAX: Final = 2_000
 """Hashes that a password costs. Each of ours costs us as much as it costs a guesser."""
 
 _READER: Final = Reader(Hello)
-_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class Challenge:
@@ -47,7 +45,7 @@ class Challenge:
             return True
         said = hello.pwdhash or ""
         is_old = (hello.v or 0) < 2
-        if not _HASH.fullmatch(said) or (is_old and not self._old_too):
+        if not said or (is_old and not self._old_too):
             return False
         right = password_hash(self._password, self._salt, 1 if is_old else self._rounds)
         return hmac.compare_digest(said.encode(), right.encode())
@@ -56,10 +54,10 @@ class Challenge:
 def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """HELLO, or the end: whatever else a client says that is not known deserves no answer."""
     try:
-        hello = _READER.read(rest) if rest.startswith(b"{") else None
+        if not rest.startswith(b"{"):
+            raise Unreadable("not an object")
+        hello = _READER.read(rest)
     except Unreadable:
-        hello = None
-    if hello is None:
         conversation.link.close()
         return
     wid = hello.wid or ""
@@ -75,10 +73,8 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         conversation.link.write(error(refusal))
         conversation.link.close()
         return
-    conversation.holder = wid or ANONYMOUS + conversation.link.id
-    conversation.session = conversation.broker.open_session(
-        conversation.holder, OnHangUp.KEEP, conversation
-    )
+    holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
+    conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
     if wid:
         registry = conversation.service.registry
         conversation.worker = registry.join(wid, hello, conversation, now)

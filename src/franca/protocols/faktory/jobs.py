@@ -35,7 +35,6 @@ QUOTED_CHARS_MAX: Final = 40
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
-_LOW_HALF: Final = 2**32 - 1
 _NULL: Final = b"null"
 _BRACKET, _BRACE = b"[{"
 # To look for a byte by its number takes a tenth of the time that it takes as `b"e" in args`.
@@ -162,7 +161,7 @@ class Intake:
             if len(args) > go_json.DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
                 self._check_fit(args)
             if _SPACE in args or _CR in args or _TAB in args:
-                args = _compact(args)
+                args = msgspec.json.format(args, indent=-1)
                 job.args = Raw(args)
         digest = crc32(args) | adler32(args) << 32
         if job.created_at or job.enqueued_at or job.backtrace or run_at or not is_plain:
@@ -190,7 +189,7 @@ class Intake:
         custom = memoryview(b"" if job.custom is UNSET else job.custom)
         if said == _SAYS_NOTHING and not custom and not extra:
             return digest
-        low, high = digest & _LOW_HALF, digest >> 32
+        low, high = digest & 0xFFFFFFFF, digest >> 32
         # Not joined: it may be long.
         for piece in (self._encode(said), b"\n", custom, b"\n", extra):
             low, high = crc32(piece, low), adler32(piece, high)
@@ -247,8 +246,9 @@ class Intake:
         return b"" if failure == _NULL else self._tidied(failure)
 
     def _tidied(self, text: bytes) -> bytes:
+        """The same JSON without the spaces between its parts; numbers and keys stay as they are."""
         self._check_fit(text)
-        return _compact(text)
+        return msgspec.json.format(text, indent=-1)
 
     def _check_fit(self, text: bytes) -> None:
         """`Refused` if nobody should be given this JSON."""
@@ -326,11 +326,6 @@ def _run_at(job: WireJob) -> Millis:
         text = _quoted(job.at)
         raise Unfit(f"invalid timestamp for 'at': {text}: parsing time {text} as RFC3339")
     return max(moment, NEVER + 1)
-
-
-def _compact(text: bytes) -> bytes:
-    """The same JSON without the spaces between its parts; numbers and keys stay as they are."""
-    return msgspec.json.format(text, indent=-1)
 
 
 def _quoted(text: str) -> str:

@@ -49,6 +49,10 @@ _NOBODY: Final = JobQuery(ids=(0,), limit=1)
 _MUTATE: Final = Reader(Mutate)
 _FILTER: Final = Reader(Filter)
 
+Steps = Generator[JobQuery, tuple[Sequence[Job], Millis], None]
+"""Work that ends its turn with each `yield`, which asks for jobs and brings them and the time."""
+Fingerprint = tuple[int, int, Millis, Millis]
+
 
 # -- what is asked for -------------------------------------------------------------------------
 
@@ -147,7 +151,10 @@ class Mutations:
         line: deque[Mutation] = self._searching if order.pattern else self._walking
         if order.jids:
             line = deque()
-        mutation = Mutation(order, self, line, link, done)
+        size = _MUTATION_BYTES + sum(map(len, order.jids)) + _JID_BYTES * len(order.jids)
+        size += _PATTERN_BYTES if order.pattern else 0
+        steps = _change_all(order, self.broker, self.renderer)
+        mutation = Mutation(link, size, steps, next(steps), line, self, done)
         if not self._has_room(mutation):
             self._drop_gone(self._searching)
             self._drop_gone(self._walking)
@@ -182,51 +189,37 @@ class Mutations:
                 self._bytes -= mutation.size
 
 
-class Mutation:
-    """One order under way. What it takes in memory is its `size`."""
+class Mutation(Struct, eq=False):
+    """One order under way: what it takes in memory, its steps, and what the next of them needs."""
 
-    def __init__(
-        self,
-        order: Order,
-        mutations: Mutations,
-        line: deque[Mutation],
-        link: Link,
-        done: Callable[[], None],
-    ) -> None:
-        self.link = link
-        jids = order.jids
-        self.size = _MUTATION_BYTES + sum(map(len, jids)) + _JID_BYTES * len(jids)
-        self.size += _PATTERN_BYTES if order.pattern else 0
-        self._all = mutations
-        self._line = line
-        self._done = done
-        self._steps = _change_all(order, mutations.broker, mutations.renderer)
-        self._query = next(self._steps)
+    link: Link
+    size: int
+    steps: Steps
+    query: JobQuery
+    line: deque[Mutation]
+    mutations: Mutations
+    done: Callable[[], None]
 
     def ask(self) -> None:
         """Ask for what the next step needs."""
-        self._all.broker.recall(self._query, self)
+        self.mutations.broker.recall(self.query, self)
 
     def recalled(self, query: JobQuery, jobs: Sequence[Job], now: Millis) -> None:
         """Do a turn's share of the work, and let the next one have its turn."""
         ended = True  # also if something is wrong here: the others must go on
         try:
-            self._query = self._steps.send((jobs, now))
+            self.query = self.steps.send((jobs, now))
             ended = False
         except StopIteration:
-            self._done()
+            self.done()
         finally:
-            if self._query is _NOBODY and not ended:
+            if self.query is _NOBODY and not ended:
                 self.ask()  # nobody else of the line may keep a large job in memory meanwhile
             else:
-                self._all.next(self._line, ended=ended)
+                self.mutations.next(self.line, ended=ended)
 
 
 # -- one of them, step by step -----------------------------------------------------------------
-
-Steps = Generator[JobQuery, tuple[Sequence[Job], Millis], None]
-"""Work that ends its turn with each `yield`, which asks for jobs and brings them and the time."""
-Fingerprint = tuple[int, int, Millis, Millis]
 
 
 def _change_all(order: Order, broker: Broker, renderer: Renderer) -> Steps:

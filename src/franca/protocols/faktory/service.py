@@ -35,8 +35,6 @@ class LargeCommands:
     are worked on. (The node's intake bounds all input; this one lets what is begun be finished.)
     """
 
-    __slots__ = ("_most", "_sending", "_taken", "_waiting")
-
     def __init__(self, most: int) -> None:
         self._most = most
         self._sending: dict[FaktoryConversation, None] = {}
@@ -149,8 +147,7 @@ class FaktoryService(Service):
 
     def _info(self, now: Millis) -> Steps[Sequence[bytes]]:
         stamp = Stamps().text(self.broker.wall(now))
-        facts = self._facts(now)
-        return info(self.broker, self.registry, facts, self.settings.version, stamp)
+        return info(self.broker, self.registry, self._facts(now), self.settings.version, stamp)
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> FaktoryService:

@@ -24,8 +24,6 @@ class Stamps:
     So is its second: a text of the same one takes 0.3 us instead of 2.1.
     """
 
-    __slots__ = ("_at", "_second", "_second_text", "_text")
-
     def __init__(self) -> None:
         self._at: Millis = -1
         self._second = -1

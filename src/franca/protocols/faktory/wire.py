@@ -14,7 +14,6 @@ from franca.protocols.faktory.go_json import Unreadable
 
 OK: Final = b"+OK\r\n"
 NULL: Final = b"$-1\r\n"
-EMPTY_MAP: Final = b"$2\r\n{}\r\n"
 ERROR_CHARS_MAX: Final = 1_000
 
 # A line must stay a line, whatever is quoted in it.

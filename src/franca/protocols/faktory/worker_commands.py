@@ -143,19 +143,19 @@ def _read_large_fail(text: bytes) -> Fail:
     """What a large FAIL says, or `Unreadable`. No more of it is decoded than will be kept."""
     try:
         said = _decode_large_fail(text)
-        message, errtype = (_beginning_of(bytes(text)) for text in (said.message, said.errtype))
+        message, errtype = (_decode_text(_beginning_of(t)) for t in (said.message, said.errtype))
         is_long = len(memoryview(said.backtrace)) > LARGE_BYTES
         return Fail(said.jid, message, errtype, None if is_long else _decode_lines(said.backtrace))
     except BAD_JSON as error:
         raise go_json.unreadable(error) from None
 
 
-def _beginning_of(text: bytes) -> str | None:
+def _beginning_of(raw: msgspec.Raw) -> bytes:
     """As much of a JSON string as anybody will see."""
-    if len(text) > _TEXT_BYTES:
-        text = text[: go_json.safe_cut(text, 0, _TEXT_BYTES)] + b'"'
-    beginning: str | None = _decode_text(text)
-    return beginning
+    text = bytes(raw)
+    if len(text) <= _TEXT_BYTES:
+        return text
+    return text[: go_json.safe_cut(text, 0, _TEXT_BYTES)] + b'"'
 
 
 def _fail(conversation: FaktoryConversation, fail: Fail, now: Millis) -> bytes:
@@ -196,12 +196,10 @@ def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
     except Unreadable:
         conversation.say(error(f"invalid BEAT {quoted(rest)}"))
         return
-    wid = beat.wid or ""
-    workers = conversation.service.registry
-    worker = workers.beat(wid, beat.current_state or "", beat.rss_kb or 0, now)
+    worker = conversation.service.registry.beat(beat, now)
     if worker is None:
-        conversation.say(error(f"unknown worker {wid}"))
+        conversation.say(error(f"unknown worker {beat.wid or ''}"))
     elif worker.state is WorkerState.RUNNING:
         conversation.say(OK)
     else:
-        conversation.say(bulk(b'{"state":"%b"}' % worker.state.word.encode()))
+        conversation.say(bulk(b'{"state":"%b"}' % worker.state.name.lower().encode()))

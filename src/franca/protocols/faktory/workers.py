@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from franca.core.model import Millis
-from franca.protocols.faktory.messages import Hello
+from franca.protocols.faktory.messages import Beat, Hello
 from franca.protocols.service import WorkerView
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ class WorkerState(IntEnum):
     RUNNING = 0
     QUIET = 1
     TERMINATE = 2
-
-    @property
-    def word(self) -> str:
-        """The state as the protocol writes it."""
-        return self.name.lower()
 
 
 STATES: Final = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
@@ -116,15 +111,15 @@ class Workers:
         del self.by_wid[worker.wid]
         self.described_in -= worker.described_in()
 
-    def beat(self, wid: str, says: str, rss_kb: int, now: Millis) -> Worker | None:
+    def beat(self, beat: Beat, now: Millis) -> Worker | None:
         """A worker lives, and may say what it is about to do; None if nobody knows it."""
-        worker = self.by_wid.get(wid)
+        worker = self.by_wid.get(beat.wid or "")
         if worker is None:
             return None
         worker.beat_at = now
-        worker.rss_kb = rss_kb
+        worker.rss_kb = beat.rss_kb or 0
         worker.works = True
-        self.move(worker, STATES.get(says, WorkerState.RUNNING))
+        self.move(worker, STATES.get(beat.current_state or "", WorkerState.RUNNING))
         return worker
 
     def move(self, worker: Worker, state: WorkerState) -> None:
@@ -162,7 +157,7 @@ class Workers:
                 host=worker.hostname,
                 pid=worker.pid,
                 labels=worker.labels,
-                state=worker.state.word,
+                state=worker.state.name.lower(),
                 started_at=worker.started_at,
                 seen_at=worker.beat_at,
                 rss_kb=worker.rss_kb,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.core.ready import Queue
-from franca.protocols.conversation import Task
+from franca.protocols.conversation import WHOLE_SHARE, Task
 from franca.protocols.gearman.jobs import ORIGIN, id_in
 from franca.protocols.gearman.lists import LISTS, listed
 from franca.protocols.gearman.wire import ErrorReply, number_in, on_one_line
@@ -37,6 +37,7 @@ _TOO_LONG: Final = b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None:
     """Act on one line. A line of too many words is not answered, as in the original."""
+    conversation.spent += WHOLE_SHARE  # a list may be long
     # A line that begins with a space begins with an empty word.
     first, *others = line.removesuffix(b"\n").removesuffix(b"\r").split(b" ")
     words = [first, *(word for word in others if word)]

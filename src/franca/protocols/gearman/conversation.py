@@ -94,14 +94,12 @@ class GearmanConversation(Conversation):
             # It speaks after it was answered: what it was given before has reached it.
             self._grants.clear()
         self.reader.is_first = False
-        if number <= wire.LINE:
-            self._on_text(number, body, now)
-            return
-        act = PACKETS[number]
+        act = MESSAGES[number]
         if act is None:
-            self.link.write(_NOT_EXPECTED)
+            self.link.write(_NOT_EXPECTED if number > wire.LINE else _NOT_MAGIC)
             return
-        self.link.known = True
+        if number != wire.LINE:
+            self.link.known = True
         if len(body) > wire.LARGE_BYTES:
             self.spent += WHOLE_SHARE
         try:
@@ -110,16 +108,6 @@ class GearmanConversation(Conversation):
             self.link.write(refusal.reply)
         except Refused as refusal:
             self.link.write(error("QUEUE_ERROR", refusal.text))
-
-    def _on_text(self, number: int, line: bytes, now: Millis) -> None:
-        if number == wire.NOT_A_REQUEST:
-            self.link.write(_NOT_MAGIC)
-            return
-        try:
-            admin_commands.on_line(self, line, now)
-        except ErrorReply as refusal:
-            self.link.write(refusal.reply)
-        self.spent += WHOLE_SHARE  # a list may be long
 
     def on_unreadable(self, refusal: WireError, now: Millis) -> None:
         """These bytes are none of ours, or too many."""
@@ -284,6 +272,7 @@ class GearmanConversation(Conversation):
 Command = Callable[[GearmanConversation, bytes, Millis], None]
 
 _COMMANDS: Final[dict[int, Command]] = {
+    wire.LINE: admin_commands.on_line,
     Packet.CAN_DO: worker_commands.on_can_do,
     Packet.CANT_DO: worker_commands.on_cant_do,
     Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
@@ -317,5 +306,7 @@ _COMMANDS: Final[dict[int, Command]] = {
     Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
 }
 
-PACKETS: Final[tuple[Command | None, ...]] = tuple(map(_COMMANDS.get, range(wire.TYPES)))
-"""By number; None for those that the original answers with "Command not expected"."""
+MESSAGES: Final[tuple[Command | None, ...]] = tuple(
+    _COMMANDS.get(number) for number in (*range(wire.TYPES), wire.NOT_A_REQUEST)
+)
+"""By number; `NOT_A_REQUEST`, which is -1, is the last. None for what only a server sends."""

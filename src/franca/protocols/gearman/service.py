@@ -166,10 +166,8 @@ class GearmanService(Service):
         if self.maxqueue:
             self._forget_limits()
         self.passed_on = NOTHING  # what it holds may be large
-        surplus = len(self.ended) - ENDED_KEPT
-        if surplus > 0:
-            for handle in list(islice(self.ended, surplus)):
-                self.ended.pop(handle, None)
+        for handle in list(islice(self.ended, max(len(self.ended) - ENDED_KEPT, 0))):
+            del self.ended[handle]
 
     # -- workers that are faster than their clients ----------------------------------------
 

@@ -59,11 +59,6 @@ def of_name(name: str) -> bytes:
     return of_text(raw_of(name))
 
 
-def of_bool(value: bool) -> bytes:
-    """True or false."""
-    return bytes((_TRUE if value else _FALSE,))
-
-
 # -- reading --------------------------------------------------------------------------------
 
 

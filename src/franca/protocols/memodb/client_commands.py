@@ -15,18 +15,16 @@ from franca.core.errors import Refused
 from franca.core.events import Finished
 from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import Outbox, Reply
+from franca.protocols.memodb.outbox import Reply
 from franca.protocols.memodb.requests import Request
 from franca.protocols.memodb.sp import WORD, Parts
-from franca.protocols.memodb.wire import LARGE_BYTES, encode_result
+from franca.protocols.memodb.wire import LARGE_BYTES, RESULT_HEAD
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
-    from franca.protocols.memodb.service import MemoDBService
 
 READY: Final = State.READY
 DONE: Final = State.DONE
-_RESULT_HEAD: Final = encode_result(b"")
 SAMPLE_BYTES: Final = 1_024
 """How much of either end of a large job stands for the whole in its request's key."""
 IN_TIME_S: Final = 30
@@ -39,16 +37,14 @@ class Clients:
     `asked` are the requests under way, and `held` is a JOB that must wait for room.
     """
 
-    def __init__(
-        self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
-    ) -> None:
+    def __init__(self, conversation: MemoDBConversation) -> None:
+        service = conversation.service
         self.asked: dict[JobId, tuple[Request, bytes]] = {}
         self.held: Message | Parts | None = None
         self._conversation = conversation
-        self._outbox = outbox
+        self._outbox = conversation.outbox
         self._broker = service.broker
         self._service = service
-        self._settings = service.settings
         self._requests = service.requests
         self._by_key = service.requests.by_key
         self._room = service.room
@@ -106,7 +102,7 @@ class Clients:
         """The same request again: it joins its job, or is given the reply once more."""
         job = request.job
         if job is None:
-            self._outbox.send(Reply(stack, _RESULT_HEAD, request.reply, again=True))
+            self._outbox.send(Reply(stack, RESULT_HEAD, request.reply, again=True))
         elif job.id in self.asked:
             self.asked[job.id] = (request, stack)
         else:
@@ -140,7 +136,7 @@ class Clients:
         if event.state is DONE:
             # Another client that asked the same may have been sent it already.
             again = request.job is None
-            self._outbox.send(Reply(stack, _RESULT_HEAD, event.result, False, b"", again))
+            self._outbox.send(Reply(stack, RESULT_HEAD, event.result, False, b"", again))
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)
@@ -186,7 +182,7 @@ class Clients:
         if (
             job is not None
             and job.state is READY
-            and now - request.asked_at >= self._settings.start_ms
+            and now - request.asked_at >= self._service.settings.start_ms
             and not self._broker.serves(job.queue)
         ):
             self._conversation.link.close()
@@ -214,7 +210,7 @@ class Clients:
     def _has_room(self, size: int) -> bool:
         if len(self.asked) >= self._jobs_max:
             return False
-        if self._bytes and self._bytes + size > self._settings.share_bytes:
+        if self._bytes and self._bytes + size > self._service.settings.share_bytes:
             return False
         return size <= LARGE_BYTES or self._room.is_free(size)
 

@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Final
 from franca.core.events import Event, Finished, Granted, LeaseLost, Unmet
 from franca.core.model import Millis, Session
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
+from franca.protocols.memodb import messages
 from franca.protocols.memodb.client_commands import Clients
-from franca.protocols.memodb.messages import (
-    DISCONNECT,
-    HEARTBEAT,
-    JOB,
-    NOT_ADDRESSED,
-    READY,
-    RESULT,
-    Message,
-)
+from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.outbox import Outbox
 from franca.protocols.memodb.sp import HEAD_BYTES, HELLO_OF_SERVER, WORD, Hello
 from franca.protocols.memodb.wire import MessageReader
@@ -45,20 +38,20 @@ class MemoDBConversation(Conversation):
     def __init__(self, service: MemoDBService, link: Link) -> None:
         limits = service.limits
         self.link = link
-        self._service = service
+        self.service = service
         self._size_max = min(limits.frame_bytes_max, limits.body_bytes_max + HEADER_ROOM)
         self.reader = MessageReader(
             self._size_max, limits.name_bytes_max, service.job_headers, unix=link.peer.unix
         )
-        self._outbox = Outbox(link, limits, service.unsent)
-        self.clients = Clients(service, self, self._outbox)
-        self.connection_workers = ConnectionWorkers(service, self, self._outbox)
+        self.outbox = Outbox(link, limits, service.unsent)
+        self.clients = Clients(self)
+        self.connection_workers = ConnectionWorkers(self)
         self._handlers: Mapping[int, Callable[[Message, Millis], None]] = {
-            JOB: self.clients.on_job,
-            READY: self.connection_workers.on_ready,
-            RESULT: self.connection_workers.on_result,
-            HEARTBEAT: self.connection_workers.on_heartbeat,
-            DISCONNECT: self.connection_workers.on_disconnect,
+            messages.JOB: self.clients.on_job,
+            messages.READY: self.connection_workers.on_ready,
+            messages.RESULT: self.connection_workers.on_result,
+            messages.HEARTBEAT: self.connection_workers.on_heartbeat,
+            messages.DISCONNECT: self.connection_workers.on_disconnect,
         }
         link.write(HELLO_OF_SERVER)
 
@@ -74,10 +67,10 @@ class MemoDBConversation(Conversation):
         handler = self._handlers.get(message.op)
         if handler is not None:
             handler(message, now)
-        elif message.op == NOT_ADDRESSED:
+        elif message.op == messages.NOT_ADDRESSED:
             self.link.close()  # as NNG does with a peer that sends garbage
         if message.is_large:
-            self._service.room.wake()  # what was reserved is taken, or came to nothing
+            self.service.room.wake()  # what was reserved is taken, or came to nothing
 
     def on_partial(self, now: Millis) -> None:
         """More of a message has come: for a large JOB there must be room."""
@@ -85,14 +78,14 @@ class MemoDBConversation(Conversation):
         if parts is None or parts.op is None:
             return
         if parts.too_large:
-            if parts.op != RESULT:
+            if parts.op != messages.RESULT:
                 self.link.close(f"a message of {parts.size} bytes, at most {self._size_max}")
-        elif parts.op == JOB:
+        elif parts.op == messages.JOB:
             self.clients.on_part(parts)
 
     def on_turn(self, now: Millis) -> None:
         """Send what had to wait, and give jobs to workers that had to."""
-        self._outbox.flush()
+        self.outbox.flush()
         self.connection_workers.resume(now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
@@ -111,8 +104,8 @@ class MemoDBConversation(Conversation):
         """The peer is gone: its workers' jobs go to others, its clients wait for nothing more."""
         self.connection_workers.hang_up(now, undelivered=undelivered)
         self.clients.hang_up(now)
-        self._outbox.drop()
-        self._service.conversations.pop(self, None)
+        self.outbox.drop()
+        self.service.conversations.pop(self, None)
 
     def unread(self) -> int:
         """How many bytes wait to be acted on."""

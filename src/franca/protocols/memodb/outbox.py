@@ -60,15 +60,12 @@ class Unsent:
     def add(self, outbox: Outbox, reply: Reply) -> None:
         """A reply must wait. If it is too much, a peer is cut off."""
         self.waiting.setdefault(outbox, 0)
-        self._count(reply, 1)
+        self.count(reply, 1)
         while self.bytes > HARD * self._bytes_max and self._shares > reply.size:
             next(filter(self._is_hoard, self.waiting)).cut_off()
 
-    def remove(self, reply: Reply) -> None:
-        """A reply waits no more."""
-        self._count(reply, -1)
-
-    def _count(self, reply: Reply, change: int) -> None:
+    def count(self, reply: Reply, change: int) -> None:
+        """One more such reply waits, or one less."""
         body = id(reply.body)
         others = self._bodies.pop(body, 0) - (change < 0)
         self._shares += change * reply.size
@@ -158,7 +155,7 @@ class Outbox:
             reply = waiting.pop(next(iter(waiting)))
             most -= reply.size
             self.waiting_bytes -= reply.size
-            self._unsent.remove(reply)
+            self._unsent.count(reply, -1)
             self._unsent.on_read(self)
             reply.again = True  # others may wait for the same body: it is there once
             self._write(reply, reply.size - REPLY_COSTS_BYTES)
@@ -204,7 +201,7 @@ class Outbox:
     def drop(self) -> None:
         """What waits will never be read."""
         for reply in self._waiting.values():
-            self._unsent.remove(reply)
+            self._unsent.count(reply, -1)
         self._waiting.clear()
         self.waiting_bytes = 0
         self._unsent.waiting.pop(self, None)

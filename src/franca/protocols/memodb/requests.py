@@ -16,6 +16,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
+from franca.protocols.memodb.settings import MemoDBSettings
 from franca.protocols.memodb.wire import LARGE_BYTES
 
 if TYPE_CHECKING:
@@ -77,13 +78,11 @@ class Request(Struct, eq=False, gc=False):
 class Requests:
     """Every request that runs or was answered lately. It is told of those whose client is gone."""
 
-    def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
+    def __init__(self, broker: Broker, settings: MemoDBSettings) -> None:
         self.by_key: dict[int, Request] = {}
         self.remembered_bytes = 0
         self._broker = broker
-        self._remember_ms = remember_ms
-        self._count_max = count_max
-        self._bytes_max = bytes_max
+        self._settings = settings
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
         self._orphans: dict[JobId, Request] = {}
@@ -99,15 +98,17 @@ class Requests:
         request.answered_at = now
         self._answered.append(request)
         self.remembered_bytes += len(reply) + len(request.body)
-        if len(self._answered) > self._count_max or self.remembered_bytes > self._bytes_max:
+        settings = self._settings
+        is_full = len(self._answered) > settings.remember_replies
+        if is_full or self.remembered_bytes > settings.remember_bytes:
             self._forget_oldest(now)
 
     def _forget_oldest(self, now: Millis) -> None:
-        answered = self._answered
+        answered, settings = self._answered, self._settings
         while answered and (
-            len(answered) > self._count_max
-            or self.remembered_bytes > self._bytes_max
-            or answered[0].answered_at <= now - self._remember_ms
+            len(answered) > settings.remember_replies
+            or self.remembered_bytes > settings.remember_bytes
+            or answered[0].answered_at <= now - settings.remember_ms
         ):
             request = answered.popleft()
             self.remembered_bytes -= len(request.reply) + len(request.body)

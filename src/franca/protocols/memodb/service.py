@@ -18,7 +18,7 @@ from franca.protocols.memodb.messages import Header
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests, Room
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.workers import Workers
+from franca.protocols.memodb.workers import LOST, WORKING, Workers
 from franca.protocols.service import Service, WorkerView
 
 SWEEP_MS: Final = 1_000
@@ -38,9 +38,7 @@ class MemoDBService(Service):
         self.job_headers: dict[bytes, Header] = {}
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
-        self.requests = Requests(
-            broker, settings.remember_ms, settings.remember_replies, settings.remember_bytes
-        )
+        self.requests = Requests(broker, settings)
         self.conversations: dict[MemoDBConversation, None] = {}
         self.stopping = False
         self._sweep_at: Millis = NEVER
@@ -64,7 +62,19 @@ class MemoDBService(Service):
 
     def workers(self) -> list[WorkerView]:
         """The workers that said READY and are still there."""
-        return self.registry.views(self.name)
+        return [
+            WorkerView(
+                name=worker.id.hex(),
+                protocol=self.name,
+                host=worker.connection_workers.link.peer.address,
+                state="running" if worker.wanted else "quiet",
+                started_at=worker.started_at,
+                seen_at=worker.seen_at,
+                queues=worker.services,
+            )
+            for worker in self.registry.by_id.values()
+            if worker.doing != LOST
+        ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet`, or to `stop`: it is told to begin anew."""
@@ -83,7 +93,7 @@ class MemoDBService(Service):
 
     def consumers(self) -> int:
         """How many workers still hold a job."""
-        return self.registry.working()
+        return sum(worker.doing == WORKING for worker in self.registry.by_id.values())
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> MemoDBService:

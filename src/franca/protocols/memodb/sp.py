@@ -63,8 +63,6 @@ class Parts:
     one that is `too_large` only the beginning is kept, to see what it is; the rest is dropped.
     """
 
-    __slots__ = ("_body", "_body_at", "_head", "have", "op", "size", "too_large")
-
     def __init__(self, size: int, *, too_large: bool = False) -> None:
         self.size = size
         self.have = 0
@@ -79,9 +77,7 @@ class Parts:
         """Whether nothing is missing."""
         return self.have == self.size
 
-    @property
-    def kept(self) -> int:
-        """How many bytes of it are in memory."""
+    def __len__(self) -> int:
         return min(self.have, HEAD_BYTES) if self.too_large else self.have
 
     def feed(self, data: bytes) -> int:
@@ -133,17 +129,6 @@ class Inbox:
     comes whole and alone, and is cut out of the bytes as they came. Others are kept in a buffer.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_head",
-        "_is_empty",
-        "_is_greeted",
-        "_size_max",
-        "_unix",
-        "has_input",
-        "parts",
-    )
-
     def __init__(self, size_max: int, *, unix: bool) -> None:
         self.has_input = False
         self.parts: Parts | None = None
@@ -157,7 +142,7 @@ class Inbox:
     def __len__(self) -> int:
         parts = self.parts
         # A length that came alone counts too: a message has begun.
-        return len(self._buffer) + (0 if parts is None else self._head + parts.kept)
+        return len(self._buffer) + (0 if parts is None else self._head + len(parts))
 
     def feed(self, data: bytes) -> None:
         """Bytes came."""

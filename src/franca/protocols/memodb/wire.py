@@ -1,8 +1,7 @@
-"""Bytes to messages and back, in both roles: the CBOR headers of memo01 inside of SP's requests."""
+"""Bytes to messages and back: the CBOR headers of memo01 inside of SP's requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from franca.protocols.memodb import cbor
@@ -63,35 +62,13 @@ def task(service: str, timeout_ms: int) -> bytes:
     return cbor.of_name(service) + cbor.head(cbor.UINT, timeout_ms)
 
 
-def encode_ready(services: Iterable[str]) -> bytes:
-    """A worker offers itself."""
-    names = [cbor.of_name(service) for service in services]
-    offer = cbor.head(cbor.ARRAY, len(names)) + b"".join(names)
-    return begin(READY, 4) + cbor.of_bytes(b"") + offer
-
-
-def encode_job(service: str, timeout_ms: int, payload: bytes, worker_id: bytes = b"") -> bytes:
-    """A job, from a client or to a worker."""
-    return begin(JOB, 5) + cbor.of_bytes(worker_id) + task(service, timeout_ms) + payload
-
-
-def encode_result(payload: bytes, worker_id: bytes = b"", leaving: bool | None = None) -> bytes:
-    """What came of it, from a worker or to a client."""
-    if leaving is None:
-        return begin(RESULT, 3) + cbor.of_bytes(worker_id) + payload
-    return begin(RESULT, 4) + cbor.of_bytes(worker_id) + cbor.of_bool(leaving) + payload
-
-
-def encode_heartbeat(worker_id: bytes) -> bytes:
-    """Still there, either way."""
-    return begin(HEARTBEAT, 3) + cbor.of_bytes(worker_id)
-
-
 def encode_disconnect(worker_id: bytes) -> bytes:
     """Begin anew with READY."""
     return begin(DISCONNECT, 3) + cbor.of_bytes(worker_id)
 
 
+RESULT_HEAD: Final = begin(RESULT, 3) + cbor.of_bytes(b"")
+"""What stands before a result that a client is sent."""
 USUAL_JOB: Final = begin(JOB, 5) + cbor.of_bytes(b"")
 USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 USUAL: Final = len(USUAL_JOB)
@@ -160,8 +137,6 @@ class MessageReader(Inbox):
     `known` has the headers of JOBs that any connection has sent, by the bytes behind their usual
     beginning. Most jobs of a connection have the same, which is compared before the others.
     """
-
-    __slots__ = ("_header", "_header_bytes", "_known", "_name_max", "_put_back")
 
     def __init__(
         self, size_max: int, name_max: int, known: dict[bytes, Header], *, unix: bool
@@ -272,9 +247,7 @@ class MessageReader(Inbox):
         usual = head[at : at + USUAL]
         if parts.too_large:
             try:
-                parts.op = (
-                    read_header(head, at, len(head), self._name_max).op if at > 0 else IGNORED
-                )
+                parts.op = read_header(head, max(at, 0), len(head), self._name_max).op
             except Malformed:
                 pass
         elif usual == USUAL_JOB:

@@ -16,20 +16,21 @@ from franca.protocols.bodies import as_bytes
 from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
-from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import SHARED_BYTES, Outbox, Reply
+from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
+from franca.protocols.memodb.outbox import SHARED_BYTES, Reply
 from franca.protocols.memodb.sp import WORD
-from franca.protocols.memodb.wire import LARGE_BYTES, encode_disconnect, task
+from franca.protocols.memodb.wire import LARGE_BYTES, begin, encode_disconnect, task
 from franca.protocols.memodb.workers import BEATING, LOST, PARKED, WORKING, Worker
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
-    from franca.protocols.memodb.service import MemoDBService
 
 SAID_BYTES: Final = 64
 """How much of a worker's request is compared with its last one. Its id alone would do for NNG."""
 MANY_SERVICES: Final = 64
 """To ask for more services than these takes long."""
+_JOB_BEGIN: Final = begin(JOB, 5)
+_HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 FOREVER_MS: Final = 2**32 - 1
 """The timeout that a worker is told of a job that has none."""
 
@@ -37,17 +38,15 @@ FOREVER_MS: Final = 2**32 - 1
 class ConnectionWorkers:
     """All workers that share one connection, by their sessions. `bytes` is what they take."""
 
-    def __init__(
-        self, service: MemoDBService, conversation: MemoDBConversation, outbox: Outbox
-    ) -> None:
+    def __init__(self, conversation: MemoDBConversation) -> None:
+        service = conversation.service
         self.here: dict[Session, Worker] = {}
         self.bytes = 0
         self.conversation = conversation
         self.link = conversation.link
-        self._outbox = outbox
+        self._outbox = conversation.outbox
         self._service = service
         self._broker = service.broker
-        self._settings = service.settings
         self._body_max = service.limits.body_bytes_max
         self._workers = service.registry
         self._by_id = service.registry.by_id
@@ -218,10 +217,10 @@ class ConnectionWorkers:
         body = job.body
         if job.origin == ORIGIN:
             extra = job.extra
-            is_named = extra[0] >> 5 == TEXT  # not if its name is long: see `JobTemplate`
-            head = worker.job_head + (extra if is_named else of_name(job.queue) + extra)
+            is_named = extra[0] >> 5 == TEXT  # not if its name is long: see `Header`
+            head = _JOB_BEGIN + worker.head + (extra if is_named else of_name(job.queue) + extra)
         else:
-            head = worker.job_head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
+            head = _JOB_BEGIN + worker.head + task(job.queue, job.policy.lease_ms or FOREVER_MS)
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
                 self.conversation.spent = WHOLE_SHARE
@@ -251,8 +250,8 @@ class ConnectionWorkers:
         if worker is not None and worker.demand is demand:
             worker.demand = None
             worker.doing = BEATING
-            worker.until = now + self._settings.heartbeat_due_ms
-            self._outbox.send(Reply(worker.stack, worker.heartbeat, b""))
+            worker.until = now + self._service.settings.heartbeat_due_ms
+            self._outbox.send(Reply(worker.stack, _HEARTBEAT_BEGIN + worker.head, b""))
 
     def _answer_again(self, worker: Worker, stack: bytes, now: Millis) -> None:
         """The same request as last time: who waits goes on waiting, others are answered again."""
@@ -264,7 +263,7 @@ class ConnectionWorkers:
             worker.job = None
             self._want(worker, now)
         elif worker.doing == BEATING:
-            self._outbox.send(Reply(stack, worker.heartbeat, b""))
+            self._outbox.send(Reply(stack, _HEARTBEAT_BEGIN + worker.head, b""))
         elif worker.doing == PARKED:
             if worker.demand is None:  # nothing was asked for, because a connection was full
                 self._want(worker, now)
@@ -334,7 +333,7 @@ class ConnectionWorkers:
             if is_last and job is not None and job.id == self._last_job:
                 self._give_back(job, last.session, now)
         for worker in list(self.here.values()):
-            self._workers.lose(worker, self._settings.heartbeat_due_ms, now)
+            self._workers.lose(worker, self._service.settings.heartbeat_due_ms, now)
         self.here.clear()
 
     def remove(self, worker: Worker) -> None:

@@ -22,9 +22,8 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.protocols.memodb import cbor
-from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
-from franca.protocols.memodb.wire import ID_BYTES, begin
-from franca.protocols.service import WorkerView
+from franca.protocols.memodb.messages import Message
+from franca.protocols.memodb.wire import ID_BYTES
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.worker_commands import ConnectionWorkers
@@ -38,8 +37,6 @@ SHARES: Final = 4
 WORKER_COSTS_BYTES: Final = 1_024
 SERVICE_COSTS_BYTES: Final = 256
 """What a worker and each of its services take besides their names, roughly."""
-_JOB_BEGIN: Final = begin(JOB, 5)
-_HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
 
 PARKED: Final = 0
@@ -51,8 +48,9 @@ LOST: Final = 3
 class Worker(Struct, eq=False):
     """One worker; several may share a connection.
 
-    `stack` is whom to answer. `ready` is its READY, until it says something else; `said` is how
-    that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
+    `head` is how its id stands in headers, `stack` is whom to answer. `ready` is its READY, until
+    it sends something else; `said` is how that began and `said_bytes` how long it was: NNG sends a
+    request again when it waits too long.
     `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
     if its next answer must wait for the disk. `answer` is the count of its last JOB in the outbox.
     `lost_job` is what it held when its connection broke; the job itself may be large, and end.
@@ -66,8 +64,7 @@ class Worker(Struct, eq=False):
     ready: bytes
     started_at: Millis
     seen_at: Millis
-    job_head: bytes
-    heartbeat: bytes
+    head: bytes
     said: bytes = b""
     said_bytes: int = 0
     doing: int = PARKED
@@ -80,11 +77,6 @@ class Worker(Struct, eq=False):
     durable: bool = False
     cost: int = 0
     answer: int = 0
-
-
-def size_of(services: tuple[str, ...], said: bytes) -> int:
-    """How much memory a worker with these services and this READY takes, roughly."""
-    return WORKER_COSTS_BYTES + len(said) + sum(SERVICE_COSTS_BYTES + len(s) for s in services)
 
 
 class Workers:
@@ -108,7 +100,8 @@ class Workers:
         """The new worker of a READY; None if there is no room for its services."""
         assert message.header is not None
         services = message.header.services
-        cost = size_of(services, ready)
+        names = sum(SERVICE_COSTS_BYTES + len(service) for service in services)
+        cost = WORKER_COSTS_BYTES + len(ready) + names
         if not self._has_room(cost, connection_workers, now):
             connection_workers.link.note("a READY of more services than workers may offer together")
             return None
@@ -116,7 +109,6 @@ class Workers:
         session = self._open_session(worker_id, services, connection_workers, now)
         if session is None:
             return None
-        head = cbor.of_bytes(worker_id)
         worker = Worker(
             worker_id,
             services,
@@ -126,8 +118,7 @@ class Workers:
             ready,
             now,
             now,
-            _JOB_BEGIN + head,
-            _HEARTBEAT_BEGIN + head,
+            cbor.of_bytes(worker_id),
             wanted=services,
             cost=cost,
         )
@@ -225,23 +216,3 @@ class Workers:
                 worker.connection_workers.defer(worker)
         for worker in silent:
             self.dismiss(worker, now)
-
-    def working(self) -> int:
-        """How many workers hold a job."""
-        return sum(worker.doing == WORKING for worker in self.by_id.values())
-
-    def views(self, protocol: str) -> list[WorkerView]:
-        """The workers as operators see them."""
-        return [
-            WorkerView(
-                name=worker.id.hex(),
-                protocol=protocol,
-                host=worker.connection_workers.link.peer.address,
-                state="running" if worker.wanted else "quiet",
-                started_at=worker.started_at,
-                seen_at=worker.seen_at,
-                queues=worker.services,
-            )
-            for worker in self.by_id.values()
-            if worker.doing != LOST
-        ]

@@ -15,18 +15,12 @@ from msgspec.structs import replace
 from franca.core.errors import Refused, TooMuch
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.protocols.conversation import WHOLE_SHARE, Task
+from franca.protocols.periodic import messages
 from franca.protocols.periodic.auth import CLIENT, Rule
 from franca.protocols.periodic.client_commands import submit
 from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.jobs import NUMBER_MAX, ORIGIN, as_dumped
-from franca.protocols.periodic.messages import (
-    NO_WORKER,
-    SUCCESS,
-    UNKNOWN,
-    Message,
-    Unreadable,
-    WireJob,
-)
+from franca.protocols.periodic.messages import Message, Unreadable, WireJob
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -81,7 +75,7 @@ def on_config_set(connection: PeriodicConversation, message: Message, now: Milli
     if name in CONFIG:
         value = max(_CONFIG_MIN.get(name, 0), min(value, NUMBER_MAX))
         connection.service.config[name] = value
-    connection.answer(message.id, SUCCESS)
+    connection.answer(message.id, messages.SUCCESS)
 
 
 def on_shutdown(connection: PeriodicConversation, message: Message, now: Millis) -> None:
@@ -93,7 +87,7 @@ def on_shutdown(connection: PeriodicConversation, message: Message, now: Millis)
         raise Unreadable("only a frame with a CRC stops the server")
     connection.check_admin()
     if not connection.service.shut_down(connection.link.peer):
-        connection.answer(message.id, NO_WORKER)
+        connection.answer(message.id, messages.NO_WORKER)
 
 
 # -- STATUS --------------------------------------------------------------------------------------
@@ -167,7 +161,7 @@ def _drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
         broker.remove_queue(func, connection.now)
-    return connection.dialect.bare(msgid, SUCCESS)
+    return connection.dialect.bare(msgid, messages.SUCCESS)
 
 
 # -- DUMP ----------------------------------------------------------------------------------------
@@ -209,7 +203,7 @@ def _dump(connection: PeriodicConversation, msgid: bytes) -> Task:
     try:
         yield from _walk(connection, JobQuery(states=_LIVE, limit=PAGE_JOBS), add)
     except Refused:
-        return dialect.bare(msgid, UNKNOWN)
+        return dialect.bare(msgid, messages.UNKNOWN)
     finally:
         service.dump_bytes -= charged
     front, back = dialect.dump_around(msgid, count, Shared(b"", sum(map(len, pages)), crc))
@@ -244,13 +238,13 @@ def _load(
     now = yield
     service = connection.service
     rest = iter(jobs)
-    answer = SUCCESS
+    answer = messages.SUCCESS
     service.loads += 1
     try:
         while _load_some(connection, rest, now):
             now = yield
     except Refused:
-        answer = UNKNOWN
+        answer = messages.UNKNOWN
     finally:
         service.loads -= 1
         service.load_bytes.give_back(size)

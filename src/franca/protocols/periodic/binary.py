@@ -9,16 +9,10 @@ from typing import Final
 from zlib import crc32
 
 from franca.core.names import text_of
+from franca.protocols.periodic import messages
 from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.dialect import Dialect
-from franca.protocols.periodic.messages import (
-    ACQUIRED,
-    CONFIG,
-    DATA,
-    Assignment,
-    Unreadable,
-    WireJob,
-)
+from franca.protocols.periodic.messages import Assignment, Unreadable, WireJob
 from franca.protocols.periodic.wire import (
     BinaryFrames,
     CrcFrames,
@@ -76,7 +70,7 @@ class CrcDialect(Dialect):
     frames: type[Frames] = CrcFrames
     frame = staticmethod(crc_frame)
     front = staticmethod(crc_front)
-    before_data = DATA.to_bytes()
+    before_data = messages.DATA.to_bytes()
     columns = 6
     confirms_loads = True
     limits_runs = True
@@ -174,7 +168,7 @@ class CrcDialect(Dialect):
         four bytes for an answer to nobody. Since then it is DATA and the id, of which nobody who
         speaks that dialect makes any use.
         """
-        return self.frame(DATA.to_bytes() + connection[1:])
+        return self.frame(messages.DATA.to_bytes() + connection[1:])
 
     def bare(self, msgid: bytes, command: int) -> bytes:
         """A command without arguments, as nearly all answers are: without the calls of `frame`."""
@@ -183,11 +177,11 @@ class CrcDialect(Dialect):
 
     def number(self, msgid: bytes, value: int) -> bytes:
         """A setting's value."""
-        return self.frame(msgid + CONFIG.to_bytes() + value.to_bytes(4))
+        return self.frame(msgid + messages.CONFIG.to_bytes() + value.to_bytes(4))
 
     def acquired(self, msgid: bytes, is_held: bool) -> bytes:
         """Whether a lock was given."""
-        return self.frame(msgid + ACQUIRED.to_bytes() + is_held.to_bytes())
+        return self.frame(msgid + messages.ACQUIRED.to_bytes() + is_held.to_bytes())
 
     def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
         """What a worker will call a job: its function and its name."""

@@ -17,21 +17,12 @@ from franca.core.events import Finished, Progressed
 from franca.core.model import Job, Millis, NewJob, State
 from franca.core.stubs import Stub
 from franca.protocols.budget import Share
+from franca.protocols.periodic import messages
 from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.auth import CLIENT
 from franca.protocols.periodic.crc import BULK_BYTES
 from franca.protocols.periodic.jobs import KEY
-from franca.protocols.periodic.messages import (
-    EOF,
-    EXPIRED,
-    FAILED,
-    NO_WORKER,
-    PONG,
-    REMOVED,
-    SUCCESS,
-    Message,
-    WireJob,
-)
+from franca.protocols.periodic.messages import Message, WireJob
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -60,7 +51,7 @@ Name = tuple[str, str]
 
 def on_ping(connection: PeriodicConversation, message: Message, now: Millis) -> None:
     """PING: PONG."""
-    connection.answer(message.id, PONG)
+    connection.answer(message.id, messages.PONG)
 
 
 def on_submit_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
@@ -69,7 +60,7 @@ def on_submit_job(connection: PeriodicConversation, message: Message, now: Milli
     if connection.service.rules is not None:
         connection.check_may(CLIENT, wire_job.func)
     submit(connection, wire_job, now)
-    connection.link.write_after_commit(connection.dialect.bare(message.id, SUCCESS))
+    connection.link.write_after_commit(connection.dialect.bare(message.id, messages.SUCCESS))
 
 
 def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> None:
@@ -90,7 +81,7 @@ def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) 
     wire_job = connection.dialect.read_job(message.args)
     connection.check_may(CLIENT, wire_job.func)
     if not connection.broker.serves(wire_job.func):
-        connection.answer(message.id, NO_WORKER)
+        connection.answer(message.id, messages.NO_WORKER)
         return
     limits_runs = connection.dialect.limits_runs
     intake = connection.service.intake
@@ -135,7 +126,7 @@ def on_recv_data(connection: PeriodicConversation, message: Message, now: Millis
     service, broker, waits = connection.service, connection.broker, connection.waits
     service.intake.check_name(wire_job.func)
     if not broker.serves(wire_job.func):
-        connection.answer(message.id, NO_WORKER)
+        connection.answer(message.id, messages.NO_WORKER)
         return
     name = (wire_job.func, KEY + wire_job.name)
     waits.add(name, message.id, is_stream=True)
@@ -143,7 +134,7 @@ def on_recv_data(connection: PeriodicConversation, message: Message, now: Millis
     taken = broker.keyed(*name)
     if taken is not None:
         waits.watch(taken)
-    connection.answer(message.id, SUCCESS)
+    connection.answer(message.id, messages.SUCCESS)
 
 
 # -- what is waited for ------------------------------------------------------------------------
@@ -244,8 +235,8 @@ class Waits:
         if waits:
             result = event.result
             if event.state is not State.DONE:
-                result = REMOVED if event.failure.kind == "Cancelled" else FAILED
-            answers = [(wait, EOF if wait.is_stream else result) for wait in waits]
+                result = messages.REMOVED if event.failure.kind == "Cancelled" else messages.FAILED
+            answers = [(wait, messages.EOF if wait.is_stream else result) for wait in waits]
             self._answer(answers, now, after_commit=True)
         if self._service.streams:
             self._service.unfollow(name, self)
@@ -269,14 +260,14 @@ class Waits:
     def _on_expired(self, name: Name, wait: Wait, now: Millis) -> None:
         if self.remove(name, wait):
             self._unwatch(name, now)
-        self.link.write(self._connection.dialect.data(wait.msgid, EXPIRED))
+        self.link.write(self._connection.dialect.data(wait.msgid, messages.EXPIRED))
 
     def on_rules(self, now: Millis) -> None:
         """Rights have changed: wait no more for functions that the peer may not use any more."""
         for name in list(self._by_name):
             if not self._connection.may(CLIENT, name[0]):
                 for wait in self._take(name):
-                    self._connection.answer(wait.msgid, NO_WORKER)
+                    self._connection.answer(wait.msgid, messages.NO_WORKER)
                 self._service.unfollow(name, self)
                 self._unwatch(name, now)
 

@@ -188,17 +188,12 @@ class PeriodicConversation(Conversation):
     def answer_data(self, msgid: bytes, data: bytes, *, after_commit: bool = False) -> None:
         """Answer with data, of which all who are sent it share one copy unless it is short."""
         shared = self.service.share(data) if len(data) >= SHARED_BYTES else None
-        is_shared = shared is not None and shared.is_for_many()
-        if shared is not None and is_shared:
-            front = self.dialect.data_front(msgid, shared)
+        if shared is not None and shared.is_for_many():
+            self.link.write_bulk(self.dialect.data_front(msgid, shared), data)
         else:
-            front = self.dialect.data(msgid, data)
+            self.link.write(self.dialect.data(msgid, data))
         if after_commit:
-            self.link.write_after_commit(front)
-        else:
-            self.link.write(front)
-        if is_shared:
-            self.link.write_bulk(data)
+            self.link.after_commit = True
 
     # -- rights -----------------------------------------------------------------------------------
 
@@ -212,19 +207,18 @@ class PeriodicConversation(Conversation):
             raise Forbidden("unknown name or wrong token")
         return rule
 
-    def check_may(self, role: str, func: str) -> None:
-        """`Forbidden` unless the peer may act in this role, on this function."""
-        rule = self.rule()
-        if rule is not None and (rule.role not in (role, ADMIN) or not rule.allows(func)):
-            raise Forbidden("not among its functions")
-
     def may(self, role: str, func: str) -> bool:
         """Whether the peer may act in this role, on this function."""
-        try:
-            self.check_may(role, func)
-        except Forbidden:
-            return False
-        return True
+        rules = self.service.rules
+        if rules is None:
+            return True
+        rule = rule_of(rules, *self._identity)
+        return rule is not None and rule.role in (role, ADMIN) and rule.allows(func)
+
+    def check_may(self, role: str, func: str) -> None:
+        """`Forbidden` unless the peer may act in this role, on this function."""
+        if not self.may(role, func):
+            raise Forbidden("not among its functions")
 
     def check_admin(self) -> None:
         """`Forbidden` unless the peer may control the whole server."""

@@ -61,8 +61,6 @@ def _tables_of(factor: int) -> list[list[int]]:
 class Shared:
     """Data of one or more frames. Of data in several pieces only `size` and `crc` are given."""
 
-    __slots__ = ("_crc", "_factor", "_frames", "_is_for_many", "_tables", "data", "size")
-
     def __init__(self, data: bytes, size: int = 0, crc: int = -1) -> None:
         self.data = data
         self.size = size or len(data)

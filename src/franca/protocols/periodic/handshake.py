@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import WireError
 from franca.core.model import Millis
+from franca.protocols.periodic import messages
 from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
-from franca.protocols.periodic.messages import (
-    PING,
-    REMOVE_JOB,
-    SUBMIT_JOB,
-    SUCCESS,
-    TYPE_NAMED_WORKER,
-    TYPE_WORKER,
-    Message,
-    Opening,
-)
+from franca.protocols.periodic.messages import Message, Opening
 from franca.protocols.periodic.wire import UndecidedFrames, is_uuid
 
 if TYPE_CHECKING:
@@ -61,7 +53,7 @@ class Handshake:
         if opening.checked:
             connection.is_checked = True
             self.confirms = listening.confirm == "modern"
-            is_worker = opening.kind in (TYPE_WORKER, TYPE_NAMED_WORKER)
+            is_worker = opening.kind in (messages.TYPE_WORKER, messages.TYPE_NAMED_WORKER)
             connection.answers_grabs = self.is_undecided = is_worker and self.confirms
             connection.use(_CRC)
         elif listening.dialect == "crc" or service.rules is not None:
@@ -99,7 +91,7 @@ class Handshake:
             else:
                 in_fields = has_waited or self.is_undecided
                 connection.use(connection.service.text if in_fields else connection.service.doc)
-        if self.is_undecided and message.command in (SUBMIT_JOB, REMOVE_JOB):
+        if self.is_undecided and message.command in (messages.SUBMIT_JOB, messages.REMOVE_JOB):
             self.decide_by_job(message.args[:1] == b"{")
 
     def decide_by_job(self, in_json: bool) -> None:
@@ -118,7 +110,7 @@ class Handshake:
             self._unconfirmed.clear()
             self._connection.answers_grabs = self.confirms = False
             self._has_decided()
-        elif message.command == PING or not message.id.isalnum():
+        elif message.command == messages.PING or not message.id.isalnum():
             self._has_decided()
         else:
             self._unconfirmed = []
@@ -135,7 +127,7 @@ class Handshake:
         if self._unconfirmed is not None:
             self._unconfirmed.append(msgid)
         elif self.confirms:
-            self.link.write_after_commit(self._connection.dialect.bare(msgid, SUCCESS))
+            self.link.write_after_commit(self._connection.dialect.bare(msgid, messages.SUCCESS))
 
     def _await_silence(self, now: Millis) -> None:
         alarms = self._connection.service.alarms

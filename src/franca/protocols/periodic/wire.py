@@ -15,15 +15,9 @@ from zlib import crc32
 
 from franca.core.errors import WireError
 from franca.protocols.buffer import LARGE_PIECE
+from franca.protocols.periodic import messages
 from franca.protocols.periodic.crc import Shared
-from franca.protocols.periodic.messages import (
-    TYPE_CLIENT,
-    TYPE_NAMED_CLIENT,
-    TYPE_NAMED_WORKER,
-    TYPE_WORKER,
-    Message,
-    Opening,
-)
+from franca.protocols.periodic.messages import Message, Opening
 
 REQUEST: Final = b"\0REQ"
 RESPONSE: Final = b"\0RES"
@@ -46,7 +40,8 @@ _NAME_BYTES_MAX: Final = 1024
 _LENGTH: Final = Layout(">q")
 _NAMED_MIN: Final = 17
 _NAMED_MAX: Final = _NAMED_MIN + 2 * _NAME_BYTES_MAX
-_KINDS: Final = ((TYPE_CLIENT, TYPE_WORKER), (TYPE_NAMED_CLIENT, TYPE_NAMED_WORKER))
+_UNNAMED: Final = (messages.TYPE_CLIENT, messages.TYPE_WORKER)
+_NAMED: Final = (messages.TYPE_NAMED_CLIENT, messages.TYPE_NAMED_WORKER)
 
 
 # -- the opening -----------------------------------------------------------------------------
@@ -68,9 +63,9 @@ def read_opening(data: bytes) -> Opening | None:
         raise WireError("not-periodic", "the first frame registers nobody")
     if have < 9:
         return None
-    if size == 1 and data[8] in (TYPE_CLIENT, TYPE_WORKER):
+    if size == 1 and data[8] in _UNNAMED:
         return Opening(data[8], False, 9)
-    if have > 12 and data[12] not in _KINDS[size > 1]:
+    if have > 12 and data[12] not in (_NAMED if size > 1 else _UNNAMED):
         raise WireError("not-periodic", "the first frame registers nobody")
     end = 12 + size
     if have < end:
@@ -99,8 +94,6 @@ def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
 class Frames(ABC):
     """Cuts frames. `need` is how many bytes the next one takes, as far as is known."""
 
-    __slots__ = ("_size_max", "need")
-
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
         self.need = 1
@@ -124,8 +117,6 @@ class Frames(ABC):
 
 class CrcFrames(Frames):
     """Today's frames: magic, size, CRC, then an id of four bytes, a command, arguments."""
-
-    __slots__ = ()
 
     def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
@@ -155,8 +146,6 @@ class CrcFrames(Frames):
 
 class PlainFrames(Frames):
     """The frames before them, without a CRC."""
-
-    __slots__ = ()
 
     def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
@@ -198,8 +187,6 @@ class PlainFrames(Frames):
 class TextFrames(PlainFrames):
     """The document's: an id of any size, the command and arguments, separated by 00 01."""
 
-    __slots__ = ()
-
     def split(self, front: bytes) -> tuple[bytes, int, int]:
         """An id, a command, and where its arguments begin, from the front of a payload."""
         at = front.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
@@ -214,8 +201,6 @@ class TextFrames(PlainFrames):
 class BinaryFrames(PlainFrames):
     """Those of 2018: an id of four bytes, a command, arguments with their lengths."""
 
-    __slots__ = ()
-
     def split(self, front: bytes) -> tuple[bytes, int, int]:
         """An id, a command, and where its arguments begin, from the front of a payload."""
         if len(front) < 5:
@@ -229,8 +214,6 @@ class UndecidedFrames(BinaryFrames, TextFrames):
     Text has a command of one byte between separators, and an id that is text too or as long as
     the two that were not; all else has an id of four bytes, which may look like a separator.
     """
-
-    __slots__ = ("is_binary",)
 
     def __init__(self, size_max: int) -> None:
         super().__init__(size_max)
@@ -275,8 +258,6 @@ class FrameReader:
 
     What is not whole, or not yet asked for, is kept in `_part` until there is as much as `_need`.
     """
-
-    __slots__ = ("_at", "_data", "_need", "_part", "frames", "has_input")
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
