@@ -88,8 +88,8 @@ def run_all(*, short: bool, seed: int | None) -> int:
     with another seed unless one was given: whether a search meets it is a matter of chance.
     """
 
-    def run(run: tuple[str, str]) -> Outcome:
-        return _run_apart(*run, short=short, seed=seed)
+    def run(one: tuple[str, str]) -> Outcome:
+        return _run_apart(*one, short=short, seed=seed)
 
     runs = [(name, mutant) for name, p in PROOFS.items() for mutant in ("", *p.mutants)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
