@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.prove.wall_clock import follow_clock
+from tests.prove import wall_clock
+from tests.prove.mutants import plant
 
 if __name__ == "__main__":
     from franca.cli.main import main
 
-    follow_clock()
+    plant(wall_clock.TWEAK)
     main()

@@ -191,7 +191,7 @@ def test_the_file_gives_room_back_when_a_backlog_is_gone(start: StartServer) -> 
 
 @pytest.mark.case(30)
 def test_push_in_goes_by_the_clock_that_people_set(tmp_path: Path, cli: Cli) -> None:
-    wall_clock = WallClock(tmp_path / "hands")
+    wall_clock = WallClock(tmp_path / "clock")
     server = Server(
         tmp_path / "data",
         env=environment() | wall_clock.environment,

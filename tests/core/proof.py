@@ -8,25 +8,20 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.core.machine import BrokerMachine
-from tests.core.mutants import MUTANTS as PLANTED
 from tests.core.mutants import is_caught
-from tests.prove.options import Options
-
-NAME = "model"
-MUTANTS = PLANTED.names
+from tests.prove.harness import Options, Result
 
 
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     """So many examples drawn from the seed; of a planted bug, fewer will do."""
     if options.mutant is not None:
-        caught = is_caught(options.mutant, examples=1_000)
-        print(f"T7 model: mutant={options.mutant} failures={int(caught)}")
-        return not caught
+        caught = is_caught(options.mutant, examples=1_500)
+        return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
     return check(options.number("examples", 20_000, short=1_000), options.seed)
 
 
-def check(examples: int, from_seed: int | None = None) -> bool:
-    """Try the examples and say what came of them; True if nothing broke."""
+def check(examples: int, from_seed: int | None = None) -> Result:
+    """Try the examples; what came of them."""
     effort = settings(
         max_examples=examples,
         stateful_step_count=30,
@@ -39,7 +34,5 @@ def check(examples: int, from_seed: int | None = None) -> bool:
         run_state_machine_as_test(machine, settings=effort)
     except Exception:
         traceback.print_exc()
-        print(f"T7 model: examples={examples} failures=1")
-        return False
-    print(f"T7 model: examples={examples} failures=0")
-    return True
+        return Result(False, f"examples={examples} failures=1")
+    return Result(True, f"examples={examples} failures=0")

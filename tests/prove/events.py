@@ -25,7 +25,7 @@ also every answer that is neither (a FETCH answered with an error, a FETCH of a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -124,14 +124,6 @@ def digest(body: bytes | str) -> str:
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
-def load(lines: Iterable[bytes | str]) -> Iterator[Event]:
-    """Events from JSON lines, one at a time; an open file will do."""
-    decode = msgspec.json.Decoder(Event).decode
-    return (decode(line) for line in lines if line.strip())
-
-
 def dump(events: Iterable[Event], path: Path) -> None:
     """Write a history as JSON lines, for another day."""
-    encode = msgspec.json.Encoder().encode
-    with path.open("wb") as file:
-        file.writelines(encode(event) + b"\n" for event in events)
+    path.write_bytes(msgspec.json.Encoder().encode_lines(list(events)))

@@ -12,11 +12,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
+
+import msgspec
 
 from tests.prove import bodies
 from tests.prove.events import Event, Out
@@ -37,11 +39,10 @@ PLENTY = 200
 CHANCE_OF_TROUBLE = 0.01
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(msgspec.Struct):
     """What the load should be like: how many of each kind in each protocol that has a port."""
 
-    ports: Mapping[str, int]
+    ports: dict[str, int]
     seed: int
     queue: str = "prove"
     reserve: int = 60
@@ -57,7 +58,7 @@ class Plan:
 
 @dataclass
 class Load:
-    """All actors together: start, let the server suffer, drain, stop, read `events`."""
+    """All actors together: start, disturb the server, drain, stop, read `events`."""
 
     plan: Plan
     draining: threading.Event = field(default_factory=threading.Event)
@@ -93,6 +94,13 @@ class Load:
         for actor in self.actors:
             if actor.error is not None:
                 raise RuntimeError(f"{actor.name} failed") from actor.error
+
+    @contextmanager
+    def restarting(self) -> Iterator[None]:
+        """Note that the server was restarted meanwhile."""
+        before = time.monotonic()
+        yield
+        self.noted.append(Event("restart", t0=before, t1=time.monotonic()))
 
     def complain(self, what: str) -> None:
         """An actor saw something that it should not have seen."""

@@ -1,6 +1,6 @@
-"""The hands of a server's clock, moved from outside.
+"""A server's clock, moved from outside.
 
-Under the tweak `hands` the server's clock reads the machine's two clocks through a small shared file
+Under the tweak `moved-clock` the server's clock reads the machine's two clocks through a small shared file
 that says how far each is set forward. The product's own clock (`franca.node.clock`) stands between,
 unchanged: what is set here are the machine's clocks, as time itself or an administrator would.
 """
@@ -13,10 +13,8 @@ import struct
 import time
 from pathlib import Path
 
-from tests.prove.swap import swap
-
-TWEAK = "hands"
-VARIABLE = "PROVE_HANDS"
+TWEAK = "moved-clock"
+VARIABLE = "PROVE_CLOCK"
 SETTLED_S = 0.25
 """Real time in which the server surely looks at its clock: it does so twenty times a second."""
 
@@ -35,16 +33,12 @@ class WallClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells the server where the hands are."""
+        """What tells the server where the file is."""
         return {VARIABLE: str(self._path)}
 
     def wall(self) -> float:
         """What the server's wall clock shows now, in seconds since 1970."""
         return time.time() + self.wall_ahead_s
-
-    def monotonic(self) -> float:
-        """The server's monotonic clock, in the seconds of ours plus those that were skipped."""
-        return time.monotonic() + self._passed_s
 
     def pass_time(self, seconds: float) -> None:
         """This much time is over, on both clocks, and the server has seen it."""
@@ -73,10 +67,9 @@ class _MovedTime:
         return time.time_ns() + ahead
 
 
-def follow_clock() -> None:
-    """The tweak: the server's clock follows the hands in the file that its environment names."""
-    moved = _MovedTime(Path(os.environ[VARIABLE]))
-    swap("franca.node.clock", "time", lambda _: moved)
+def moved(_: object) -> _MovedTime:
+    """The tweak: what a clock reads that follows the file which the environment names."""
+    return _MovedTime(Path(os.environ[VARIABLE]))
 
 
 def _open(path: Path) -> mmap.mmap:

@@ -28,7 +28,6 @@ from franca.protocols.periodic import client_commands as periodic_clients
 from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.jobs import KEY
 from tests.sim.planting import Mutants
-from tests.sim.run import hunt
 from tests.sim.server import Carrier, Group, Server
 
 MUTANTS = Mutants()
@@ -272,12 +271,3 @@ def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
             self._end(heir, State.CANCELLED, b"", Failure(), now)
 
     return forget
-
-
-def caught_by(name: str) -> int | None:
-    """The first seed that catches the bug, or None. Its protocol takes part in every world."""
-    with MUTANTS.planted(name):
-        for life in hunt(SEEDS, first_only=True, only=MUTANTS.protocol_of(name)):
-            if life.violations:
-                return life.seed
-    return None

@@ -33,7 +33,8 @@ class Mutants:
 
     def protocol_of(self, name: str) -> str:
         """The protocol in whose code the bug is, or nothing."""
-        module = getattr(self._plants[name][0], "__module__", "").split(".")
+        owner = self._plants[name][0]
+        module = str(getattr(owner, "__module__", getattr(owner, "__name__", ""))).split(".")
         return module[2] if module[:2] == ["franca", "protocols"] and len(module) > 3 else ""
 
     @contextmanager

@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
 
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result
 from tests.sim.mutants import MUTANTS as PLANTED
 from tests.sim.mutants import SEEDS
 from tests.sim.run import hunt
 
-NAME = "sim"
-MUTANTS = PLANTED.names
 
-
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     """So many worlds, from the given seed on; a planted bug need only be found once."""
     if options.mutant is not None:
         return check(SEEDS, options.mutant)
@@ -23,13 +20,13 @@ def run(options: Options) -> bool:
     return check(range(start, start + options.number("seeds", 1_000, short=100)))
 
 
-def check(seeds: Iterable[int], mutant: str | None = None) -> bool:
-    """Live through the seeds and say what came of them; True if nothing broke."""
+def check(seeds: Iterable[int], mutant: str | None = None) -> Result:
+    """Live through the seeds; what came of them."""
     broken: list[str] = []
     count, jobs, hours, crashes = 0, 0, 0.0, 0
     worlds: Counter[str] = Counter()
-    only = PLANTED.protocol_of(mutant) if mutant else ""
     with PLANTED.planted(mutant) if mutant else nullcontext():
+        only = PLANTED.protocol_of(mutant) if mutant else ""
         for life in hunt(seeds, first_only=mutant is not None, only=only):
             count += 1
             jobs += life.jobs
@@ -38,10 +35,10 @@ def check(seeds: Iterable[int], mutant: str | None = None) -> bool:
             worlds.update(life.protocols)
             if life.violations:
                 broken.append(f"seed {life.seed}: {life.violations[0]}")
-    print(
-        f"T3 sim: seeds={count} jobs={jobs} sim_hours={hours:.0f} crashes={crashes} "
-        f"violations={len(broken)} protocols={','.join(f'{p}:{n}' for p, n in sorted(worlds.items()))}"
+    protocols = ",".join(f"{name}:{count}" for name, count in sorted(worlds.items()))
+    return Result(
+        not broken,
+        f"seeds={count} jobs={jobs} sim_hours={hours:.0f} crashes={crashes}"
+        f" violations={len(broken)} protocols={protocols}",
+        broken[:20],
     )
-    for line in broken[:20]:
-        print(f"  {line}")
-    return not broken

@@ -11,17 +11,24 @@ import os
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from tests.prove.looking import ask
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result
+from tests.prove.observe import ask
 from tests.support.faktory import Faktory, job
 from tests.support.server import Server
 
-NAME = "filemodes"
-MUTANTS: tuple[str, ...] = ("loose-modes",)
-
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MADE = {
+    "franca.db",
+    "franca.db-wal",
+    "franca.db-shm",
+    "lock",
+    "ballast",
+    "faktory.sock",
+    "copy.db",
+}
 
 
 class Watch:
@@ -45,58 +52,36 @@ class Watch:
         self.misplaced.update(path.name for path in self.temporary.iterdir())
         if server.running:
             for descriptor in Path(f"/proc/{server.process.pid}/fd").iterdir():
-                target = _target(descriptor)
-                common = target.startswith((tempfile.gettempdir(), "/var/tmp", "/dev/shm"))
-                if common and not target.startswith(str(self.home)):
-                    self.misplaced.add(target)
+                with suppress(FileNotFoundError):  # closed in this moment
+                    target = os.readlink(descriptor)
+                    common = target.startswith((tempfile.gettempdir(), "/var/tmp", "/dev/shm"))
+                    if common and not target.startswith(str(self.home)):
+                        self.misplaced.add(target)
 
 
-def _target(descriptor: Path) -> str:
-    try:
-        return os.readlink(descriptor)
-    except FileNotFoundError:
-        return ""
-
-
-def run(options: Options) -> bool:
-    began = time.monotonic()
+def run(options: Options) -> Result:
     before = os.umask(0)
     try:
-        with tempfile.TemporaryDirectory(prefix="franca-modes-") as scratch:
-            watch = Watch(Path(scratch).resolve())
-            made_private = _suffer(watch, options)
+        watch = Watch(options.home)
+        _do_everything(watch, options)
+        is_private = _makes_a_private_directory(watch, options)
     finally:
         os.umask(before)
-    print(
-        f"T22 {NAME}: world_readable={len(watch.readable)} tmp_files={len(watch.misplaced)}"
-        f" directory_private={made_private:d} files={len(watch.looked_at)}"
-        f" seconds={time.monotonic() - began:.0f}"
+    assert watch.looked_at >= _MADE, f"not looked at: {sorted(_MADE - watch.looked_at)}"
+    return Result(
+        not watch.readable and not watch.misplaced and is_private,
+        f"world_readable={len(watch.readable)} tmp_files={len(watch.misplaced)}"
+        f" directory_private={is_private:d} files={len(watch.looked_at)}",
+        sorted(watch.readable | watch.misplaced)[:10],
     )
-    for name in sorted(watch.readable | watch.misplaced)[:10]:
-        print(f"  {name}")
-    seen = {
-        "franca.db",
-        "franca.db-wal",
-        "franca.db-shm",
-        "lock",
-        "ballast",
-        "faktory.sock",
-        "copy.db",
-    }
-    assert seen <= watch.looked_at, f"not looked at: {sorted(seen - watch.looked_at)}"
-    return not watch.readable and not watch.misplaced and made_private
 
 
-def _suffer(watch: Watch, options: Options) -> bool:
-    """Do everything that makes files; whether a directory that was not there was made private."""
+def _do_everything(watch: Watch, options: Options) -> None:
     data = watch.home / "open"
     data.mkdir(mode=0o777)
-    server = Server(
-        data, argv_prefix=options.argv_prefix, env={"TMPDIR": str(watch.temporary)},
-        extra_args=["--faktory", str(data / "faktory.sock")],
-    )  # fmt: skip
-    server.log_path = watch.home / "stderr"
-    with server:
+    env = {"TMPDIR": str(watch.temporary)}
+    extra_args = ["--faktory", str(data / "faktory.sock")]
+    with options.server(data, env=env, extra_args=extra_args) as server:
         _work(server)
         ask(server, "server.backup", path=str(data / "copy.db"))
         watch.look(server)
@@ -109,13 +94,16 @@ def _suffer(watch: Watch, options: Options) -> bool:
         watch.look(server)
         server.terminate()
         watch.look(server)
-    private = watch.home / "private" / "data"
-    private.parent.mkdir(mode=0o700)
-    other = Server(private, argv_prefix=options.argv_prefix, env={"TMPDIR": str(watch.temporary)})
-    other.log_path = watch.home / "stderr"
-    with other:
-        watch.look(other)
-        return not private.stat().st_mode & _OTHERS
+
+
+def _makes_a_private_directory(watch: Watch, options: Options) -> bool:
+    data = watch.home / "private" / "data"
+    data.parent.mkdir(mode=0o700)
+    server = options.server(data, env={"TMPDIR": str(watch.temporary)})
+    server.log_path = watch.home / "private.stderr"
+    with server:
+        watch.look(server)
+        return not data.stat().st_mode & _OTHERS
 
 
 def _work(server: Server) -> None:

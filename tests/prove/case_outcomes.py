@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,9 +19,17 @@ HELD, FAILED, BROKEN = "passed", "failed", "broken"
 """`FAILED` by an assertion of its own; `BROKEN` by anything else, which shows nothing about the server."""
 
 
+class Outcome(NamedTuple):
+    """What came of one test."""
+
+    cases: list[int]
+    test: str
+    verdict: str
+    text: str
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    only = os.environ.get(ONLY)
-    if only:
+    if only := os.environ.get(ONLY):
         wanted = set(map(int, only.split(",")))
         items[:] = [item for item in items if wanted.intersection(_numbers(item))]
 
@@ -36,20 +45,18 @@ def pytest_runtest_makereport(
     report = yield
     numbers = _numbers(item)
     if numbers and (call.when == "call" or not report.passed):
-        verdict, text = _outcome(call, report)
-        line = {"cases": numbers, "test": item.name, "verdict": verdict, "text": text}
         with Path(os.environ[FILE]).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(Outcome(numbers, item.name, *_verdict(call, report))) + "\n")
     return report
 
 
-def _outcome(call: pytest.CallInfo[None], report: pytest.TestReport) -> tuple[str, str]:
+def _verdict(call: pytest.CallInfo[None], report: pytest.TestReport) -> tuple[str, str]:
     if report.passed:
         return HELD, ""
     if call.excinfo is None:
         return BROKEN, str(report.outcome)
     error, innermost = call.excinfo.value, Path(call.excinfo.traceback[-1].path)
-    said = isinstance(error, AssertionError | pytest.fail.Exception)
-    own = said and call.when == "call" and CASES in innermost.parents
-    text = str(error) if own else f"{type(error).__name__} in {call.when}: {error}"
-    return (FAILED if own else BROKEN), text
+    asserted = isinstance(error, AssertionError | pytest.fail.Exception)
+    if asserted and call.when == "call" and CASES in innermost.parents:
+        return FAILED, str(error)
+    return BROKEN, f"{type(error).__name__} in {call.when}: {error}"
