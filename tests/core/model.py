@@ -14,8 +14,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from franca.core.broker import Broker
+from franca.core.dispatch import DEMAND_TICK_MS
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
-from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
+from franca.core.leases import LEASE_TICK_MS
 from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
 from tests.sim.disk import Disk
 
@@ -134,7 +135,7 @@ class Model:
         if heir is not None:
             heir.behind = 0
             # Which of several runs that are over at once comes first is the broker's choice.
-            held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
+            held = broker.jobs.get(heir.id) or broker.changelog.dirty[heir.id]
             self.places = broker.totals.last_place
             heir.place = held.place
             if heir.run_at <= now:
@@ -328,13 +329,17 @@ def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
 
 def _all(broker: Broker, disk: Disk) -> Iterator[Job]:
     yield from broker.jobs.values()
-    for job in broker._dirty.values():
+    for job in broker.changelog.dirty.values():
         dead = job.state is DEAD and job.policy.bury
         if job.id not in broker.jobs and (job.state <= LEASED or dead):
             yield job
-    purged = {job.id for job in broker._gone}
+    purged = {job.id for job in broker.changelog.gone}
     for job in disk.rows.values():
-        emptied = job.queue in broker._emptied and job.id not in broker._spared
-        gone = broker._flushed or (emptied and job.state is READY and job.shelf is Shelf.TAIL)
-        if not (gone or job.id in purged or job.id in broker.jobs or job.id in broker._dirty):
+        emptied = job.queue in broker.changelog.emptied and job.id not in broker.changelog.spared
+        gone = broker.changelog.flushed or (
+            emptied and job.state is READY and job.shelf is Shelf.TAIL
+        )
+        if not (
+            gone or job.id in purged or job.id in broker.jobs or job.id in broker.changelog.dirty
+        ):
             yield job

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from franca.core.model import Failure, Job, Policy, Shelf, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids
 

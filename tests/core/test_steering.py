@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.core import steering
+from franca.core import purges
 from franca.core.errors import NotFound
 from franca.core.events import Granted
 from franca.core.model import Choice, Failure, NewJob, Policy, Schedule, Shelf, State
@@ -177,7 +177,7 @@ def test_jobs_pushed_right_behind_a_purge_are_kept() -> None:
 def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
     word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(purges, "TOLD_AT_ONCE", 3)
     bench = Bench()
     client, other = bench.worker(), bench.worker()
     jobs = bench.submit_many(8, watcher=client, durable=False)
@@ -195,12 +195,12 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
         bench.broker.tick(T)
         told.append(len(bench.events()))
     assert told == [3, 3, 2, 0]
-    assert bench.broker.fleeting_bytes == 0
+    assert bench.broker.fleeting.bytes == 0
     bench.write()
 
 
 def test_a_purge_remembers_the_newest_of_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(purges, "TOLD_AT_ONCE", 3)
     bench = Bench()
     jobs = bench.submit_many(9)
     bench.write()
@@ -362,7 +362,7 @@ def test_dead_jobs_that_are_kept_stay_however_many_and_old_they_are(crashes: boo
         assert bench.count().dead == (602 if at == T + 10 else 600)
     job = bench.recall(ids=(5,))[0]
     bench.broker.retry(job, T)
-    assert (job.run_at, bench.broker.kept_dead) == (T, 599)
+    assert (job.run_at, bench.broker.backlog.kept_dead) == (T, 599)
     bench.write()
 
 

@@ -40,7 +40,7 @@ from franca.core.model import (
     Schedule,
     State,
 )
-from franca.core.tail import SupplyReady, SupplyWaiting
+from franca.core.wants import SupplyReady, SupplyWaiting
 from franca.store.port import Store, StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove import mutants

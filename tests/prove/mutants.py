@@ -123,7 +123,7 @@ def quick_time() -> None:
     swap("franca.protocols.faktory.jobs", "RESERVE_S_MIN", lambda _: 1)
     # Where it is used, not where it is defined: the name is already bound there.
     swap(
-        "franca.core.life",
+        "franca.core.lifecycle",
         "delay_ms",
         lambda _: lambda policy, failures, rng: 200 + rng.randrange(800),
     )
