@@ -125,7 +125,7 @@ def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None
     assert not bench.broker.backlog.large.jobs
 
 
-def test_recalled_jobs_have_their_bodies() -> None:
+def test_recalled_jobs_have_tsuccessor_bodies() -> None:
     bench = Bench(large_bytes=0)
     job = bench.submit(body=LARGE, run_at=T + 9_000)
     bench.write()
@@ -208,10 +208,10 @@ def test_a_large_body_that_waits_behind_a_run_leaves_memory_though_somebody_wait
     bench = Bench(large_bytes=0)
     client, worker = bench.worker(), bench.worker()
     running = bench.submit(key="u") and bench.take(worker)
-    heir = bench.submit(key="u", body=LARGE, on_conflict=OnConflict.REPLACE, watcher=client)
+    successor = bench.submit(key="u", body=LARGE, on_conflict=OnConflict.REPLACE, watcher=client)
     bench.write()
     bench.broker.tick(T)
-    assert heir.away
+    assert successor.away
     bench.broker.finish(running, worker.holder, b"", T)
     bench.write()
     assert [job.body for job in bench.take_all()] == [LARGE]

@@ -46,6 +46,9 @@ def test_a_pause_may_end_by_itself(crashes: bool) -> None:
     bench.broker.tick(T + 999)
     assert bench.broker.queues["q"].paused
     assert not bench.events()
+    wake = bench.broker.next_wake()
+    assert wake is not None
+    assert T + 1_000 <= wake <= T + 1_050
     bench.broker.tick(T + 1_100)
     ((_, event),) = bench.events()
     assert isinstance(event, Granted)
@@ -195,7 +198,7 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
         bench.broker.tick(T)
         told.append(len(bench.events()))
     assert told == [3, 3, 2, 0]
-    assert bench.broker.fleeting.bytes == 0
+    assert bench.broker.volatile.bytes == 0
     bench.write()
 
 

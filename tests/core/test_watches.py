@@ -286,7 +286,7 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert broker.fleeting.bytes == 0
+    assert broker.volatile.bytes == 0
     assert not broker.locks.waits_for
 
 

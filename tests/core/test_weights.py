@@ -78,7 +78,7 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
     assert bench.broker.leases.bytes < 200
     for job in (first, second, third):
         bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leases.bytes == bench.broker.fleeting.bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
 def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_once() -> None:
@@ -89,7 +89,7 @@ def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_onc
     bench.take(worker)
     assert bench.submit(key="k") is job
     bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leases.bytes == bench.broker.fleeting.bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
 def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from franca.core.broker import Broker
-from franca.core.fleeting import JOB_BYTES
 from franca.core.index import SameName
 from franca.core.keys import key_cost
 from franca.core.model import NEVER, Millis, State, bare_weight
 from franca.core.queues import queue_bytes
+from franca.core.volatile import JOB_BYTES
 from franca.engine.engine import Engine
 from tests.sim.actors import Actor
 from tests.sim.disk import Disk
@@ -120,12 +120,13 @@ def settled_jobs_are_gone(broker: Broker) -> None:
 def budgets_add_up(broker: Broker) -> None:
     """What counts against a bound is what is there, and no more."""
     jobs = broker.jobs.values()
-    heirs = sum(
+    successors = sum(
         map(broker.lifecycle.successors.weight, broker.lifecycle.successors.by_job.values())
     )
     held = {
-        "leased": heirs + sum(broker.leases.weight(job) for job in jobs if job.state is LEASED),
-        "heirs": heirs,
+        "leased": successors
+        + sum(broker.leases.weight(job) for job in jobs if job.state is LEASED),
+        "successors": successors,
         "large": sum(len(job.body) for job in broker.backlog.large.jobs.values()),
         "windows": sum(queue.bytes_held for queue in broker.queues.values()),
         "queues": sum(queue_bytes(name) for name in broker.queues),
@@ -135,13 +136,13 @@ def budgets_add_up(broker: Broker) -> None:
     }
     counted = {
         "leased": broker.leases.bytes,
-        "heirs": broker.lifecycle.successors.bytes,
+        "successors": broker.lifecycle.successors.bytes,
         "large": broker.backlog.large.bytes,
         "windows": broker.queue_list.windows.bytes_held,
         "queues": broker.queue_list.bytes,
         "watches": broker.watches.count,
         "keys": broker.keys.bytes,
-        "fleeting": broker.fleeting.bytes,
+        "fleeting": broker.volatile.bytes,
     }
     assert counted == held, f"counted {counted}, there is {held}"
 

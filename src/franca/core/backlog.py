@@ -14,7 +14,7 @@ from franca.core.queues import Queue
 from franca.core.shared import Shared
 from franca.core.stubs import Stub, stub_of, unseen
 from franca.core.waiting import Waiting
-from franca.core.wants import Recalls, Snapshot, SupplyReady, SupplyWaiting, Wants
+from franca.core.wants import Snapshot, SupplyReady, SupplyWaiting, Wants
 
 CHECKS_PER_JOB = 5
 """Jobs that are checked for each that may leave memory: the others are only there."""
@@ -27,15 +27,13 @@ class Backlog:
     """
 
     def __init__(self, shared: Shared) -> None:
-        limits, index, changelog = shared.limits, shared.index, shared.changelog
         self.waiting = Waiting()
-        self.large = LargeBodies(limits, changelog.dirty, self.waiting)
-        self.wants = Wants(limits, shared.queues, self.waiting)
-        self.recalls = Recalls(index, changelog.dirty, self.large, self.wants)
+        self.large = LargeBodies(shared.limits, shared.changelog.dirty, self.waiting)
+        self.wants = Wants(shared, self.waiting, self.large)
         self.kept_dead = 0
-        self._limits = limits
-        self._index = index
-        self._changelog = changelog
+        self._limits = shared.limits
+        self._index = shared.index
+        self._changelog = shared.changelog
         self._queues = shared.queues
         self._watches = shared.watches
         self._locks = shared.locks

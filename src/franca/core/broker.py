@@ -136,7 +136,7 @@ class Broker(Parts):
         if new.run_at and not 0 <= new.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
         if not new.policy.durable:
-            self.fleeting.add(new, now)
+            self.volatile.add(new, now)
             return
         pending = self.changelog.pending_bytes + size
         if self.refusing_new or 2 * pending > self.room_bytes:
@@ -155,7 +155,7 @@ class Broker(Parts):
             job = taken
             if new.policy.durable and not job.policy.durable:
                 # A submit that nobody waits for must outlive those who do.
-                self.fleeting.remove(job)
+                self.volatile.remove(job)
                 job.policy = new.policy
                 if job.state is LEASED:
                     self.leases.bytes += self.leases.weight(job)

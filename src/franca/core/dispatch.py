@@ -35,7 +35,7 @@ class Dispatch:
     def __init__(self, shared: Shared, backlog: Backlog, leases: Leases) -> None:
         self.wakeups = 1
         self.demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
-        self._pause_ends: Buckets[str] = Buckets(DEMAND_TICK_MS)
+        self.pause_ends: Buckets[str] = Buckets(DEMAND_TICK_MS)
         self._new_demands: list[Demand] = []
         self._unmatched: dict[str, None] = {}
         self._limits = shared.limits
@@ -314,11 +314,11 @@ class Dispatch:
         """Let a pause end by itself, or not."""
         queue.paused_until = until
         if until:
-            self._pause_ends.add(queue.name, until)
+            self.pause_ends.add(queue.name, until)
 
     def end_pauses(self, now: Millis) -> None:
         """Resume queues whose pause is over; one that was paused anew may have a later end."""
-        for name in self._pause_ends.due(now, ENDED_AT_ONCE):
+        for name in self.pause_ends.due(now, ENDED_AT_ONCE):
             queue = self._by_name.get(name)
             if queue is not None and NEVER < queue.paused_until <= now:
                 self.resume(name, now)

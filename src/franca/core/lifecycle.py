@@ -63,7 +63,7 @@ class Lifecycle:
         self._by_name = shared.queues.by_name
         self._watches = shared.watches
         self._locks = shared.locks
-        self._fleeting = shared.fleeting
+        self._volatile = shared.volatile
         self._rng = rng
         self._backlog = backlog
         self._leases = leases
@@ -344,7 +344,7 @@ class Lifecycle:
                     job.result = result[:HISTORY_RESULT_BYTES]
                     changelog.pending_bytes += len(job.result)
         else:
-            self._fleeting.remove(job)
+            self._volatile.remove(job)
         watches = self._watches
         if job.policy.tells_end or job.id in watches.by_job or job.id in watches.begins:
             watches.tell_end(job, failure, result)

@@ -37,7 +37,7 @@ class Parts:
         self.queue_list = shared.queues
         self.watches = shared.watches
         self.locks = shared.locks
-        self.fleeting = shared.fleeting
+        self.volatile = shared.volatile
         self.schedules = Schedules(self.changelog.schedules)
         self.backlog = Backlog(shared)
         self.leases = Leases(shared, self.backlog)
@@ -73,8 +73,8 @@ class Parts:
         self.has_wants = wants.has_any
         self.take_wants = wants.take
         self.want_again = wants.put_back
-        self.resolve = backlog.recalls.resolve
-        self.page_of = backlog.recalls.page_of
+        self.resolve = wants.resolve
+        self.page_of = wants.page_of
         self.supplied_waiting = backlog.take_waiting
         self.is_behind = self.changelog.is_behind
         self.listeners = self.watches.listeners

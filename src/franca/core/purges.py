@@ -35,8 +35,8 @@ class Purges:
         dispatch: Dispatch,
         lifecycle: Lifecycle,
     ) -> None:
-        self._untold: deque[tuple[Job, Failure]] = deque()
-        self._untold_stubs: deque[tuple[Iterator[Stub], Failure]] = deque()
+        self._unreported: deque[tuple[Job, Failure]] = deque()
+        self._unreported_stubs: deque[tuple[Iterator[Stub], Failure]] = deque()
         self._freed_later: list[Job | Stub] = []
         self._totals = shared.totals
         self._index = shared.index
@@ -44,7 +44,7 @@ class Purges:
         self._queues = shared.queues
         self._watches = shared.watches
         self._locks = shared.locks
-        self._fleeting = shared.fleeting
+        self._volatile = shared.volatile
         self._backlog = backlog
         self._leases = leases
         self._dispatch = dispatch
@@ -92,9 +92,9 @@ class Purges:
             elif job.shelf is Shelf.TAIL:
                 in_backlog = True
             else:
-                self._fleeting.remove(job)
+                self._volatile.remove(job)
             if watches.wants_end(job):
-                self._untold.append((job, failure))
+                self._unreported.append((job, failure))
         changelog.ended += [job for job in jobs[-TOLD_AT_ONCE:] if job.policy.durable]
         self._freed_later += jobs
         return in_backlog
@@ -147,7 +147,7 @@ class Purges:
         self._dispatch.clear()
         self._lifecycle.clear()
         self._locks.clear()
-        self._fleeting.bytes = 0
+        self._volatile.bytes = 0
         totals = self._totals
         totals.pushed = totals.processed = totals.failures = 0
         for queue in list(self._queues.by_name.values()):
@@ -162,7 +162,7 @@ class Purges:
             job.state = CANCELLED
             job.ended_at = now
             if watches.wants_end(job):
-                self._untold.append((job, failure))
+                self._unreported.append((job, failure))
         keyed = self._index.keys.take_all()
         watches.in_store.learn_from(self._index.recent.values())
         watches.in_store.learn_from(keyed)
@@ -178,17 +178,17 @@ class Purges:
     def tick(self) -> None:
         """Tell those who wait for jobs that ended with many others, and let some of these go."""
         del self._freed_later[-FREED_AT_ONCE:]
-        for _ in range(min(len(self._untold), TOLD_AT_ONCE)):
-            self._watches.tell_end(*self._untold.popleft())
-        if self._untold_stubs:
-            stubs, failure = self._untold_stubs[0]
+        for _ in range(min(len(self._unreported), TOLD_AT_ONCE)):
+            self._watches.tell_end(*self._unreported.popleft())
+        if self._unreported_stubs:
+            stubs, failure = self._unreported_stubs[0]
             for stub in (some := list(islice(stubs, TOLD_AT_ONCE))):
                 if stub.id in self._watches.by_job:
                     self._watches.tell_end(unseen(stub), failure)
             if len(some) < TOLD_AT_ONCE:
-                self._untold_stubs.popleft()
+                self._unreported_stubs.popleft()
 
     def _tell_later(self, stubs: dict[JobId, Stub], failure: Failure) -> None:
         """Jobs of the backlog are gone unseen: those who wait for them are told turn by turn."""
         if stubs:
-            self._untold_stubs.append((iter(stubs.values()), failure))
+            self._unreported_stubs.append((iter(stubs.values()), failure))

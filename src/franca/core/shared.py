@@ -5,12 +5,12 @@ from __future__ import annotations
 from franca.core.changelog import Changelog
 from franca.core.changes import Totals
 from franca.core.events import Event
-from franca.core.fleeting import Fleeting
 from franca.core.index import Index
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import Session
 from franca.core.queues import Queues
+from franca.core.volatile import VolatileJobs
 from franca.core.watches import Watches
 
 
@@ -29,4 +29,4 @@ class Shared:
         self.queues = Queues(limits, self.changelog, self.index.keys)
         self.watches = Watches(limits, self.events)
         self.locks = Locks()
-        self.fleeting = Fleeting(limits)
+        self.volatile = VolatileJobs(limits)

@@ -125,8 +125,12 @@ class Upkeep:
         broker = self._broker
         broker.dispatch.set_timers()
         broker.leases.set_timers()
-        ends = (broker.dispatch.demand_ends, broker.leases.ends, broker.lifecycle.start_ends)
-        wakes = [end.next_at() for end in ends]
+        wakes = [
+            broker.dispatch.demand_ends.next_at(),
+            broker.dispatch.pause_ends.next_at(),
+            broker.leases.ends.next_at(),
+            broker.lifecycle.start_ends.next_at(),
+        ]
         moments = [broker.waiting.next_at()]
         if not broker.refusing_new:
             moments.append(broker.schedules.next_at())

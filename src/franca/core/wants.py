@@ -9,11 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.index import Index
 from franca.core.large import LargeBodies
-from franca.core.limits import Limits
 from franca.core.model import Job, JobId, JobQuery, Millis, Schedule, TailCount
-from franca.core.queues import Queue, Queues
+from franca.core.queues import Queue
+from franca.core.shared import Shared
 from franca.core.stubs import Stub
 from franca.core.waiting import Waiting
 
@@ -86,12 +85,15 @@ class Wants:
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
     """
 
-    def __init__(self, limits: Limits, queues: Queues, waiting: Waiting) -> None:
+    def __init__(self, shared: Shared, waiting: Waiting, large: LargeBodies) -> None:
         self.all: list[Want] = []
         self.hold_supplies = False
-        self._limits = limits
-        self._queues = queues
+        self._limits = shared.limits
+        self._index = shared.index
+        self._dirty = shared.changelog.dirty
+        self._queues = shared.queues
         self._waiting = waiting
+        self._large = large
 
     def take(self) -> list[Want]:
         """What memory would like from the store, to be read behind the writes of this drain.
@@ -153,17 +155,7 @@ class Wants:
             limits = self._limits
             self.all.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
 
-
-class Recalls:
-    """What is made of the jobs that the store found: memory may know better than their rows."""
-
-    def __init__(
-        self, index: Index, dirty: dict[JobId, Job], large: LargeBodies, wants: Wants
-    ) -> None:
-        self._index = index
-        self._dirty = dirty
-        self._large = large
-        self._wants = wants
+    # -- what is made of the jobs that the store found -----------------------------------------
 
     def resolve(self, query: JobQuery, found: list[Job]) -> list[Job]:
         """Jobs that the store found, those in memory in place of their rows if still fitting."""
@@ -186,7 +178,7 @@ class Recalls:
         jobs = self.resolve(query, found)
         if jobs or not last or query.by_time:
             return jobs
-        self._wants.recall(replace(query, after=last), want.by)
+        self.recall(replace(query, after=last), want.by)
         return None
 
     def _with_named(

@@ -291,7 +291,7 @@ class Node:
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
-        self.is_urgent = now - self.engine.broker.fleeting.last_at < URGENT_MS
+        self.is_urgent = now - self.engine.broker.volatile.last_at < URGENT_MS
         return self.is_urgent or not self.store.quick or self.disk.is_slow(now)
 
     def _commit_here(self, now: Millis) -> bool:

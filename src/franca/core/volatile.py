@@ -12,7 +12,7 @@ SMALL_BODY_BYTES = 16 * 1024
 TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
-class Fleeting:
+class VolatileJobs:
     """What these jobs take together, and when the last one came."""
 
     def __init__(self, limits: Limits) -> None:
