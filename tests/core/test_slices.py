@@ -163,7 +163,7 @@ def test_those_who_wait_for_jobs_of_a_tail_that_is_purged_or_flushed() -> None:
                 key="later", run_at=T + MINUTE, on_conflict=OnConflict.JOIN, watcher=client
             )
         with patch.object(purges, "unseen", side_effect=unseen) as looked_at:
-            broker.purge("q", T) if end == "purge" else broker.flush(T)
+            broker.purge_queues(("q",), T) if end == "purge" else broker.flush(T)
         assert looked_at.call_count <= TOLD_AT_ONCE
         told = [len(bench.ends(client))]
         while told[-1]:

@@ -125,12 +125,12 @@ def test_a_purge_cancels_what_is_ready_and_nothing_else(written: bool, count: in
     runs = bench.take(worker)
     if written:
         bench.write()
-    assert bench.broker.purge("q", T) == count - 1
+    assert bench.broker.purge_queues(("q",), T) == count - 1
     assert (bench.count().ready, bench.count().leased, bench.count().dead) == (0, 1, 1)
     bench.write()
     assert set(bench.disk.rows) == {waits.id, other.id, dead.id, runs.id}
-    assert bench.broker.purge("q", T) == 0
-    assert bench.broker.purge("nowhere", T) == 0
+    assert bench.broker.purge_queues(("q",), T) == 0
+    assert bench.broker.purge_queues(("nowhere",), T) == 0
 
 
 def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
@@ -148,7 +148,7 @@ def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
     killed = supplied[-1]
     bench.broker.kill(killed, T)
     leased = bench.take(worker)
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     bench.write()
     assert killed.id in bench.disk.rows
     assert {runs.id, leased.id} <= bench.disk.rows.keys()
@@ -160,7 +160,7 @@ def test_names_and_keys_of_a_purged_tail_are_free() -> None:
     for number in range(9):
         bench.submit(name=f"n{number}", key=f"u{number}", once=True)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert bench.submit(key="u8").id == 10
     assert bench.submit(name="n7", once=True).id == 11
     bench.write()
@@ -170,7 +170,7 @@ def test_jobs_pushed_right_behind_a_purge_are_kept() -> None:
     bench = Bench(**SMALL)
     bench.submit_many(9)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     jobs = bench.submit_many(9)
     bench.write()
     assert ids(bench.take_all()) == ids(jobs)
@@ -187,7 +187,7 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
     bench.submit_many(2, watcher=other)
     bench.write()
     if word == "purge":
-        assert bench.broker.purge("q", T) == 10
+        assert bench.broker.purge_queues(("q",), T) == 10
     else:
         bench.broker.flush(T)
     assert not bench.broker.jobs
@@ -207,7 +207,7 @@ def test_a_purge_remembers_the_newest_of_many_jobs(monkeypatch: pytest.MonkeyPat
     bench = Bench()
     jobs = bench.submit_many(9)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     changes = bench.broker.drain()
     assert ids(changes.ended) == ids(jobs[-3:])
     assert ids(changes.gone_held) == ids(jobs)
@@ -218,20 +218,20 @@ def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job() -> None:
     bench.submit_many(9)
     bench.broker.pause("q")
     bench.write()
-    bench.broker.remove_queue("q", T)
+    bench.broker.remove_queues(("q",), T)
     assert bench.broker.counts() == []
     bench.write()
     assert not bench.disk.settings
     assert bench.submit().state is State.READY
     assert not bench.broker.queues["q"].paused
-    bench.broker.remove_queue("nowhere", T)
+    bench.broker.remove_queues(("nowhere",), T)
 
 
 def test_a_removed_queue_stays_while_it_has_jobs_that_are_not_ready() -> None:
     bench = Bench()
     bench.submit(run_at=T + 1_000)
     bench.broker.pause("q")
-    bench.broker.remove_queue("q", T)
+    bench.broker.remove_queues(("q",), T)
     bench.write()
     assert (bench.count().scheduled, bench.broker.queues["q"].paused) == (1, False)
 

@@ -93,8 +93,8 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("lose", DEAD),
         ("cancel", CANCELLED),
         ("kill", DEAD),
-        ("purge", CANCELLED),
-        ("remove_queue", CANCELLED),
+        ("purge_queues", CANCELLED),
+        ("remove_queues", CANCELLED),
         ("flush", CANCELLED),
         ("remove", CANCELLED),
     ],
@@ -120,7 +120,7 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
         case "remove":
             assert broker.remove("q", "u", T)
         case _:
-            getattr(broker, end)("q", T)
+            getattr(broker, end)(("q",), T)
     assert bench.ends(client) == [state]
     assert not broker.watches.by_job
 
@@ -137,7 +137,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     broker = bench.broker
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "remove":
@@ -173,7 +173,7 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
     assert list(broker.watches.in_store) == [job.id]
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "run":
@@ -195,7 +195,7 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     if written:
         bench.write()
     assert sum(job.id in bench.broker.jobs for job in jobs) < 20
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
     assert len(bench.ends(client)) == 15

@@ -109,7 +109,7 @@ def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
     assert not worker.serves
     bench.broker.list_queue("a")
     bench.take(worker, "c", "a")
-    bench.broker.remove_queue("b", T)
+    bench.broker.remove_queues(("b",), T)
     bench.submit("c")
     assert bench.broker.queue_list.bytes == 2 * queue_bytes("a")
 

@@ -11,7 +11,7 @@ from franca.core.index import READY, WAITING
 from franca.core.large import LargeBodies
 from franca.core.model import Job, State
 from franca.core.queues import Queue
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.stubs import Stub, stub_of, unseen
 from franca.core.waiting import Waiting
 from franca.core.wants import Snapshot, SupplyReady, SupplyWaiting, Wants
@@ -20,23 +20,18 @@ CHECKS_PER_JOB = 5
 """Jobs that are checked for each that may leave memory: the others are only there."""
 
 
-class Backlog:
+class Backlog(Part):
     """Moves jobs between memory and the store.
 
     Jobs that wait for their time are in `waiting`. `kept_dead` of the dead jobs are kept for good.
     """
 
     def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self.waiting = Waiting()
         self.large = LargeBodies(shared.limits, shared.changelog.dirty, self.waiting)
         self.wants = Wants(shared, self.waiting, self.large)
         self.kept_dead = 0
-        self._limits = shared.limits
-        self._index = shared.index
-        self._changelog = shared.changelog
-        self._queues = shared.queues
-        self._watches = shared.watches
-        self._locks = shared.locks
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take over what the store counts and remembers."""

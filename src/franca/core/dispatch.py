@@ -12,7 +12,7 @@ from franca.core.index import READY
 from franca.core.leases import Leases
 from franca.core.model import NEVER, Choice, Demand, Job, Millis, Session
 from franca.core.queues import Queue
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.timers import Buckets
 
 LISTED = Choice.LISTED
@@ -25,7 +25,7 @@ ENDED_AT_ONCE = 1_000
 """Leases, watches, demands and pauses that end in one tick; the next one goes on."""
 
 
-class Dispatch:
+class Dispatch(Part):
     """Demands that wait, pauses, and the meeting of demands with ready jobs.
 
     `wakeups` are the sleepers that are told of each job. Queues in `_unmatched` have ready jobs and
@@ -33,24 +33,17 @@ class Dispatch:
     """
 
     def __init__(self, shared: Shared, backlog: Backlog, leases: Leases) -> None:
+        super().__init__(shared)
         self.wakeups = 1
         self.demand_ends: Buckets[Demand] = Buckets(DEMAND_TICK_MS)
         self.pause_ends: Buckets[str] = Buckets(DEMAND_TICK_MS)
         self._new_demands: list[Demand] = []
         self._unmatched: dict[str, None] = {}
-        self._limits = shared.limits
-        self._totals = shared.totals
-        self._index = shared.index
-        self._jobs = shared.index.jobs
-        self._dirty = shared.changelog.dirty
-        self._queues = shared.queues
-        self._by_name = shared.queues.by_name
         self._windows = shared.queues.windows
         self._backlog = backlog
         self._large = backlog.large
         self._wants = backlog.wants
         self._leases = leases
-        self._events = shared.events
 
     # -- ready jobs -----------------------------------------------------------------------
 

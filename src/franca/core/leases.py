@@ -7,14 +7,14 @@ from franca.core.changelog import LEASED
 from franca.core.errors import NotHeld
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.core.queues import Queue
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
 LEASE_TICK_MS = 50
 
 
-class Leases:
+class Leases(Part):
     """All leases: how many, what their jobs take in memory, and when they end.
 
     `bytes` counts jobs that wait behind a run too. `holders` are the open sessions whose leases end
@@ -22,19 +22,13 @@ class Leases:
     """
 
     def __init__(self, shared: Shared, backlog: Backlog) -> None:
+        super().__init__(shared)
         self.count = 0
         self.bytes = 0
         self.holders: dict[str, Session] = {}
         self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self.new: list[Job] = []
-        self._limits = shared.limits
-        self._index = shared.index
-        self._jobs = shared.index.jobs
         self._same_names = shared.index.same_names
-        self._changelog = shared.changelog
-        self._dirty = shared.changelog.dirty
-        self._queues = shared.queues.by_name
-        self._watches = shared.watches
         self._begins = shared.watches.begins
         self._backlog = backlog
 
@@ -99,7 +93,7 @@ class Leases:
 
     def end(self, job: Job) -> None:
         """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's."""
-        self._queues[job.queue].leased -= 1
+        self._by_name[job.queue].leased -= 1
         self.count -= 1
         if job.policy.durable:  # as `weight`, without a call: every job comes here
             size = len(job.body)

@@ -29,7 +29,7 @@ from franca.core.model import (
 from franca.core.queues import Queue
 from franca.core.reasons import FAILURES, NO_FAILURE, RELEASED, REPLACED, note_attempt
 from franca.core.retry import delay_ms
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.successors import Successors
 from franca.core.timers import Buckets
 
@@ -41,7 +41,7 @@ SMALL_RESULT_BYTES = 1024
 """Results up to this are not counted: `limits.pending_jobs` bounds how many wait for the disk."""
 
 
-class Lifecycle:
+class Lifecycle(Part):
     """The way of a job from one place to the next, and out of every place that it can be in.
 
     `start_ends` has jobs that must be begun by a certain time. The wall clock is `wall_ahead_ms`
@@ -51,19 +51,10 @@ class Lifecycle:
     def __init__(
         self, shared: Shared, backlog: Backlog, leases: Leases, dispatch: Dispatch, rng: Random
     ) -> None:
+        super().__init__(shared)
         self.successors = Successors(shared.limits, leases)
         self.wall_ahead_ms = 0
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
-        self._limits = shared.limits
-        self._totals = shared.totals
-        self._events = shared.events
-        self._index = shared.index
-        self._changelog = shared.changelog
-        self._queues = shared.queues
-        self._by_name = shared.queues.by_name
-        self._watches = shared.watches
-        self._locks = shared.locks
-        self._volatile = shared.volatile
         self._rng = rng
         self._backlog = backlog
         self._leases = leases

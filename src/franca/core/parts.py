@@ -106,8 +106,6 @@ class Parts:
         self.drop_schedule = self.schedules.drop
         self.watchers_of = self.watches.of
         self.await_begin = self.watches.await_begin
-        self.purge = self.purges.purge
-        self.remove_queue = self.purges.remove_queue
 
     @property
     def wall_ahead_ms(self) -> int:

@@ -16,7 +16,7 @@ from franca.core.index import READY
 from franca.core.leases import Leases
 from franca.core.lifecycle import CANCELLED, Lifecycle
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, Shelf
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.stubs import Stub, unseen
 
 TOLD_AT_ONCE = 1_000
@@ -24,7 +24,7 @@ TOLD_AT_ONCE = 1_000
 FREED_AT_ONCE = 5_000
 
 
-class Purges:
+class Purges(Part):
     """What is left to be told of jobs that ended together, and to be freed (`_freed_later`)."""
 
     def __init__(
@@ -35,16 +35,10 @@ class Purges:
         dispatch: Dispatch,
         lifecycle: Lifecycle,
     ) -> None:
+        super().__init__(shared)
         self._unreported: deque[tuple[Job, Failure]] = deque()
         self._unreported_stubs: deque[tuple[Iterator[Stub], Failure]] = deque()
         self._freed_later: list[Job | Stub] = []
-        self._totals = shared.totals
-        self._index = shared.index
-        self._changelog = shared.changelog
-        self._queues = shared.queues
-        self._watches = shared.watches
-        self._locks = shared.locks
-        self._volatile = shared.volatile
         self._backlog = backlog
         self._leases = leases
         self._dispatch = dispatch
@@ -52,12 +46,11 @@ class Purges:
 
     # -- queues ---------------------------------------------------------------------------
 
-    def purge(self, queue_name: str, now: Millis) -> int:
-        """Cancel every ready job of a queue, the backlog unseen; returns how many there were."""
-        return self.purge_queues((queue_name,), now)
-
     def purge_queues(self, queue_names: Iterable[str], now: Millis) -> int:
-        """The same for several queues, which costs little more than for one."""
+        """Cancel every ready job of queues, the backlog unseen; returns how many there were.
+
+        Several at once cost little more than one.
+        """
         failure = Failure("Cancelled", "its queue was purged")
         count = 0
         emptied: dict[str, None] = {}
@@ -119,12 +112,8 @@ class Purges:
             self._tell_later(in_store.take_ready(name), failure)
             self._freed_later += self._index.keys.take_tail(name)
 
-    def remove_queue(self, queue_name: str, now: Millis) -> None:
-        """Purge a queue and forget it; a later job makes it anew."""
-        self.remove_queues((queue_name,), now)
-
     def remove_queues(self, queue_names: Collection[str], now: Millis) -> None:
-        """The same for several queues, which costs little more than for one."""
+        """Purge queues and forget them; later jobs make them anew."""
         self.purge_queues(queue_names, now)
         for name in queue_names:
             queue = self._queues.by_name.get(name)

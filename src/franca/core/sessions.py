@@ -12,23 +12,20 @@ from franca.core.leases import KEEP, Leases
 from franca.core.lifecycle import Lifecycle
 from franca.core.model import EventSink, JobId, Millis, OnHangUp, Outcome, Session, SessionId
 from franca.core.reasons import UNWATCHED
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.stubs import stub_of
 
 
-class Sessions:
+class Sessions(Part):
     """All open sessions. Of those in `_leaving`, which are closed, much is still to be ended."""
 
     def __init__(
         self, shared: Shared, leases: Leases, dispatch: Dispatch, lifecycle: Lifecycle
     ) -> None:
+        super().__init__(shared)
         self.open: dict[SessionId, Session] = {}
         self._last_id = 0
         self._leaving: deque[Session] = deque()
-        self._jobs = shared.index.jobs
-        self._dirty = shared.changelog.dirty
-        self._queues = shared.queues
-        self._watches = shared.watches
         self._leases = leases
         self._dispatch = dispatch
         self._lifecycle = lifecycle

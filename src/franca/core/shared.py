@@ -30,3 +30,21 @@ class Shared:
         self.watches = Watches(limits, self.events)
         self.locks = Locks()
         self.volatile = VolatileJobs(limits)
+
+
+class Part:
+    """A part of the broker that works on the records of all, under these names."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._limits = shared.limits
+        self._totals = shared.totals
+        self._events = shared.events
+        self._index = shared.index
+        self._jobs = shared.index.jobs
+        self._changelog = shared.changelog
+        self._dirty = shared.changelog.dirty
+        self._queues = shared.queues
+        self._by_name = shared.queues.by_name
+        self._watches = shared.watches
+        self._locks = shared.locks
+        self._volatile = shared.volatile

@@ -12,7 +12,7 @@ from franca.core.changes import QueueSetting, Totals
 from franca.core.large import LargeBodies
 from franca.core.model import Job, JobId, JobQuery, Millis, Schedule, TailCount
 from franca.core.queues import Queue
-from franca.core.shared import Shared
+from franca.core.shared import Part, Shared
 from franca.core.stubs import Stub
 from franca.core.waiting import Waiting
 
@@ -79,19 +79,16 @@ class Snapshot(Struct):
     known: list[Stub]
 
 
-class Wants:
+class Wants(Part):
     """What memory would like from the store, in the order in which it was asked for.
 
     With `hold_supplies` no ready jobs are asked for: what was given out has yet to be sent.
     """
 
     def __init__(self, shared: Shared, waiting: Waiting, large: LargeBodies) -> None:
+        super().__init__(shared)
         self.all: list[Want] = []
         self.hold_supplies = False
-        self._limits = shared.limits
-        self._index = shared.index
-        self._dirty = shared.changelog.dirty
-        self._queues = shared.queues
         self._waiting = waiting
         self._large = large
 

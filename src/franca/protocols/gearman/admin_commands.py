@@ -209,7 +209,7 @@ def _drop(conversation: GearmanConversation, queue: Queue, now: Millis) -> None:
         conversation.link.write(_IN_USE)
     else:
         service.maxqueue.pop(queue.name, None)
-        service.broker.remove_queue(queue.name, now)
+        service.broker.remove_queues((queue.name,), now)
         conversation.link.write_after_commit(OK)
 
 
