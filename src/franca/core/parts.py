@@ -47,7 +47,7 @@ class Parts:
         self.sessions = Sessions(shared, self.leases, self.dispatch, self.lifecycle)
         self.purges = Purges(*parts, self.lifecycle)
         self.parts: tuple[object, ...] = (self, *vars(shared).values(), *parts, self.lifecycle)
-        self.parts += (self.schedules, self.sessions, self.purges)
+        self.parts += (self.backlog.wants, self.schedules, self.sessions, self.purges)
         self._bind_records()
         self._bind_verbs()
 
