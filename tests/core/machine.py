@@ -140,7 +140,7 @@ class BrokerMachine(SteeredMachine):
         model = self.model
         waits: Entry | None = taken
         if taken.state is LEASED:
-            waits = model.heir(taken)
+            waits = model.successor(taken)
             entry.behind, entry.state = taken.id, WAITING
         if waits is not None:
             waits.behind = 0

@@ -14,8 +14,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from franca.core.broker import Broker
+from franca.core.dispatch import DEMAND_TICK_MS
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
-from franca.core.lines import DEMAND_TICK_MS, LEASE_TICK_MS
+from franca.core.leases import LEASE_TICK_MS
 from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
 from tests.sim.disk import Disk
 
@@ -124,21 +125,21 @@ class Model:
         del self.jobs[job.id]
         self.succeed(job, now, broker)
 
-    def heir(self, job: Entry) -> Entry | None:
+    def successor(self, job: Entry) -> Entry | None:
         """The newer job that waits behind this one's run."""
         return next((j for j in self.jobs.values() if j.behind == job.id), None)
 
     def succeed(self, job: Entry, now: int, broker: Broker) -> None:
-        """A job that is gone or dead makes room for its heir."""
-        heir = self.heir(job)
-        if heir is not None:
-            heir.behind = 0
+        """A job that is gone or dead makes room for its successor."""
+        successor = self.successor(job)
+        if successor is not None:
+            successor.behind = 0
             # Which of several runs that are over at once comes first is the broker's choice.
-            held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
+            held = broker.jobs.get(successor.id) or broker.changelog.dirty[successor.id]
             self.places = broker.totals.last_place
-            heir.place = held.place
-            if heir.run_at <= now:
-                self.ready(heir, now, broker)
+            successor.place = held.place
+            if successor.run_at <= now:
+                self.ready(successor, now, broker)
 
     def gives_way(self, job: Entry, now: int, broker: Broker) -> bool:
         """A job that would run again ends if there is a newer one; its watchers watch that.
@@ -148,10 +149,10 @@ class Model:
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job, now, broker)
             return True
-        heir = self.heir(job)
-        if heir is None:
+        successor = self.successor(job)
+        if successor is None:
             return False
-        self.pass_on(job, heir)
+        self.pass_on(job, successor)
         self.end(job, now, broker)
         return True
 
@@ -300,8 +301,10 @@ class Model:
 
     def _check_keys(self, broker: Broker) -> None:
         alive = [j for j in self.jobs.values() if j.key and j.state is not DEAD and not j.behind]
-        for heir in (j for j in self.jobs.values() if j.behind):
-            assert self.jobs[heir.behind].state is LEASED, f"job {heir.id} waits for no run"
+        for successor in (j for j in self.jobs.values() if j.behind):
+            assert self.jobs[successor.behind].state is LEASED, (
+                f"job {successor.id} waits for no run"
+            )
         keys = Counter((job.queue, job.key) for job in alive)
         assert not keys or max(keys.values()) == 1, f"two jobs to a key: {keys}"
         known = {key: taken.id for key, taken in broker.keys.items()}
@@ -328,13 +331,17 @@ def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
 
 def _all(broker: Broker, disk: Disk) -> Iterator[Job]:
     yield from broker.jobs.values()
-    for job in broker._dirty.values():
+    for job in broker.changelog.dirty.values():
         dead = job.state is DEAD and job.policy.bury
         if job.id not in broker.jobs and (job.state <= LEASED or dead):
             yield job
-    purged = {job.id for job in broker._gone}
+    purged = {job.id for job in broker.changelog.gone}
     for job in disk.rows.values():
-        emptied = job.queue in broker._emptied and job.id not in broker._spared
-        gone = broker._flushed or (emptied and job.state is READY and job.shelf is Shelf.TAIL)
-        if not (gone or job.id in purged or job.id in broker.jobs or job.id in broker._dirty):
+        emptied = job.queue in broker.changelog.emptied and job.id not in broker.changelog.spared
+        gone = broker.changelog.flushed or (
+            emptied and job.state is READY and job.shelf is Shelf.TAIL
+        )
+        if not (
+            gone or job.id in purged or job.id in broker.jobs or job.id in broker.changelog.dirty
+        ):
             yield job

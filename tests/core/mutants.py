@@ -7,16 +7,19 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from franca.core.backlog import Backlog
 from franca.core.broker import Broker
+from franca.core.changelog import Changelog
 from franca.core.changes import Changes
-from franca.core.ledger import Ledger
-from franca.core.life import Life
-from franca.core.lines import Lines
+from franca.core.dispatch import Dispatch
+from franca.core.leases import Leases
+from franca.core.lifecycle import Lifecycle
 from franca.core.model import Demand, Job, Millis, NewJob, OnConflict, Session, State
-from franca.core.ready import Queue
-from franca.core.steering import Steering
-from franca.core.tail import Snapshot, Tail
+from franca.core.queues import Queue
+from franca.core.stubs import Stub
 from franca.core.waiting import Waiting
+from franca.core.wants import Snapshot
+from franca.core.watches import Watches
 from franca.core.window import Window
 from tests.core.machine import BrokerMachine
 from tests.sim import disk
@@ -31,24 +34,24 @@ def lose_a_job_at_the_cut(cut: Any) -> Any:
     return lambda self, *bounds: cut(self, *bounds)[1:]
 
 
-@mutant(Life, "finish")
+@mutant(Lifecycle, "finish")
 def no_fence(finish: Any) -> Any:
     return lambda self, job, holder, result, now: finish(self, job, job.holder, result, now)
 
 
-@mutant(Tail, "_shrink_tail")
-def tail_not_counted_down(shrink: Any) -> Any:
-    def keep(self: Tail, queue: Queue, priority: int) -> None:
-        queue.tail += 1
-        shrink(self, queue, priority)
+@mutant(Backlog, "remove")
+def tail_not_counted_down(remove: Any) -> Any:
+    def keep(self: Backlog, job: Job | Stub, queue: Queue) -> None:
+        queue.tail += job.state is State.READY
+        remove(self, job, queue)
 
     return keep
 
 
-@mutant(Lines, "_choose")
+@mutant(Dispatch, "_choose")
 def deliver_from_a_paused_queue(choose: Any) -> Any:
-    def choose_anyway(self: Lines, demand: Demand) -> Queue | None:
-        paused = [q for q in self.queues.values() if q.paused]
+    def choose_anyway(self: Dispatch, demand: Demand) -> Queue | None:
+        paused = [q for q in self._by_name.values() if q.paused]
         for queue in paused:
             queue.paused = False
         chosen: Queue | None = choose(self, demand)
@@ -59,11 +62,11 @@ def deliver_from_a_paused_queue(choose: Any) -> Any:
     return choose_anyway
 
 
-@mutant(Lines, "_enqueue")
+@mutant(Dispatch, "enqueue")
 def a_retried_job_keeps_its_place(enqueue: Any) -> Any:
-    def keep(self: Lines, job: Job, queue: Queue, now: Millis) -> None:
+    def keep(self: Dispatch, job: Job, queue: Queue, now: Millis) -> None:
         if job.place:
-            self._offer(job, queue, now)
+            self.offer(job, queue, now)
         else:
             enqueue(self, job, queue, now)
 
@@ -84,40 +87,40 @@ def what_only_memory_has_overtakes_more_urgent_ones(best_priority: Any) -> Any:
     return any_will_do
 
 
-@mutant(Life, "_unlease")
-def a_lost_lease_is_still_listed(unlease: Any) -> Any:
-    def keep(self: Life, job: Job, now: Millis) -> None:
-        session = self._holders.get(job.holder) if job.bound else None
-        unlease(self, job, now)
+@mutant(Leases, "end")
+def a_lost_lease_is_still_listed(end: Any) -> Any:
+    def keep(self: Leases, job: Job) -> None:
+        session = self.holders.get(job.holder) if job.bound else None
+        end(self, job)
         if session is not None and session.open:
             session.leases[job.id] = job
 
     return keep
 
 
-@mutant(Lines, "_lease")
-def a_second_lease_keeps_the_first_timer(lease: Any) -> Any:
-    def keep(self: Lines, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+@mutant(Leases, "grant")
+def a_second_lease_keeps_the_first_timer(grant: Any) -> Any:
+    def keep(self: Leases, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
         until = job.until
-        lease(self, job, demand, queue, now)
+        grant(self, job, demand, queue, now)
         if until > now:
             job.until = until
 
     return keep
 
 
-@mutant(Life, "_tell_end")
+@mutant(Watches, "tell_end")
 def only_one_watcher_hears_the_end(tell_end: Any) -> Any:
-    def tell(self: Life, job: Job, failure: Any) -> None:
-        watchers = self._watchers.get(job.id, {})
+    def tell(self: Watches, job: Job, failure: Any, result: bytes = b"") -> None:
+        watchers = self.by_job.get(job.id, {})
         for session in list(watchers)[1:]:
             del watchers[session]
-        tell_end(self, job, failure)
+        tell_end(self, job, failure, result)
 
     return tell
 
 
-@mutant(Life, "_gives_way")
+@mutant(Lifecycle, "gives_way")
 def a_failed_run_does_not_give_way(gives_way: Any) -> Any:
     return lambda self, job, now: False
 
@@ -127,9 +130,9 @@ def due_too_early(due: Any) -> Any:
     return lambda self, now, most: due(self, now + 50, most)
 
 
-@mutant(Ledger, "drain")
+@mutant(Changelog, "drain")
 def a_second_change_is_collapsed_away(drain: Any) -> Any:
-    def collapse(self: Ledger) -> Changes:
+    def collapse(self: Changelog) -> Changes:
         changes: Changes = drain(self)
         changes.updated = [job for job in changes.updated if job.state is not State.READY]
         return changes
@@ -158,18 +161,18 @@ def bound_leases_survive_a_restart(restore_at: Any) -> Any:
     return keep
 
 
-@mutant(Tail, "restore")
+@mutant(Backlog, "restore")
 def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
-    def forget(self: Tail, snapshot: Snapshot) -> None:
+    def forget(self: Backlog, snapshot: Snapshot) -> None:
         snapshot.tail = []
         restore(self, snapshot)
 
     return forget
 
 
-@mutant(Tail, "restore")
+@mutant(Backlog, "restore")
 def the_mark_hides_the_first_of_the_tail(restore: Any) -> Any:
-    def hide(self: Tail, snapshot: Snapshot) -> None:
+    def hide(self: Backlog, snapshot: Snapshot) -> None:
         for count in snapshot.tail:
             if count.first is not None:
                 count.first = (count.first[0], count.first[1] + 1)
@@ -178,9 +181,9 @@ def the_mark_hides_the_first_of_the_tail(restore: Any) -> Any:
     return hide
 
 
-@mutant(Ledger, "drain")
+@mutant(Changelog, "drain")
 def an_emptied_tail_spares_nobody(drain: Any) -> Any:
-    def spare_none(self: Ledger) -> Changes:
+    def spare_none(self: Changelog) -> Changes:
         changes: Changes = drain(self)
         changes.spared = []
         return changes
@@ -188,49 +191,49 @@ def an_emptied_tail_spares_nobody(drain: Any) -> Any:
     return spare_none
 
 
-@mutant(Lines, "_wake_enough")
-def a_wake_up_is_lost(wake_enough: Any) -> Any:
-    def lose(self: Lines, queue: Queue) -> None:
+@mutant(Dispatch, "wake")
+def a_wake_up_is_lost(wake: Any) -> Any:
+    def lose(self: Dispatch, queue: Queue) -> None:
         if not queue.line:
             queue.woken += 1
-            wake_enough(self, queue)
+            wake(self, queue)
             queue.woken -= 1
 
     return lose
 
 
-@mutant(Lines, "_enqueue")
+@mutant(Dispatch, "enqueue")
 def no_job_keeps_its_place(enqueue: Any) -> Any:
-    def renew(self: Lines, job: Job, queue: Queue, now: Millis) -> None:
+    def renew(self: Dispatch, job: Job, queue: Queue, now: Millis) -> None:
         job.place = 0
         enqueue(self, job, queue, now)
 
     return renew
 
 
-@mutant(Steering, "lease")
+@mutant(Broker, "lease")
 def a_job_that_runs_is_leased_once_more(lease: Any) -> Any:
-    def lease_anyway(self: Steering, job: Job, session: Session, now: Millis) -> None:
+    def lease_anyway(self: Broker, job: Job, session: Session, now: Millis) -> None:
         if job.state is State.LEASED:
-            self._take_out(job, now)
+            self.lifecycle.take_out(job, now)
             job.state = State.READY
-            self._offer(job, self.queue(job.queue), now)
+            self.dispatch.offer(job, self.queue(job.queue), now)
         lease(self, job, session, now)
 
     return lease_anyway
 
 
-@mutant(Steering, "_end_pauses")
+@mutant(Dispatch, "end_pauses")
 def a_pause_has_no_end(end_pauses: Any) -> Any:
     return lambda self, now: None
 
 
-@mutant(Life, "_bury")
+@mutant(Lifecycle, "bury")
 def the_dead_that_are_kept_are_not_counted(bury: Any) -> Any:
-    def miscount(self: Life, *arguments: Any) -> None:
-        kept = self.kept_dead
+    def miscount(self: Lifecycle, *arguments: Any) -> None:
+        kept = self._backlog.kept_dead
         bury(self, *arguments)
-        self.kept_dead = kept
+        self._backlog.kept_dead = kept
 
     return miscount
 

@@ -80,10 +80,10 @@ class SteeredMachine(RuleBasedStateMachine):
     def _purge(self, queue: str, forget: bool) -> None:
         ready = [j for j in self.model.jobs.values() if j.queue == queue and j.state is READY]
         if forget:
-            self.broker.remove_queue(queue, self.now)
+            self.broker.remove_queues((queue,), self.now)
             self.model.paused.pop(queue, None)
         else:
-            assert self.broker.purge(queue, self.now) == len(ready)
+            assert self.broker.purge_queues((queue,), self.now) == len(ready)
         for entry in ready:
             self.model.end(entry, self.now, self.broker)
         self.model.hear(self.broker, self.now)

@@ -187,7 +187,7 @@ def test_one_sleeper_is_woken_for_each_ready_job_and_no_more() -> None:
 
 def test_more_sleepers_may_be_woken_for_each_job() -> None:
     bench = Bench()
-    bench.broker.wakeups = 3
+    bench.broker.dispatch.wakeups = 3
     sleepers = [bench.worker() for _ in range(5)]
     for sleeper in sleepers:
         bench.ask(sleeper, only_wake=True)

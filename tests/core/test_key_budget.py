@@ -8,7 +8,7 @@ from franca.core.errors import TooMuch
 from franca.core.events import Finished
 from franca.core.keys import KEY_BYTES
 from franca.core.model import Job, State
-from franca.core.ready import queue_bytes
+from franca.core.queues import queue_bytes
 from tests.core.kit import SMALL, Bench, T
 
 

@@ -164,7 +164,7 @@ def test_jobs_that_only_memory_has_are_refused_when_there_are_too_many() -> None
     bench.submit(key="k")
     bench.submit(durable=False)
     bench.broker.flush(T)
-    assert bench.broker.fleeting_bytes == 0
+    assert bench.broker.volatile.bytes == 0
 
 
 def test_a_full_disk_refuses_new_durable_jobs_and_nothing_else() -> None:

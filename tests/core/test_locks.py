@@ -7,7 +7,7 @@ from time import process_time
 import pytest
 
 from franca.core.errors import NotHeld
-from franca.core.life import LOCK_AGAIN_MS
+from franca.core.lifecycle import LOCK_AGAIN_MS
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import NEVER, Failure, Job, OnConflict, Session, State
@@ -189,7 +189,7 @@ def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(how: str) -> N
         case "is taken out":
             broker.retry(job, T)
         case "leaves memory":
-            broker.limits = Limits(waiting_bytes=0)
+            broker.backlog._limits = Limits(waiting_bytes=0)
             bench.submit(run_at=T + 1)
             assert job.id not in broker.jobs
         case _:

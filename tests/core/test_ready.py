@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from franca.core.model import Failure, Job, Policy, Shelf, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -142,7 +142,7 @@ def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie() -> Non
         bench.write()
         bench.take(bench.worker())
         assert queue.by_priority() == left
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert queue.by_priority() == {}
 
 

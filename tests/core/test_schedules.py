@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from franca.core.broker import FIRED_AT_ONCE
 from franca.core.cron import next_moment
 from franca.core.errors import Refused
 from franca.core.model import NewJob, OnConflict, Policy, Schedule, State
+from franca.core.upkeep import FIRED_AT_ONCE
 from tests.core.kit import MINUTE, Bench, T
 
 DAY = 24 * 60 * MINUTE

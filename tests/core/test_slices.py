@@ -6,19 +6,20 @@ from unittest.mock import patch
 
 import pytest
 
-from franca.core import lines, steering
-from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
+from franca.core import dispatch, purges
+from franca.core.dispatch import ENDED_AT_ONCE, NAMES_AT_ONCE
 from franca.core.events import Finished, Unmet
 from franca.core.model import Demand, NewJob, OnConflict, OnHangUp, Policy, Schedule, State
-from franca.core.steering import ENDED_AT_ONCE, TOLD_AT_ONCE
+from franca.core.purges import TOLD_AT_ONCE
 from franca.core.stubs import unseen
+from franca.core.upkeep import FIRED_AT_ONCE
 from tests.core.kit import MINUTE, Bench, T
 
 MANY = 2 * ENDED_AT_ONCE + 1
 
 
 def running(bench: Bench) -> int:
-    return bench.broker.leased
+    return bench.broker.leases.count
 
 
 def test_leases_of_a_session_that_is_gone() -> None:
@@ -131,7 +132,7 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None
 def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "MATCHED_BYTES", 100)
+    monkeypatch.setattr(dispatch, "MATCHED_BYTES", 100)
     bench = Bench()
     for _ in range(5):
         bench.submit(body=b"x" * 51)
@@ -161,8 +162,8 @@ def test_those_who_wait_for_jobs_of_a_tail_that_is_purged_or_flushed() -> None:
             bench.submit(
                 key="later", run_at=T + MINUTE, on_conflict=OnConflict.JOIN, watcher=client
             )
-        with patch.object(steering, "unseen", side_effect=unseen) as looked_at:
-            broker.purge("q", T) if end == "purge" else broker.flush(T)
+        with patch.object(purges, "unseen", side_effect=unseen) as looked_at:
+            broker.purge_queues(("q",), T) if end == "purge" else broker.flush(T)
         assert looked_at.call_count <= TOLD_AT_ONCE
         told = [len(bench.ends(client))]
         while told[-1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.core import steering
+from franca.core import purges
 from franca.core.errors import NotFound
 from franca.core.events import Granted
 from franca.core.model import Choice, Failure, NewJob, Policy, Schedule, Shelf, State
@@ -46,6 +46,9 @@ def test_a_pause_may_end_by_itself(crashes: bool) -> None:
     bench.broker.tick(T + 999)
     assert bench.broker.queues["q"].paused
     assert not bench.events()
+    wake = bench.broker.next_wake()
+    assert wake is not None
+    assert T + 1_000 <= wake <= T + 1_050
     bench.broker.tick(T + 1_100)
     ((_, event),) = bench.events()
     assert isinstance(event, Granted)
@@ -122,12 +125,12 @@ def test_a_purge_cancels_what_is_ready_and_nothing_else(written: bool, count: in
     runs = bench.take(worker)
     if written:
         bench.write()
-    assert bench.broker.purge("q", T) == count - 1
+    assert bench.broker.purge_queues(("q",), T) == count - 1
     assert (bench.count().ready, bench.count().leased, bench.count().dead) == (0, 1, 1)
     bench.write()
     assert set(bench.disk.rows) == {waits.id, other.id, dead.id, runs.id}
-    assert bench.broker.purge("q", T) == 0
-    assert bench.broker.purge("nowhere", T) == 0
+    assert bench.broker.purge_queues(("q",), T) == 0
+    assert bench.broker.purge_queues(("nowhere",), T) == 0
 
 
 def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
@@ -145,7 +148,7 @@ def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
     killed = supplied[-1]
     bench.broker.kill(killed, T)
     leased = bench.take(worker)
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     bench.write()
     assert killed.id in bench.disk.rows
     assert {runs.id, leased.id} <= bench.disk.rows.keys()
@@ -157,7 +160,7 @@ def test_names_and_keys_of_a_purged_tail_are_free() -> None:
     for number in range(9):
         bench.submit(name=f"n{number}", key=f"u{number}", once=True)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert bench.submit(key="u8").id == 10
     assert bench.submit(name="n7", once=True).id == 11
     bench.write()
@@ -167,7 +170,7 @@ def test_jobs_pushed_right_behind_a_purge_are_kept() -> None:
     bench = Bench(**SMALL)
     bench.submit_many(9)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     jobs = bench.submit_many(9)
     bench.write()
     assert ids(bench.take_all()) == ids(jobs)
@@ -177,14 +180,14 @@ def test_jobs_pushed_right_behind_a_purge_are_kept() -> None:
 def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
     word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(purges, "TOLD_AT_ONCE", 3)
     bench = Bench()
     client, other = bench.worker(), bench.worker()
     jobs = bench.submit_many(8, watcher=client, durable=False)
     bench.submit_many(2, watcher=other)
     bench.write()
     if word == "purge":
-        assert bench.broker.purge("q", T) == 10
+        assert bench.broker.purge_queues(("q",), T) == 10
     else:
         bench.broker.flush(T)
     assert not bench.broker.jobs
@@ -195,16 +198,16 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
         bench.broker.tick(T)
         told.append(len(bench.events()))
     assert told == [3, 3, 2, 0]
-    assert bench.broker.fleeting_bytes == 0
+    assert bench.broker.volatile.bytes == 0
     bench.write()
 
 
 def test_a_purge_remembers_the_newest_of_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steering, "TOLD_AT_ONCE", 3)
+    monkeypatch.setattr(purges, "TOLD_AT_ONCE", 3)
     bench = Bench()
     jobs = bench.submit_many(9)
     bench.write()
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     changes = bench.broker.drain()
     assert ids(changes.ended) == ids(jobs[-3:])
     assert ids(changes.gone_held) == ids(jobs)
@@ -215,20 +218,20 @@ def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job() -> None:
     bench.submit_many(9)
     bench.broker.pause("q")
     bench.write()
-    bench.broker.remove_queue("q", T)
+    bench.broker.remove_queues(("q",), T)
     assert bench.broker.counts() == []
     bench.write()
     assert not bench.disk.settings
     assert bench.submit().state is State.READY
     assert not bench.broker.queues["q"].paused
-    bench.broker.remove_queue("nowhere", T)
+    bench.broker.remove_queues(("nowhere",), T)
 
 
 def test_a_removed_queue_stays_while_it_has_jobs_that_are_not_ready() -> None:
     bench = Bench()
     bench.submit(run_at=T + 1_000)
     bench.broker.pause("q")
-    bench.broker.remove_queue("q", T)
+    bench.broker.remove_queues(("q",), T)
     bench.write()
     assert (bench.count().scheduled, bench.broker.queues["q"].paused) == (1, False)
 
@@ -362,7 +365,7 @@ def test_dead_jobs_that_are_kept_stay_however_many_and_old_they_are(crashes: boo
         assert bench.count().dead == (602 if at == T + 10 else 600)
     job = bench.recall(ids=(5,))[0]
     bench.broker.retry(job, T)
-    assert (job.run_at, bench.broker.kept_dead) == (T, 599)
+    assert (job.run_at, bench.broker.backlog.kept_dead) == (T, 599)
     bench.write()
 
 

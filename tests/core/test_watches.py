@@ -93,8 +93,8 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("lose", DEAD),
         ("cancel", CANCELLED),
         ("kill", DEAD),
-        ("purge", CANCELLED),
-        ("remove_queue", CANCELLED),
+        ("purge_queues", CANCELLED),
+        ("remove_queues", CANCELLED),
         ("flush", CANCELLED),
         ("remove", CANCELLED),
     ],
@@ -120,9 +120,9 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
         case "remove":
             assert broker.remove("q", "u", T)
         case _:
-            getattr(broker, end)("q", T)
+            getattr(broker, end)(("q",), T)
     assert bench.ends(client) == [state]
-    assert not broker._watchers
+    assert not broker.watches.by_job
 
 
 @pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
@@ -137,7 +137,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     broker = bench.broker
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "remove":
@@ -148,7 +148,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             bench.take_all()
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
-    assert not broker._watchers
+    assert not broker.watches.by_job
     assert not client.watches
 
 
@@ -170,10 +170,10 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
     assert again.id == job.id
     broker.watch(again.id, client)
     bench.submit(name="other")  # the name is not among the last few any more
-    assert list(broker._waited_for) == [job.id]
+    assert list(broker.watches.in_store) == [job.id]
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "run":
@@ -183,8 +183,8 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
     assert bench.ends(client) == ends[end]
-    assert not broker._watchers
-    assert not broker._waited_for
+    assert not broker.watches.by_job
+    assert not broker.watches.in_store
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -195,12 +195,12 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     if written:
         bench.write()
     assert sum(job.id in bench.broker.jobs for job in jobs) < 20
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
     assert len(bench.ends(client)) == 15
     assert not client.watches
-    assert not bench.broker._waited_for
+    assert not bench.broker.watches.in_store
 
 
 def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
@@ -208,10 +208,10 @@ def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
     client = bench.worker()
     for number in range(9):
         bench.submit(key=f"u{number}", watcher=client)
-    assert bench.broker._waited_for
+    assert bench.broker.watches.in_store
     bench.broker.close_session(client, T)
-    assert not bench.broker._waited_for
-    assert not bench.broker._watchers
+    assert not bench.broker.watches.in_store
+    assert not bench.broker.watches.by_job
 
 
 def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
@@ -286,7 +286,7 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert broker.fleeting_bytes == 0
+    assert broker.volatile.bytes == 0
     assert not broker.locks.waits_for
 
 

@@ -7,7 +7,7 @@ import pytest
 from franca.core.broker import TIME_MAX
 from franca.core.errors import TooMuch
 from franca.core.model import Demand, Failure, OnHangUp
-from franca.core.ready import queue_bytes
+from franca.core.queues import queue_bytes
 from tests.core.kit import MINUTE, Bench, T
 
 NAME = "n" * 1_000
@@ -18,9 +18,9 @@ def test_windows_count_names_and_what_protocols_keep_with_a_job() -> None:
     for number in range(30):
         bench.submit(name=f"{number}{NAME}", kind=NAME, extra=b"e" * 1_000)
         bench.write()
-    assert bench.broker.windows.bytes_held <= 10_000
+    assert bench.broker.queue_list.windows.bytes_held <= 10_000
     assert len(bench.take_all()) == 30
-    assert bench.broker.windows.bytes_held == 0
+    assert bench.broker.queue_list.windows.bytes_held == 0
 
 
 def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> None:
@@ -60,12 +60,12 @@ def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() ->
     bench.broker.finish(jobs[0], worker.holder, b"", T)
     bench.broker.tick(T)
     assert len(bench.broker.events) == 1
-    assert bench.broker.leased_bytes == 3 * 1_001
+    assert bench.broker.leases.bytes == 3 * 1_001
     bench.write()
     bench.crash()
-    assert bench.broker.leased_bytes == 3 * 1_001
+    assert bench.broker.leases.bytes == 3 * 1_001
     bench.broker.flush(T)
-    assert bench.broker.leased_bytes == 0
+    assert bench.broker.leases.bytes == 0
 
 
 def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
@@ -75,10 +75,10 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
     bench.submit(body=b"x" * 5_000, durable=False)
     bench.submit(body=b"x" * 100)
     first, second, third = (bench.take(worker) for _ in range(3))
-    assert bench.broker.leased_bytes < 200
+    assert bench.broker.leases.bytes < 200
     for job in (first, second, third):
         bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leased_bytes == bench.broker.fleeting_bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
 def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_once() -> None:
@@ -89,7 +89,7 @@ def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_onc
     bench.take(worker)
     assert bench.submit(key="k") is job
     bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leased_bytes == bench.broker.fleeting_bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
 def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
@@ -109,9 +109,9 @@ def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
     assert not worker.serves
     bench.broker.list_queue("a")
     bench.take(worker, "c", "a")
-    bench.broker.remove_queue("b", T)
+    bench.broker.remove_queues(("b",), T)
     bench.submit("c")
-    assert bench.broker.queues_bytes == 2 * queue_bytes("a")
+    assert bench.broker.queue_list.bytes == 2 * queue_bytes("a")
 
 
 def test_watches_have_a_bound() -> None:
@@ -124,7 +124,7 @@ def test_watches_have_a_bound() -> None:
     bench.broker.close_session(clients[0], T)
     bench.submit(key="k", watcher=clients[2])
     bench.broker.cancel(job, T)
-    assert bench.broker.watches == 0
+    assert bench.broker.watches.count == 0
 
 
 def test_locks_have_a_bound() -> None:

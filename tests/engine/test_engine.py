@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
-from franca.core.tail import Recall, SupplyReady
+from franca.core.wants import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
 from franca.protocols.conversation import Link
 from tests.engine.fixtures import PEER, Stage, T, echo

@@ -116,7 +116,7 @@ async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
 ) -> None:
     with stage() as s:
         writer = await is_urgent(s)
-        s.broker.fleeting_at -= 2 * URGENT_MS
+        s.broker.volatile.last_at -= 2 * URGENT_MS
         writer.says("push b")
         await s.turns()
         await s.ends()

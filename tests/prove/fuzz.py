@@ -170,11 +170,11 @@ class Stage:
             if notice.error is not None:
                 raise Unhandled(notice.reason) from notice.error
         assert not self.engine.links, "a link is left"
-        assert not self.broker._holders, f"held for ever: {list(self.broker._holders)}"
-        sessions = self.broker._open.values()
+        assert not self.broker.leases.holders, f"held for ever: {list(self.broker.leases.holders)}"
+        sessions = self.broker.sessions.open.values()
         left = {one.holder for one in sessions if one.owner is not None} - _OF_SERVICES
         assert not left, f"sessions are left: {left}"
-        for job_id in self.broker._watchers:
+        for job_id in self.broker.watches.by_job:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"
         checks.after_step(self, self.now, wall_jumped=False)

@@ -310,7 +310,7 @@ BUGS: dict[str, Change] = {
     },
     # A worker that is gone keeps what it had.
     "no-requeue": {
-        "core.broker:Broker.close_session": before(lambda _, session, now: session.leases.clear())
+        "core.sessions:Sessions.close_session": before(lambda _, session, now: session.leases.clear())
     },
     # Spans are measured by the clock on the wall.
     "wall-clock-lease": {
@@ -437,7 +437,7 @@ TWEAKS: dict[str, Change] = {
     "quick-time": {
         "protocols.faktory.jobs:RESERVE_S_MIN": by(1),
         # Where it is used, not where it is defined: the name is already bound there.
-        "core.life:delay_ms": by(lambda policy, failures, rng: 200 + rng.randrange(800)),
+        "core.lifecycle:delay_ms": by(lambda policy, failures, rng: 200 + rng.randrange(800)),
     },
     wall_clock.TWEAK: {"node.clock:time": wall_clock.moved},
     # The process may open few files, and cannot change that.

@@ -19,7 +19,7 @@ from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 from franca.core.stubs import Stub
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.rows import COLUMN_COUNT, Row, body_row, job_of, life_values, row_of
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
@@ -210,7 +210,9 @@ class Disk:
         settings = {s.queue: (s.paused, s.until) for s in self.settings.values()}
         assert listed == settings, "settings differ"
         kept = sum(job.state is DEAD and job.policy.keep_dead for job in alone)
-        assert kept == broker.kept_dead, f"{kept} dead jobs are kept, not {broker.kept_dead}"
+        assert kept == broker.backlog.kept_dead, (
+            f"{kept} dead jobs are kept, not {broker.backlog.kept_dead}"
+        )
 
 
 class Written(Protocol):

@@ -6,17 +6,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from franca.core.backlog import Backlog
 from franca.core.broker import Broker
+from franca.core.dispatch import Dispatch
 from franca.core.events import Finished
-from franca.core.heirs import Heirs
-from franca.core.life import Life
-from franca.core.lines import Lines
+from franca.core.leases import Leases
+from franca.core.lifecycle import Lifecycle
 from franca.core.model import Demand, Failure, Job, JobId, Millis, NewJob, Outcome, Session, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.core.sessions import Sessions
 from franca.core.stubs import Stub
-from franca.core.tail import Snapshot, Tail
+from franca.core.upkeep import Upkeep
 from franca.core.waiting import Waiting
+from franca.core.wants import Snapshot
+from franca.core.watches import Watches
 from franca.core.window import Window
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.memodb.client_commands import Clients
@@ -66,20 +69,20 @@ def leases_are_not_restored(restore_at: Any) -> Any:
     return forget
 
 
-@MUTANTS.of(Tail, "restore")
+@MUTANTS.of(Backlog, "restore")
 def the_tail_is_forgotten_at_a_restart(restore: Any) -> Any:
-    def forget(self: Tail, snapshot: Snapshot) -> None:
+    def forget(self: Backlog, snapshot: Snapshot) -> None:
         snapshot.tail = []
         restore(self, snapshot)
 
     return forget
 
 
-@MUTANTS.of(Life, "finish")
+@MUTANTS.of(Lifecycle, "finish")
 def an_ack_is_not_durable(finish: Any) -> Any:
-    def forget(self: Life, job: Job, holder: str, result: bytes, now: Millis) -> None:
+    def forget(self: Lifecycle, job: Job, holder: str, result: bytes, now: Millis) -> None:
         finish(self, job, holder, result, now)
-        del self._dirty[job.id]
+        del self._changelog.dirty[job.id]
 
     return forget
 
@@ -87,21 +90,22 @@ def an_ack_is_not_durable(finish: Any) -> Any:
 # -- of the core, any time ----------------------------------------------------------------------
 
 
-@MUTANTS.of(Lines, "_lease")
-def leases_end_early(lease: Any) -> Any:
-    def shorten(self: Lines, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
-        lease(self, job, demand, queue, now)
+@MUTANTS.of(Leases, "grant")
+def leases_end_early(grant: Any) -> Any:
+    def shorten(self: Leases, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+        grant(self, job, demand, queue, now)
         job.until -= job.policy.lease_ms // 2
 
     return shorten
 
 
-@MUTANTS.of(Broker, "tick")
+@MUTANTS.of(Upkeep, "tick")
 def leases_are_counted_by_the_wall_clock(tick: Any) -> Any:
-    def expire(self: Broker, now: Millis) -> None:
-        for job in list(self.jobs.values()):
-            if job.state is State.LEASED and 0 < job.until <= self.wall(now):
-                self._lose(job, Outcome.EXPIRED, now, as_failure=False)
+    def expire(self: Upkeep, now: Millis) -> None:
+        broker = self._broker
+        for job in list(broker.jobs.values()):
+            if job.state is State.LEASED and 0 < job.until <= broker.wall(now):
+                broker.lifecycle.lose(job, Outcome.EXPIRED, now, as_failure=False)
         tick(self, now)
 
     return expire
@@ -112,7 +116,7 @@ def due_too_early(due: Any) -> Any:
     return lambda self, now, most: due(self, now + 30_000, most)
 
 
-@MUTANTS.of(Life, "_count_failure")
+@MUTANTS.of(Lifecycle, "_count_failure")
 def failures_are_not_counted(count_failure: Any) -> Any:
     return lambda self, job, now: None
 
@@ -120,7 +124,7 @@ def failures_are_not_counted(count_failure: Any) -> Any:
 @MUTANTS.of(Window, "pop")
 def the_last_comes_first(pop: Any) -> Any:
     def last(self: Queue) -> Job:
-        levels = [self._levels[priority] for priority in reversed(self._order)]
+        levels = [self._levels[-negated] for negated in reversed(self._order)]
         job = next(job for level in levels for job in reversed(level) if isinstance(job, Job))
         self.remove(job)
         return job
@@ -128,10 +132,10 @@ def the_last_comes_first(pop: Any) -> Any:
     return last
 
 
-@MUTANTS.of(Lines, "_choose")
+@MUTANTS.of(Dispatch, "_choose")
 def a_paused_queue_gives_jobs(choose: Any) -> Any:
-    def choose_anyway(self: Lines, demand: Demand) -> Queue | None:
-        paused = [q for q in self.queues.values() if q.paused]
+    def choose_anyway(self: Dispatch, demand: Demand) -> Queue | None:
+        paused = [q for q in self._by_name.values() if q.paused]
         for queue in paused:
             queue.paused = False
         chosen: Queue | None = choose(self, demand)
@@ -150,15 +154,15 @@ def a_job_is_lost_at_the_cut(cut: Any) -> Any:
 # -- of the core, where somebody waits, watches or is cut off ---------------------------------------
 
 
-@MUTANTS.of(Lines, "_wake_enough")
-def nobody_is_woken(wake_enough: Any) -> Any:
+@MUTANTS.of(Dispatch, "wake")
+def nobody_is_woken(wake: Any) -> Any:
     return lambda self, queue: None
 
 
-@MUTANTS.of(Lines, "_heard")
-def who_was_woken_counts_for_ever(heard: Any) -> Any:
-    def forget(self: Lines, session: Session) -> Queue:
-        queue: Queue = heard(self, session)
+@MUTANTS.of(Dispatch, "_asks")
+def who_was_woken_counts_for_ever(asks: Any) -> Any:
+    def forget(self: Dispatch, session: Session) -> Queue:
+        queue: Queue = asks(self, session)
         queue.woken += 1
         return queue
 
@@ -167,28 +171,28 @@ def who_was_woken_counts_for_ever(heard: Any) -> Any:
 
 @MUTANTS.of(Sessions, "close_session")
 def a_lost_worker_keeps_its_job(close_session: Any) -> Any:
-    def keep(self: Broker, session: Session, now: Millis) -> None:
+    def keep(self: Sessions, session: Session, now: Millis) -> None:
         session.leases.clear()
         close_session(self, session, now)
 
     return keep
 
 
-@MUTANTS.of(Life, "_tell_end")
+@MUTANTS.of(Watches, "tell_end")
 def only_the_first_hears_the_end(tell_end: Any) -> Any:
-    def tell(self: Life, job: Job, failure: Failure) -> None:
-        watchers = self._watchers.get(job.id, {})
+    def tell(self: Watches, job: Job, failure: Failure, result: bytes = b"") -> None:
+        watchers = self.by_job.get(job.id, {})
         for session in list(watchers)[1:]:
             del watchers[session]
-        tell_end(self, job, failure)
+        tell_end(self, job, failure, result)
 
     return tell
 
 
 @MUTANTS.of(Sessions, "unwatch")
 def who_waited_takes_the_job_along(unwatch: Any) -> Any:
-    def take(self: Broker, job_id: JobId, session: Session, now: Millis) -> None:
-        job = self.jobs.get(job_id)
+    def take(self: Sessions, job_id: JobId, session: Session, now: Millis) -> None:
+        job = self._jobs.get(job_id)
         if job is not None and not job.policy.dies_unwatched:
             job.policy = replace(job.policy, dies_unwatched=True)
         unwatch(self, job_id, session, now)
@@ -261,13 +265,12 @@ def a_submit_while_the_job_runs_is_dropped(submit: Any) -> Any:
     return drop
 
 
-@MUTANTS.of(Heirs, "_succeed")
+@MUTANTS.of(Lifecycle, "_succeed")
 def what_waits_behind_a_run_is_forgotten(succeed: Any) -> Any:
-    def forget(self: Life, job_id: JobId, now: Millis) -> None:
-        heir = self._heirs[job_id]
+    def forget(self: Lifecycle, job_id: JobId, now: Millis) -> None:
+        successor = self.successors.by_job[job_id]
         succeed(self, job_id, now)
-        if heir.state is State.READY and heir.id in self.jobs:
-            self._take_out(heir, now)
-            self._end(heir, State.CANCELLED, b"", Failure(), now)
+        if successor.state is State.READY and successor.id in self._index.jobs:
+            self.cancel(successor, Failure(), now)
 
     return forget

@@ -22,7 +22,7 @@ from franca.core.model import (
     State,
     weigh,
 )
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore

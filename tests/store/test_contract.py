@@ -19,7 +19,7 @@ from franca.core.model import (
     TailCount,
 )
 from franca.core.stubs import Stub
-from franca.core.tail import Recall, SupplyReady, SupplyWaiting
+from franca.core.wants import Recall, SupplyReady, SupplyWaiting
 from franca.store.ended import Ended
 from tests.store.kit import (
     BEGIN,

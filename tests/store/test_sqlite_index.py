@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from franca.core.model import State
-from franca.core.tail import Snapshot
+from franca.core.wants import Snapshot
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import sqlite_desk, tailed

@@ -41,7 +41,7 @@ from franca.core.model import (
     Session,
     State,
 )
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store import group, sweep
 from franca.store.memory import MemoryStore, tail_counts
 from franca.store.rows import BODY_APART_BYTES

@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import asdict
 
 from franca.core.model import Attempt, Job, Millis, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.protocols.service import WorkerView
 
 View = dict[str, object]

@@ -220,6 +220,32 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     weight: int = 0
 
 
+def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
+    """A job as it was submitted."""
+    job = Job(
+        job_id,
+        new.queue,
+        new.kind,
+        new.name,
+        new.key,
+        new.body,
+        new.media,
+        new.origin,
+        new.policy,
+        new.priority,
+        new.created_at or now,
+        new.extra,
+        run_at=new.run_at,
+        start_by=new.start_by,
+        digest=new.digest,
+    )
+    if new.failures:
+        job.failures = new.failures
+    # As `bare_weight`, without a call: every job comes here.
+    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
+    return job
+
+
 def weigh(job: Job) -> None:
     """Have `weight` say what a job's bytes and texts take in memory, roughly."""
     job.weight = bare_weight(job) + (story_bytes(job.story) if job.story else 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable
 
 from franca.core.model import Job
 
@@ -46,7 +45,7 @@ class Windows:
 class Window:
     """Ready jobs of one queue by priority, and what is known of those in the tail.
 
-    Up to `crowd` jobs the window is not cut, because too many of them could not leave it.
+    Up to `uncut` jobs the window is not cut, because too many of them could not leave it.
     `tail_levels` are the jobs of the `tail` by their priority; `_tail_first` is the most urgent of
     them while it is known. `_order` has the priorities of the window, negated and ascending: the
     next one is at its end, where it is taken away at no cost.
@@ -58,11 +57,11 @@ class Window:
         "_order",
         "_tail_first",
         "bytes_held",
-        "crowd",
         "mark",
         "size",
         "tail",
         "tail_levels",
+        "uncut",
         "windows",
     )
 
@@ -70,7 +69,7 @@ class Window:
         self.windows = windows or Windows()
         self.size = 0
         self.bytes_held = 0
-        self.crowd = 0
+        self.uncut = 0
         self.tail = 0
         self.tail_levels: dict[int, int] = {}
         self.mark: Key | None = None
@@ -264,12 +263,10 @@ class Window:
             self.mark_before(dropped[-1])
         return dropped
 
-    def let_go(
-        self, most: int, looks: int, may_leave: Callable[[Job], bool]
-    ) -> tuple[list[Job], list[Job]]:
-        """Drop the window's last jobs that may leave it, up to `most`; those, and who stays.
+    def let_go(self, most: int, checks: int) -> tuple[list[Job], int]:
+        """Drop the window's last jobs that the store has, up to `most`; and how many stay.
 
-        The mark is set as by a cut. Looks at no more jobs than `looks`.
+        The mark is set as by a cut. Checks no more jobs than `checks`.
         """
         leaving: list[Job] = []
         staying: list[Job] = []
@@ -278,11 +275,11 @@ class Window:
             priority = -negated
             level = self._levels[priority]
             before = len(staying)
-            while level and len(leaving) < most and len(leaving) + len(staying) < looks:
+            while level and len(leaving) < most and len(leaving) + len(staying) < checks:
                 job = level.pop()
                 if isinstance(job, Hole):
                     self._holes[priority] -= 1
-                elif may_leave(job):
+                elif job.policy.durable:
                     self._left(job)
                     leaving.append(job)
                 else:
@@ -297,7 +294,7 @@ class Window:
         self._drop_last_levels(emptied)
         if leaving:
             self.mark_before(leaving[-1])
-        return leaving, staying
+        return leaving, len(staying)
 
     def mark_before(self, job: Job) -> None:
         """Let the tail begin with this job at the latest."""
@@ -321,7 +318,7 @@ class Window:
         self._holes.clear()
         self._order = []
         self.windows.bytes_held -= self.bytes_held
-        self.size = self.bytes_held = self.tail = self.crowd = 0
+        self.size = self.bytes_held = self.tail = self.uncut = 0
         self.tail_levels.clear()
         self._tail_first = None
         self.mark = None

@@ -22,7 +22,7 @@ from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
-from franca.core.tail import SupplyReady, SupplyWaiting, Want
+from franca.core.wants import SupplyReady, SupplyWaiting, Want
 from franca.engine.blame import close_sessions, is_of_the_core, link_in
 from franca.engine.roster import Roster
 from franca.protocols.conversation import Link, Notice, Peer

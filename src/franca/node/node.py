@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from franca.core.model import Millis
-from franca.core.tail import Recall
+from franca.core.wants import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection, connection_of
@@ -260,7 +260,7 @@ class Node:
         broker = self.engine.broker
         self._gathering.end()
         self._tell_at = now + INSTANT_EVERY_MS
-        broker.hold_supplies = self.output.is_over
+        broker.backlog.wants.hold_supplies = self.output.is_over
         if not broker.has_changes() and not broker.has_wants():
             if self._forming.said or self._forming.waiters:
                 group, self._forming = self._forming, Group(self._forming.number + 1)
@@ -291,7 +291,7 @@ class Node:
 
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
-        self.is_urgent = now - self.engine.broker.fleeting_at < URGENT_MS
+        self.is_urgent = now - self.engine.broker.volatile.last_at < URGENT_MS
         return self.is_urgent or not self.store.quick or self.disk.is_slow(now)
 
     def _commit_here(self, now: Millis) -> bool:

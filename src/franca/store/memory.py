@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
 from franca.core.stubs import needs_stub, stub_of
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, State, TailCount
-from franca.core.tail import Snapshot, Want
+from franca.core.wants import Snapshot, Want
 
 
 class StoreError(Exception):

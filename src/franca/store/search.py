@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from franca.core.model import Job, JobId, JobQuery, Policy, Shelf, State
-from franca.core.tail import Recall, SupplyReady, Want
+from franca.core.wants import Recall, SupplyReady, Want
 from franca.store.group import GroupWriter
 from franca.store.rows import APART, COLUMNS, Row, job_of, seal
 

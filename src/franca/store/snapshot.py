@@ -27,7 +27,7 @@ from franca.core.model import (
     TailCount,
 )
 from franca.core.stubs import Stub, needs_stub, stub_of
-from franca.core.tail import Snapshot
+from franca.core.wants import Snapshot
 from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
 from franca.store.port import count_timed

@@ -18,7 +18,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, State
-from franca.core.tail import Snapshot, Want
+from franca.core.wants import Snapshot, Want
 from franca.store import ended, files
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate

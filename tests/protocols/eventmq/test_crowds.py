@@ -7,11 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
-from franca.core.ready import Queue
+from franca.core.queues import Queue, Queues
 from franca.protocols.eventmq import schedules, service, worker_commands, workers, zmtp
 from franca.protocols.eventmq.jobs import intended_queue
 from tests.protocols.eventmq.puppet import VERSION, World, call
@@ -35,7 +34,7 @@ def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
     requests(world, 250)
     world.broker.resume("default", world.now)
     world.engine.deliver(world.now)
-    assert 1 <= world.broker.leased <= workers.ASKED_AT_ONCE + 1
+    assert 1 <= world.broker.leases.count <= workers.ASKED_AT_ONCE + 1
     world.run()
     assert len(worker.given()) == 250
 
@@ -113,14 +112,14 @@ def test_an_inform_of_queues_for_which_there_is_no_room_is_refused(
 ) -> None:
     world = World()
     worker = world.worker((10, "default"), slots=1, identity=b"w")
-    known = Broker.queue
+    known = Queues.listed
 
-    def queue(broker: Broker, name: str) -> Queue:
+    def queue(queues: Queues, name: str) -> Queue:
         if name.startswith("new"):
             raise TooMuch("there are too many queues")
-        return known(broker, name)
+        return known(queues, name)
 
-    monkeypatch.setattr(Broker, "queue", queue)
+    monkeypatch.setattr(Queues, "listed", queue)
     worker.say("INFORM", '[[10, "default"], [10, "new"]]', "worker")
     assert worker.heard() == []
     assert "too many queues" in world.engine.notices[-1].reason

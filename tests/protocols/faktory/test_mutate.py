@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import JobQuery, State
-from franca.core.tail import Recaller
+from franca.core.wants import Recaller
 from franca.protocols.faktory.glob import Glob, Share
 from franca.protocols.faktory.go_json import run_steps
 from tests.protocols.faktory.client import encode_mutate

@@ -617,7 +617,7 @@ def test_workers_whose_connection_broke_make_room_for_others() -> None:
 def crowded(world: World) -> Puppet:
     """A connection whose workers serve all queues that there may be."""
     peer = world.peer()
-    while world.broker.queues_bytes < world.limits.queues_bytes:
+    while world.broker.queue_list.bytes < world.limits.queues_bytes:
         peer.ready(f"q{len(world.broker.queues)}")
     return peer
 
@@ -646,7 +646,7 @@ def test_names_that_were_new_are_forgotten_with_the_worker_that_was_refused() ->
     world = World(limits=Limits(queues_bytes=30_000))
     peer = worker_on(world, *(f"new{n}" for n in range(20)))
     assert not world.broker.queues
-    assert world.broker.queues_bytes == 0
+    assert world.broker.queue_list.bytes == 0
     assert not peer.is_hung_up
 
 

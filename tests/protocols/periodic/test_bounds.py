@@ -103,9 +103,9 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn() -> None:
     world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
     world.engine.turn(world.now)
     assert len(world.broker.queues["f"].line) == 0
-    assert world.broker.leased == workers.JOBS_AT_ONCE
+    assert world.broker.leases.count == workers.JOBS_AT_ONCE
     world.run()
-    assert world.broker.leased == 300
+    assert world.broker.leases.count == 300
 
 
 def test_the_functions_of_all_workers_together_are_bounded_but_for_a_few_of_each() -> None:

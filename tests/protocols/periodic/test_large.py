@@ -376,14 +376,14 @@ def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together
         client.submit("f", f"n{number}", b"\1" * 50_000)
     for worker in workers[1:]:
         world.engine.received(worker.link, grabs(worker)[:100])
-    before = world.broker.leased
+    before = world.broker.leases.count
     world.engine.turn(world.now)
-    assert world.broker.leased - before <= 2, "a job takes six times its bytes"
+    assert world.broker.leases.count - before <= 2, "a job takes six times its bytes"
     world.run()
     assert world.service.written <= 800_000
     assert not world.engine.has_input(), "nobody is asked again and again"
     world.pass_time(1_000)
-    assert world.broker.leased == 20
+    assert world.broker.leases.count == 20
     assert not world.service.postponed
     heard = [message for worker in workers for message in worker.heard()]
     assert len([m for m in heard if m.command == p.JOB_ASSIGN]) == 20

@@ -98,7 +98,7 @@ def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(timeout: int) -> 
     world.pass_time(200)
     assert result(client) == b"expired"
     assert len(world.jobs(State.READY)) == 1
-    assert not world.broker._watchers
+    assert not world.broker.watches.by_job
     worker.done(worker.grab(), b"late")
     assert client.heard() == []
 
@@ -169,7 +169,7 @@ def test_a_client_that_leaves_is_told_nothing_and_its_job_is_run() -> None:
     client, worker = world.client(), world.worker("f")
     client.run_job("f", "n")
     client.hang_up()
-    assert not world.broker._watchers
+    assert not world.broker.watches.by_job
     worker.fail(worker.grab())
     worker.heard()
     world.pass_time(1_100)
@@ -267,7 +267,7 @@ def test_streams_of_those_who_left_are_forgotten() -> None:
     job = worker.grab()
     worker.say(p.WORK_DATA, job.handle + b"piece")
     worker.done(job)
-    assert not world.broker._watchers
+    assert not world.broker.watches.by_job
 
 
 def test_a_piece_for_nobody_is_confirmed() -> None:

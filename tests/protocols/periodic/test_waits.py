@@ -255,7 +255,7 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     world.pass_time(3_000)
     assert len(client.heard()) == 9
     assert not watched(client)
-    assert not world.broker._watchers
+    assert not world.broker.watches.by_job
 
 
 def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(

@@ -142,7 +142,7 @@ def _rest_of_info(
         {
             "sets": sets,
             "tasks": {
-                "Busy": {"reaped": broker.leases_expired, "size": sets["working"]},
+                "Busy": {"reaped": broker.upkeep.leases_expired, "size": sets["working"]},
                 "Dead": scans | {"size": sets["dead"]},
                 "Retries": scans | {"size": sets["retries"]},
                 "Scheduled": scans | {"size": sets["scheduled"]},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.protocols.conversation import WHOLE_SHARE, Task
 from franca.protocols.gearman.jobs import ORIGIN, id_in
 from franca.protocols.gearman.lists import LISTS, listed
@@ -209,7 +209,7 @@ def _drop(conversation: GearmanConversation, queue: Queue, now: Millis) -> None:
         conversation.link.write(_IN_USE)
     else:
         service.maxqueue.pop(queue.name, None)
-        service.broker.remove_queue(queue.name, now)
+        service.broker.remove_queues((queue.name,), now)
         conversation.link.write_after_commit(OK)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from franca.core.broker import Broker
 from franca.core.model import Job
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, unique_of
 from franca.protocols.gearman.wire import on_one_line
 

@@ -61,7 +61,7 @@ class GearmanService(Service):
         request_stop: Callable[[], None],
     ) -> None:
         self.broker = broker
-        broker.wakeups = settings.wakeup or EVERYBODY
+        broker.dispatch.wakeups = settings.wakeup or EVERYBODY
         self.limits = broker.limits
         self.settings = settings
         self.request_stop = request_stop

@@ -160,7 +160,7 @@ def _drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
     yield from _walk(connection, query, cancel)
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
-        broker.remove_queue(func, connection.now)
+        broker.remove_queues((func,), connection.now)
     return connection.dialect.bare(msgid, messages.SUCCESS)
 
 

@@ -7,9 +7,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from franca.core.index import LAST_LOOKED_AT, LOOKED_AT, SameName
 from franca.core.model import Failure, JobQuery, OnHangUp, Shelf, State
-from franca.core.namesakes import LAST_LOOKED_AT, LOOKED_AT, Namesakes
-from franca.core.tail import Recall, Recaller
+from franca.core.wants import Recall, Recaller
 from tests.core.kit import MINUTE, Bench, T, ids
 
 MANY = 3 * LOOKED_AT
@@ -51,7 +51,7 @@ def test_the_last_of_a_name_is_found_as_any_other_job() -> None:
     assert bench.broker.sole("n") is first
     assert list(bench.broker.returned_as("n")) == [first]
     assert list(bench.broker.running_as("n")) == []
-    assert not bench.broker._shared
+    assert not bench.broker.index.same_names
 
 
 def test_a_restart_knows_who_runs_which() -> None:
@@ -83,7 +83,7 @@ def test_however_many_there_are_few_are_looked_at() -> None:
 def test_the_oldest_of_very_many_is_found_without_looking_at_those_that_are_gone() -> None:
     job = Bench().submit(name="n")
     jobs = [replace(job, id=number, holder="w", state=State.LEASED) for number in range(200_000)]
-    namesakes = Namesakes(*jobs)
+    namesakes = SameName(*jobs)
     began = process_time()
     for job in jobs:
         assert next(namesakes.held_by("w")) is job
@@ -96,7 +96,7 @@ def test_a_flush_leaves_no_names() -> None:
     bench.submit_many(3, name="n")
     bench.broker.flush(T)
     assert not bench.broker.named("n")
-    assert not bench.broker._shared
+    assert not bench.broker.index.same_names
 
 
 def test_many_of_one_name_are_recalled_a_page_at_a_time_wherever_they_lie() -> None:

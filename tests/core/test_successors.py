@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from franca.core.errors import NotHeld, NotUnique, TooMuch
-from franca.core.heirs import HEIR_BYTES
 from franca.core.model import NEVER, Failure, Job, OnConflict, OnHangUp, Session, State
+from franca.core.successors import SUCCESSOR_BYTES
 from tests.core.kit import Bench, T, ids, state_of
 
 REPLACE = OnConflict.REPLACE
@@ -95,7 +95,7 @@ def test_only_the_newest_is_kept() -> None:
     assert ids(bench.take_all()) == [second.id]
 
 
-def test_an_heir_waits_for_its_own_time_too() -> None:
+def test_an_successor_waits_for_its_own_time_too() -> None:
     bench = Bench()
     old, worker = running(bench)
     new = newer(bench, run_at=LATER)
@@ -135,7 +135,7 @@ def test_who_watches_a_job_that_waits_watches_what_replaces_it() -> None:
     assert list(client.watches) == [new.id]
     bench.take_all()
     assert bench.ends(client) == [DONE]
-    assert not bench.broker._watchers
+    assert not bench.broker.watches.by_job
 
 
 def test_who_watches_a_run_hears_of_that_run() -> None:
@@ -173,7 +173,7 @@ def test_removing_a_key_ends_the_run_and_what_waits_behind_it() -> None:
     assert not bench.disk.rows
 
 
-def test_an_heir_may_be_cancelled_and_leaves_no_trace() -> None:
+def test_an_successor_may_be_cancelled_and_leaves_no_trace() -> None:
     bench = Bench()
     old, worker = running(bench)
     bench.broker.cancel(newer(bench), T)
@@ -181,8 +181,8 @@ def test_an_heir_may_be_cancelled_and_leaves_no_trace() -> None:
     bench.broker.finish(old, worker.holder, b"", T)
     bench.write()
     assert not bench.disk.rows
-    assert not bench.broker._heirs
-    assert not bench.broker._ahead
+    assert not bench.broker.lifecycle.successors.by_job
+    assert not bench.broker.lifecycle.successors.ahead
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_what_waits_behind_runs_has_a_bound_and_gives_its_room_back(how: str) ->
         case _:
             bench.crash()
     broker = bench.broker
-    assert broker.heirs_bytes == 0
+    assert broker.lifecycle.successors.bytes == 0
     leased = [job for job in broker.jobs.values() if job.state is LEASED]
-    assert broker.leased_bytes == sum(job.weight for job in leased)
+    assert broker.leases.bytes == sum(job.weight for job in leased)
 
 
 def test_what_waits_behind_runs_is_refused_when_those_that_run_take_all_the_room() -> None:
@@ -232,7 +232,7 @@ def test_what_waits_behind_runs_is_refused_when_those_that_run_take_all_the_room
         newer(bench)
 
 
-def test_an_heir_that_is_no_larger_than_the_last_is_always_taken() -> None:
+def test_an_successor_that_is_no_larger_than_the_last_is_always_taken() -> None:
     bench = Bench(leased_bytes=2_500)
     running(bench)
     newer(bench, body=b"x" * 200)
@@ -242,53 +242,53 @@ def test_an_heir_that_is_no_larger_than_the_last_is_always_taken() -> None:
     assert bench.count().scheduled == 1
 
 
-def test_heirs_count_without_their_large_bodies() -> None:
+def test_successors_count_without_tsuccessor_large_bodies() -> None:
     bench = Bench(large_bytes=0)
     running(bench)
-    heir = newer(bench, body=b"x" * 5_000)
-    size = bench.broker.heirs_bytes
-    assert HEIR_BYTES <= size < HEIR_BYTES + 100
+    successor = newer(bench, body=b"x" * 5_000)
+    size = bench.broker.lifecycle.successors.bytes
+    assert SUCCESSOR_BYTES <= size < SUCCESSOR_BYTES + 100
     bench.write()
     bench.broker.tick(T)
-    assert heir.away
-    [found] = bench.recall(ids=(heir.id,))
-    assert found is heir
+    assert successor.away
+    [found] = bench.recall(ids=(successor.id,))
+    assert found is successor
     assert not found.away
     bench.broker.remove("q", "u", T)
-    assert bench.broker.heirs_bytes == 0
+    assert bench.broker.lifecycle.successors.bytes == 0
 
 
-def test_heirs_count_after_a_restart_too() -> None:
+def test_successors_count_after_a_restart_too() -> None:
     bench = Bench()
     running(bench, on_hang_up=OnHangUp.KEEP)
     newer(bench)
-    size = bench.broker.heirs_bytes
+    size = bench.broker.lifecycle.successors.bytes
     bench.write()
     bench.crash()
-    assert bench.broker.heirs_bytes == size > HEIR_BYTES
+    assert bench.broker.lifecycle.successors.bytes == size > SUCCESSOR_BYTES
     bench.broker.remove("q", "u", T)
-    assert bench.broker.heirs_bytes == 0
+    assert bench.broker.lifecycle.successors.bytes == 0
 
 
-def test_heirs_of_memory_alone_count_elsewhere() -> None:
+def test_successors_of_memory_alone_count_elsewhere() -> None:
     bench = Bench(leased_bytes=1)
     running(bench)
     newer(bench, durable=False)
-    assert bench.broker.heirs_bytes == 0
+    assert bench.broker.lifecycle.successors.bytes == 0
 
 
-def test_flushing_forgets_heirs() -> None:
+def test_flushing_forgets_successors() -> None:
     bench = Bench()
     running(bench)
     newer(bench)
     bench.broker.flush(T)
     bench.write()
     assert not bench.disk.rows
-    assert not bench.broker._heirs
-    assert not bench.broker._ahead
+    assert not bench.broker.lifecycle.successors.by_job
+    assert not bench.broker.lifecycle.successors.ahead
 
 
-def test_an_heir_with_a_deadline_to_start_has_it_after_the_run_too() -> None:
+def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too() -> None:
     bench = Bench()
     old, worker = running(bench)
     new = newer(bench, start_by=T + 5_000)
@@ -300,7 +300,7 @@ def test_an_heir_with_a_deadline_to_start_has_it_after_the_run_too() -> None:
 # -- over a restart -------------------------------------------------------------------------
 
 
-def test_an_heir_survives_a_crash_and_its_run_does_not() -> None:
+def test_an_successor_survives_a_crash_and_its_run_does_not() -> None:
     bench = Bench()
     old, _ = running(bench)
     new = newer(bench)
@@ -313,7 +313,7 @@ def test_an_heir_survives_a_crash_and_its_run_does_not() -> None:
     assert old.id not in bench.broker.jobs
 
 
-def test_an_heir_waits_behind_a_lease_that_outlived_the_server() -> None:
+def test_an_successor_waits_behind_a_lease_that_outlived_the_server() -> None:
     bench = Bench()
     old, worker = running(bench, on_hang_up=OnHangUp.KEEP, lease_ms=60_000)
     new = newer(bench)
@@ -329,7 +329,7 @@ def test_an_heir_waits_behind_a_lease_that_outlived_the_server() -> None:
     assert ids(bench.take_all()) == [new.id]
 
 
-def test_an_heir_of_a_job_that_was_never_durable_runs_after_a_crash() -> None:
+def test_an_successor_of_a_job_that_was_never_durable_runs_after_a_crash() -> None:
     bench = Bench()
     running(bench, durable=False)
     new = newer(bench)
