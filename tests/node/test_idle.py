@@ -30,6 +30,21 @@ async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> 
 
 
 @asynchronous
+async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stage(quick=True) as s:
+
+        def look(is_waited_for: bool) -> None:
+            raise OSError("of one socket")
+
+        monkeypatch.setattr(s.node.output, "look", look)
+        before = s.node._ticker._timer
+        with pytest.raises(OSError, match="of one socket"):
+            s.node._ticker._ring()
+        assert s.node._ticker._timer is not before
+        assert not s.node._ticker._timer.cancelled()
+
+
+@asynchronous
 async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
     with stage(quick=True) as s:
         s.guest()

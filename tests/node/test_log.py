@@ -173,6 +173,8 @@ def test_a_reader_that_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyP
     opened.close()
     assert opened.dropped > 1_000
     assert opened._thread.is_alive()
+    monkeypatch.setattr(log, "STOP_WAIT_S", 3_600)
+    opened.close()  # as the interpreter does once more at its end
 
     os.set_blocking(reading, False)
     said = b""

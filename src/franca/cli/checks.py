@@ -93,42 +93,39 @@ class Finding(Struct, frozen=True):
     text: str
 
 
-def ok(name: str, text: str) -> Finding:
-    """In order."""
-    return Finding(name, "ok", text)
-
-
-def warn(name: str, text: str) -> Finding:
-    """It will run, but look at this."""
-    return Finding(name, "warn", text)
-
-
-def fail(name: str, text: str) -> Finding:
-    """It will not run, or not keep its promises."""
-    return Finding(name, "fail", text)
+Found = Iterator[tuple[str, str]]
+"""What a check yields: `ok`, `warn` (it will run, but look at this) or `fail`, and why."""
 
 
 def examine(settings: Settings) -> list[Finding]:
     """Every check, in the order in which a start would meet them."""
     running = _running(settings.data)
-    findings = [
-        *_bind_policy(settings),
-        *_tls(settings),
-        *_data(settings.data),
-        *_lock(settings.data, running),
-        *_disk(settings),
-        *_sqlite(),
-        *_clock(settings.data),
-        *_files(settings),
-    ]
-    if running is not None:
-        lag = running.get("loop_lag_p99_ms")
-        text = f"version {running.get('version')}, pid {running.get('pid')}, loop lag {lag} ms"
-        refusing = bool(running.get("refusing_new"))
-        full = "; it refuses new jobs for want of room"
-        return [*findings, fail("server", text + full) if refusing else ok("server", text)]
-    findings.append(ok("server", "not running"))
-    return [*findings, *_store(settings.data), *_ports(settings)]
+    checks = {
+        "settings": _bind_policy(settings),
+        "tls": _tls(settings),
+        "data": _data(settings.data),
+        "lock": _lock(settings.data, running),
+        "disk": _disk(settings),
+        "sqlite": _sqlite(),
+        "clock": _clock(settings.data),
+        "files": _files(settings),
+        "server": _server(running),
+    }
+    if running is None:
+        checks |= {"store": _store(settings.data), "port": _ports(settings)}
+    return [Finding(name, *found) for name, check in checks.items() for found in check]
+
+
+def _server(running: dict[str, object] | None) -> Found:
+    if running is None:
+        yield "ok", "not running"
+        return
+    lag = running.get("loop_lag_p99_ms")
+    text = f"version {running.get('version')}, pid {running.get('pid')}, loop lag {lag} ms"
+    if running.get("refusing_new"):
+        yield "fail", f"{text}; it refuses new jobs for want of room"
+    else:
+        yield "ok", text
 
 
 def _running(data: str) -> dict[str, object] | None:
@@ -144,16 +141,16 @@ def _running(data: str) -> dict[str, object] | None:
 # -- settings ---------------------------------------------------------------------------------
 
 
-def _bind_policy(settings: Settings) -> Iterator[Finding]:
+def _bind_policy(settings: Settings) -> Found:
     try:
         check_binds(settings)
     except ConfigError as error:
-        yield fail("settings", str(error))
+        yield "fail", str(error)
     else:
-        yield ok("settings", "read without errors")
+        yield "ok", "read without errors"
 
 
-def _tls(settings: Settings) -> Iterator[Finding]:
+def _tls(settings: Settings) -> Found:
     tls = settings.tls
     if not tls.certificate:
         return
@@ -163,41 +160,41 @@ def _tls(settings: Settings) -> Iterator[Finding]:
         if tls.client_ca:
             context.load_verify_locations(tls.client_ca)
     except (OSError, ssl.SSLError) as error:
-        yield fail("tls", f"{tls.certificate}: {error}")
+        yield "fail", f"{tls.certificate}: {error}"
         return
-    yield ok("tls", tls.certificate)
+    yield "ok", tls.certificate
     if os.stat(tls.key).st_mode & 0o077:
-        yield warn("tls", f"{tls.key} can be read by others: chmod 600")
+        yield "warn", f"{tls.key} can be read by others: chmod 600"
 
 
 # -- the data directory -----------------------------------------------------------------------
 
 
-def _data(data: str) -> Iterator[Finding]:
+def _data(data: str) -> Found:
     if not os.path.exists(data):
         parent = _existing_parent(data)
         if os.access(parent, os.W_OK | os.X_OK):
-            yield ok("data", f"{data} will be made")
+            yield "ok", f"{data} will be made"
         else:
-            yield fail("data", f"{data} cannot be made: {parent} is not ours to write")
+            yield "fail", f"{data} cannot be made: {parent} is not ours to write"
         return
     about = os.stat(data)
     if not stat.S_ISDIR(about.st_mode):
-        yield fail("data", f"{data} is not a directory")
+        yield "fail", f"{data} is not a directory"
     elif not os.access(data, os.R_OK | os.W_OK | os.X_OK):
-        yield fail("data", f"{data} is not ours to read and write")
+        yield "fail", f"{data} is not ours to read and write"
     elif about.st_uid != os.geteuid():
-        yield warn("data", f"{data} belongs to another user; run this as the server's user")
+        yield "warn", f"{data} belongs to another user; run this as the server's user"
     elif about.st_mode & 0o077:
-        yield warn("data", f"{data} is open to others: chmod 700")
+        yield "warn", f"{data} is open to others: chmod 700"
     else:
-        yield ok("data", data)
+        yield "ok", data
     if os.path.exists(os.path.join(data, datadir.SUSPECT)):
         store = os.path.join(data, datadir.STORE)
         size = os.path.getsize(store) if os.path.exists(store) else 0
         free = shutil.disk_usage(data).free
-        yield warn(
-            "data",
+        yield (
+            "warn",
             "a write or sync failed; the next start copies the store into a new file "
             f"({size // MIB} MiB; {free // MIB} MiB free), or writes it over where it is",
         )
@@ -209,14 +206,14 @@ def _existing_parent(path: str) -> str:
     return path
 
 
-def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
+def _lock(data: str, running: dict[str, object] | None) -> Found:
     held = _is_held(os.path.join(data, datadir.LOCK))
     if held and running is None:
-        yield fail("lock", "held by a server that does not answer on its control socket")
+        yield "fail", "held by a server that does not answer on its control socket"
     elif held:
-        yield ok("lock", "held by the running server")
+        yield "ok", "held by the running server"
     else:
-        yield ok("lock", "free")
+        yield "ok", "free"
 
 
 def _is_held(path: str) -> bool:
@@ -230,67 +227,67 @@ def _is_held(path: str) -> bool:
     return False
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: Settings) -> Found:
     free = shutil.disk_usage(_existing_parent(settings.data)).free
     text = f"{free // MIB} MiB free"
     if free < settings.limits.disk_reserve_bytes:
-        yield fail("disk", f"{text}: new jobs are refused below the reserve")
+        yield "fail", f"{text}: new jobs are refused below the reserve"
     elif free < LOW_DISK_BYTES:
-        yield warn("disk", text)
+        yield "warn", text
     else:
-        yield ok("disk", text)
+        yield "ok", text
 
 
 # -- the machine ------------------------------------------------------------------------------
 
 
-def _sqlite() -> Iterator[Finding]:
+def _sqlite() -> Found:
     text = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < SQLITE_MIN:
         wanted = ".".join(str(part) for part in SQLITE_MIN)
-        yield fail("sqlite", f"{text} is too old: {wanted} or newer")
+        yield "fail", f"{text} is too old: {wanted} or newer"
     elif sqlite3.threadsafety == 0:
-        yield fail("sqlite", f"{text} was built without threads")
+        yield "fail", f"{text} was built without threads"
     else:
-        yield ok("sqlite", text)
+        yield "ok", text
 
 
-def _clock(data: str) -> Iterator[Finding]:
+def _clock(data: str) -> Found:
     now = time.time()
     if now < NOT_BEFORE_S:
-        yield fail("clock", "the machine's clock is years behind")
+        yield "fail", "the machine's clock is years behind"
         return
     try:
         ahead = max(entry.stat().st_mtime for entry in os.scandir(data)) - now
     except (OSError, ValueError):
         ahead = 0.0
     if ahead > FUTURE_S:
-        yield warn("clock", f"files of the data directory are {ahead:.0f} s ahead of the clock")
+        yield "warn", f"files of the data directory are {ahead:.0f} s ahead of the clock"
     else:
-        yield ok("clock", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
+        yield "ok", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
-def _files(settings: Settings) -> Iterator[Finding]:
+def _files(settings: Settings) -> Found:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.limits.connections_max + SPARE_FILES
     if hard != resource.RLIM_INFINITY and hard < wanted:
-        yield warn("files", f"{hard} open files allowed; {wanted} for all connections")
+        yield "warn", f"{hard} open files allowed; {wanted} for all connections"
     else:
-        yield ok("files", f"{'any number of' if hard == resource.RLIM_INFINITY else hard} allowed")
+        yield "ok", f"{'any number of' if hard == resource.RLIM_INFINITY else hard} allowed"
 
 
 # -- only while no server runs ----------------------------------------------------------------
 
 
-def _store(data: str) -> Iterator[Finding]:
+def _store(data: str) -> Found:
     path = os.path.join(data, datadir.STORE)
     if not os.path.exists(path):
-        yield ok("store", "none yet")
+        yield "ok", "none yet"
         return
     logged = os.path.exists(f"{path}-wal")
     if logged and os.stat(path).st_uid != os.geteuid():
         # SQLite would make a shared-memory file of ours beside it, and lock its owner out.
-        yield warn("store", "not looked at: it has a log and belongs to another user")
+        yield "warn", "not looked at: it has a log and belongs to another user"
         return
     try:
         # Without a log nothing is left to read but the file, and nothing need be created for it.
@@ -302,22 +299,22 @@ def _store(data: str) -> Iterator[Finding]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        yield fail("store", f"{path}: {error}")
+        yield "fail", f"{path}: {error}"
         return
     if verdict == "ok":
-        yield ok("store", f"{path}: whole, {held + tail} jobs")
+        yield "ok", f"{path}: whole, {held + tail} jobs"
         if not datadir.gives_room_back(path):
             size = os.path.getsize(path) // MIB
-            yield warn(
-                "store",
+            yield (
+                "warn",
                 f"{path} ({size} MiB) was made by an earlier release and keeps unused room: "
                 "'franca compact', with the server stopped, mends that",
             )
     else:
-        yield fail("store", f"{path}: {verdict}")
+        yield "fail", f"{path}: {verdict}"
 
 
-def _ports(settings: Settings) -> Iterator[Finding]:
+def _ports(settings: Settings) -> Found:
     """As `Listeners.open` does: what nobody asked for is left out, if anything else is left."""
     every = [
         (name, address, settings.is_default(f"{name}.listen"), _why_taken(address))
@@ -327,11 +324,11 @@ def _ports(settings: Settings) -> Iterator[Finding]:
     has_one = any(not (why or (default and one.path)) for _, one, default, why in every)
     for protocol, address, is_default, reason in every:
         if not reason:
-            yield ok("port", f"{protocol} {address} is free")
+            yield "ok", f"{protocol} {address} is free"
         elif has_one and is_default:
-            yield warn("port", f"{protocol} {address}: {reason}; it will not be listened on")
+            yield "warn", f"{protocol} {address}: {reason}; it will not be listened on"
         else:
-            yield fail("port", f"{protocol} {address}: {reason}")
+            yield "fail", f"{protocol} {address}: {reason}"
 
 
 def _why_taken(address: Address) -> str:

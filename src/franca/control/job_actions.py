@@ -54,8 +54,8 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     if by_filter == bool(params.jobs):
         raise BadRequest("say which jobs: by id or name, or by state, queue or type")
     if params.jobs:
-        words = list(dict.fromkeys(str(reference) for reference in params.jobs))
-        return await ActionRun(node, action, words).on_references()
+        references = list(dict.fromkeys(str(reference) for reference in params.jobs))
+        return await ActionRun(node, action, references).on_references()
     wanted = states_of(params.states)
     states = tuple(state for state in action.states if state in wanted or not wanted)
     if not states:
@@ -65,13 +65,13 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
 
 
 class ActionRun:
-    """An action on the jobs of one request, which `words` refer to, and what becomes of them."""
+    """An action on the jobs of one request, and what becomes of them."""
 
-    def __init__(self, node: NodePort, action: Action, words: list[str]) -> None:
+    def __init__(self, node: NodePort, action: Action, references: list[str]) -> None:
         self._node = node
         self._broker = node.engine.broker
         self._action = action
-        self._words = dict.fromkeys(words)
+        self._references = dict.fromkeys(references)
         self._count = 0
         self._done_by_id: set[str] = set()
         self._done_by_name: set[str] = set()
@@ -81,25 +81,25 @@ class ActionRun:
 
     async def on_references(self) -> View:
         """Act on the jobs named; what is missing or in another state is told apart."""
-        left = list(self._words)
+        left = list(self._references)
         for search, done in ((by_ids, self._done_by_id), (by_names, self._done_by_name)):
             for some in self._portions(left):
                 query = search(some, self._action.states)
                 if query is not None:
                     await self._act_on_named(query)
-            left = [word for word in left if word not in done]
+            left = [reference for reference in left if reference not in done]
         states = await self._states_of(left)
         return {
             "count": self._count,
-            "missing": [word for word in left if word not in states],
+            "missing": [reference for reference in left if reference not in states],
             "skipped": [
                 {
-                    "job": word,
-                    "state": states[word],
-                    "reason": self._reasons.get(word, f"it is {states[word]}"),
+                    "job": reference,
+                    "state": states[reference],
+                    "reason": self._reasons.get(reference, f"it is {states[reference]}"),
                 }
-                for word in left
-                if word in states
+                for reference in left
+                if reference in states
             ],
         }
 
@@ -129,8 +129,8 @@ class ActionRun:
                 self._refuse(job, refusal)
             else:
                 self._count += 1
-                self._done_by_id |= {str(job.id)} & self._words.keys()
-                self._done_by_name |= {job.name} & self._words.keys()
+                self._done_by_id |= {str(job.id)} & self._references.keys()
+                self._done_by_name |= {job.name} & self._references.keys()
 
     def _refuse(self, job: Job, refusal: Refused) -> None:
         self._refusals += 1
@@ -193,10 +193,10 @@ class ActionRun:
         portion = self._node.engine.limits.supply_jobs
         return (items[start : start + portion] for start in range(0, len(items), portion))
 
-    async def _states_of(self, words: list[str]) -> dict[str, str]:
+    async def _states_of(self, references: list[str]) -> dict[str, str]:
         """The state of each job that is there, by id or name; of several that of the newest."""
         states: dict[str, str] = {}
-        ids, names = by_ids(words), by_names(words)
+        ids, names = by_ids(references), by_names(references)
         for query in (names, ids):
             if query is None:
                 continue

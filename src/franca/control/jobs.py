@@ -152,11 +152,11 @@ async def _check_nesting(body: bytes, most: int) -> None:
 
 
 def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:
-    for word, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
-        if not text and word != "name":
-            raise BadRequest(f"a job needs a {word}")
+    for field, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
+        if not text and field != "name":
+            raise BadRequest(f"a job needs a {field}")
         if len(text.encode()) > limits.name_bytes_max:
-            raise TooMuch(f"the {word} is longer than {limits.name_bytes_max} bytes")
+            raise TooMuch(f"the {field} is longer than {limits.name_bytes_max} bytes")
     if len(body) > limits.body_bytes_max:
         raise TooMuch(f"the arguments are larger than {limits.body_bytes_max} bytes")
 
@@ -189,10 +189,10 @@ async def show(node: NodePort, params: Show) -> View:
     return {"jobs": found}
 
 
-async def _look_up(node: NodePort, word: str) -> list[View]:
+async def _look_up(node: NodePort, reference: str) -> list[View]:
     loop = asyncio.get_running_loop()
-    by_name = JobQuery(names=(word,), limit=SHOWN_MAX, newest_first=True)
-    for query in (by_ids([word]), by_name):
+    by_name = JobQuery(names=(reference,), limit=SHOWN_MAX, newest_first=True)
+    for query in (by_ids([reference]), by_name):
         if query is None:
             continue
         found: dict[JobId, View] = {}
@@ -227,15 +227,15 @@ def held_ids(broker: Broker, query: JobQuery) -> list[JobId]:
     return ids
 
 
-def by_ids(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+def by_ids(references: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
     """A search for those references that may be ids, if any may."""
-    ids = tuple(int(w) for w in words if w.isascii() and w.isdigit() and len(w) < 19)
+    ids = tuple(int(w) for w in references if w.isascii() and w.isdigit() and len(w) < 19)
     return JobQuery(states=states, ids=ids, limit=len(ids)) if ids else None
 
 
-def by_names(words: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+def by_names(references: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
     """A search for references by name, if there are any."""
-    names = tuple(words)
+    names = tuple(references)
     if not names:
         return None
     return JobQuery(states=states, names=names, limit=NAMES_MAX, with_bodies=False)

@@ -265,7 +265,9 @@ async def answer(
     try:
         request = msgspec.json.decode(line, type=Request)
         del line
-        name = _name_of(request)
+        if len(memoryview(request.op)) > OP_BYTES_MAX:
+            raise BadRequest("there is no operation with such a long name")
+        name = msgspec.json.decode(request.op, type=str)
         result = await perform(node, name, request.params, wait_turn)
         del request
         reply = {"ok": True, "result": result}
@@ -279,13 +281,6 @@ async def answer(
         return error_reply(error.code, error.text), None
     except Exception as error:
         return error_reply("failed", f"{type(error).__name__}: {error}"), error
-
-
-def _name_of(request: Request) -> str:
-    """What it asks for."""
-    if len(memoryview(request.op)) > OP_BYTES_MAX:
-        raise BadRequest("there is no operation with such a long name")
-    return msgspec.json.decode(request.op, type=str)
 
 
 def error_reply(code: str, text: str) -> bytes:

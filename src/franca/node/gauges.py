@@ -61,8 +61,11 @@ class Ticker:
 
     def _ring(self) -> None:
         self._gauges.sample(time.monotonic(), self.span_s)
-        self.span_s = TICK_S
-        self._start(self._tick())
+        self._start(TICK_S)  # first, so that it goes on whatever `tick` raises
+        span_s = self._tick()
+        if span_s > TICK_S:
+            self._timer.cancel()
+            self._start(span_s)
 
     def wake(self) -> None:
         """Cut a long sleep short."""

@@ -53,8 +53,7 @@ class Input:
         self._calm_bytes = limit - limit // 4
         self.room = self._seen_room = self._calm_bytes
         self.least_room = -(limit // 4)
-        self.is_pressed = False
-        self._is_stopped = False
+        self.is_pressed = self._is_stopped = False
         self._most = 1
         self._short: list[Connection] = []
         self._short_from = 0

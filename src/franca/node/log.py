@@ -186,6 +186,8 @@ class Log(logging.Handler):
 
     def close(self) -> None:
         """Write what is queued, but wait only a moment for a reader that does not read."""
+        if self not in logging.getLogger().handlers:
+            return  # it is closed; the interpreter closes all handlers again as it ends
         super().close()
         logging.getLogger().removeHandler(self)
         try:

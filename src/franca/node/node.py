@@ -171,7 +171,7 @@ class Node:
         if due_at is None:
             return IDLE_S
         wake_s = (max(due_at, self.engine.next_wake()) - self.clock.now()) / 1000
-        return min(max(wake_s, 0), IDLE_S)
+        return min(max(wake_s, TICK_S), IDLE_S)
 
     # -- speaking -----------------------------------------------------------------------------
 

@@ -226,11 +226,9 @@ class Server:
         self.node.soon()
         deadline = self._clock.now() + self.settings.stop_grace_ms
         while self.engine.consumers() and self._clock.now() < deadline:
-            try:
-                await asyncio.wait_for(self._stop_now.wait(), 0.05)
+            if self._stop_now.is_set():
                 break
-            except TimeoutError:
-                continue
+            await asyncio.sleep(0.05)
         await self._settle()
         for link in list(self.engine.links):
             link.close()

@@ -66,12 +66,10 @@ class GroupWriter:
 
     def __init__(self, ended_jobs: int) -> None:
         self._ended_jobs = ended_jobs
-        self.held_rows = 0
-        self.tail_rows = 0
+        self.held_rows = self.tail_rows = self.sealed = self.flushes = 0
         self.body_bytes = 0
         """Bodies that lie apart have no more bytes than this; those that are gone are counted."""
         self.seals: dict[tuple[str, int | str], int] = {}
-        self.sealed = 0
         self._counts: Row = ()
         self.eras: dict[str, int] = {}
         self.emptied: dict[str, None] = {}
@@ -79,10 +77,8 @@ class GroupWriter:
         self.gone: dict[JobId, None] = {}
         self.dropped: list[str] = []
         self.schema: dict[str, list[str]] = {}
-        self.flushes = 0
-        self._ended_count = 0
+        self._ended_count = self._last_ended = 0
         self._ended_pieces: deque[tuple[int, int, int]] = deque()
-        self._last_ended = 0
         self._schedule_encoder = msgspec.msgpack.Encoder()
 
     def learn_ended(self, piece_id: int, count: int, size: int) -> None:
@@ -225,21 +221,13 @@ class GroupWriter:
 
     def _large_tables(self) -> set[str]:
         """Tables that take too long to be emptied at once."""
+        sealed = len(self.seals)  # the rows of queues and schedules, and of `eras`
         pieces = self._ended_pieces
-        sizes = {
-            "jobs": (self.held_rows, 0),
-            "tail": (self.tail_rows, 0),
-            "bodies": (0, self.body_bytes),
-            "ended": (len(pieces), sum(size for _, _, size in pieces)),
-            # Their rows are sealed, and so are those of `eras`.
-            "queues": (len(self.seals), 0),
-            "schedules": (len(self.seals), 0),
-        }
-        return {
-            table
-            for table, (rows, size) in sizes.items()
-            if rows > FLUSHED_ROWS or size > FLUSHED_BYTES
-        }
+        rows = {"jobs": self.held_rows, "tail": self.tail_rows, "ended": len(pieces)}
+        rows |= {"queues": sealed, "schedules": sealed}
+        sizes = {"bodies": self.body_bytes, "ended": sum(size for _, _, size in pieces)}
+        large = {table for table, count in rows.items() if count > FLUSHED_ROWS}
+        return large | {table for table, size in sizes.items() if size > FLUSHED_BYTES}
 
     def _put_aside(self, table: str, group: list[Batch]) -> None:
         """Give a table another name, and make it anew."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -185,23 +185,16 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
     """What the query says of all jobs, but for their states and the page."""
     conditions: list[str] = []
     values: list[object] = []
-    if query.queue:
-        conditions.append("+j.queue = ?")
-        values.append(query.queue)
-    if query.kind:
-        conditions.append("j.kind = ?")
-        values.append(query.kind)
-    if query.names:
-        conditions.append(f"j.name IN ({_marks(query.names)})")
-        values += query.names
-    if query.ids:
-        conditions.append(f"j.id IN ({_marks(query.ids)})")
-        values += query.ids
+    for column, wanted in (
+        ("+j.queue", (query.queue,) if query.queue else ()),
+        ("j.kind", (query.kind,) if query.kind else ()),
+        ("j.name", query.names),
+        ("j.id", query.ids),
+    ):
+        if wanted:
+            conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+            values += wanted
     return conditions, values
-
-
-def _marks(values: Iterable[object]) -> str:
-    return ", ".join("?" for _ in values)
 
 
 class Reading:
