@@ -64,7 +64,7 @@ def test_what_was_said_last_is_not_kept() -> None:
     worker.grab()
     worker.say(Packet.WORK_COMPLETE, handle, b"r" * 100_000)
     world.pass_time(100)
-    assert world.service.passed_on is service.NOTHING
+    assert world.service.forwarded is service.NOTHING
 
 
 def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn() -> None:

@@ -149,7 +149,7 @@ def test_a_status_that_is_too_long_is_passed_on_and_not_kept() -> None:
     assert run.client.status(run.handle) == [b"1", b"1", b"1", b"2"]
 
 
-def test_a_nul_behind_a_handle_is_not_passed_on() -> None:
+def test_a_nul_behind_a_handle_is_not_forwarded() -> None:
     run = Run()
     run.worker.say(Packet.WORK_FAIL, run.handle + b"\0")
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]

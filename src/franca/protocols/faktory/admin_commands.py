@@ -1,4 +1,4 @@
-"""Commands about no one job: END, INFO, FLUSH, QUEUE, MUTATE, and two we do not have."""
+"""Commands about no single job: END, INFO, FLUSH, QUEUE, MUTATE, and two that are not supported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 QUEUES_A_STEP: Final = 1_000
 LONG_BYTES: Final = 1024 * 1024
-"""An answer longer than this is said in pieces: many may wait for the same ones."""
+"""A longer answer is written in pieces, which all clients that wait for it share."""
 QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
 """Queues changed in one turn: one that is removed may have many jobs."""
@@ -41,7 +41,7 @@ def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
 
 
 def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """FLUSH: forget everything. A word behind it may be a queue's name, so nothing is done."""
+    """FLUSH: remove everything. An argument may be meant as a queue's name, so it is refused."""
     if rest:
         conversation.say(error("FLUSH takes no arguments"))
         return
@@ -87,7 +87,7 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
 
 
 def _info(conversation: FaktoryConversation) -> Task:
-    """The same in steps, which all who wait for the answer take together."""
+    """The same in steps, which all clients that wait for the answer take together."""
     overview = conversation.service.overview
     yield
     now = yield

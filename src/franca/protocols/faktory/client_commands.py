@@ -1,8 +1,7 @@
-"""PUSH and PUSHB: jobs as producers say them.
+"""PUSH and PUSHB: jobs as producers send them.
 
-A large array of jobs is first read through and nothing kept of it, so that nothing is pushed if any
-of it has not even a job's shape; then it is read again, and pushed. No more than a part of it is
-ever in memory as anything but the text that came.
+A large array of jobs is read twice: first to check it, so that nothing is pushed if an element does
+not have the shape of a job, then to push it. Only a part of it is decoded at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 JOBS_A_TURN: Final = 500
-"""Jobs taken in during one turn: more would hold up everybody else's."""
+"""Jobs taken in during one turn: more would delay all other peers."""
 BYTES_A_TURN: Final = 1024 * 1024
 PART_BYTES: Final = 128 * 1024
 """A large array is read in parts of about this size."""
@@ -51,7 +50,7 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 class _Anything(Struct, gc=False):
-    """Any JSON object, at the price of an empty one: for counting them."""
+    """Any JSON object, decoded at the cost of an empty one: for counting them."""
 
 
 _decode_all: Final = msgspec.json.Decoder(list[WireJob]).decode
@@ -116,7 +115,7 @@ class Refusals:
 def _push_many(intake: Intake, text: bytes) -> Task:
     """Take in many jobs; the answer names those that were not taken, and why.
 
-    `Unreadable`, and nothing happened, if any of them has not even a job's shape.
+    `Unreadable`, and nothing happened, if one of them does not have the shape of a job.
     """
     with Refusals(intake) as refused:
         now = yield
@@ -179,7 +178,7 @@ def _read(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
 
 def _read_each(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
     try:
-        # What is no object ends a crowd here, before anything is kept of the rest.
+        # An element that is no object is refused here, before the rest is decoded.
         crowd = _decode_shapes(text) if len(text) > CROWD_BYTES else None
         if crowd and len(crowd) * JOB_BYTES_MIN > len(text):
             raise Unreadable(_NO_JOBS)
@@ -200,7 +199,7 @@ def _read_each(intake: Intake, text: bytes) -> go_json.Steps[list[WireJob]]:
 def _parts(text: bytes) -> Iterator[bytes | None]:
     """A large array in parts, each of them an array of whole elements; None is a pause.
 
-    What is between the parts is looked at here, and what is in them by who reads them.
+    What is between the parts is checked here, and what is in them where they are read.
     """
     opening = _FIRST.match(text)
     if opening is None:

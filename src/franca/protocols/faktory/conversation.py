@@ -96,7 +96,7 @@ class FaktoryConversation(Conversation):
             self.fetching.on_unmet(event.demand)
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        """The client is gone. A job whose delivery never left is as if it was never given."""
+        """The client is gone. A job that was not delivered goes back as if never granted."""
         self.reader.clear()
         self.end_task()
         self.service.large.leave(self)
@@ -111,7 +111,7 @@ class FaktoryConversation(Conversation):
     # -- answers --------------------------------------------------------------------------------
 
     def say(self, reply: bytes) -> None:
-        """Answer with what no disk can make untrue."""
+        """Answer with what does not depend on the disk."""
         self.fetching.last_grant = NO_JOB
         self.link.write(reply)
 
@@ -123,7 +123,7 @@ class FaktoryConversation(Conversation):
             self.link.bulky = True
 
     def say_shared(self, pieces: Sequence[bytes]) -> None:
-        """Answer with what many may be given: each is said the very same pieces."""
+        """Answer with pieces that many clients share."""
         self.fetching.last_grant = NO_JOB
         self.link.write_bulk(*pieces)
 
@@ -137,7 +137,7 @@ class FaktoryConversation(Conversation):
         super().begin(task, now, size)
 
     def end_task(self) -> None:
-        """A command that took long is answered, or nobody is there to be answered."""
+        """A command that took long is answered, or its client is gone."""
         is_large = self.task_bytes > LARGE_BYTES
         super().end_task()
         if is_large:
@@ -149,19 +149,19 @@ class FaktoryConversation(Conversation):
             self.say_after_commit(reply)
 
     def on_task_refused(self, refusal: Refused) -> None:
-        """Say why a command that took long was refused."""
+        """Answer why a command that took long was refused."""
         self.say_after_commit(refusal_of(refusal))
 
     # -- for commands and the registry of workers -------------------------------------------------
 
     def let_in(self) -> None:
-        """The client has said who it is: from now on it may give every command."""
+        """HELLO was accepted: from now on every command is."""
         self.link.known = True
         self.reader.limit = self.service.limits.frame_bytes_max
         self._commands = COMMANDS
 
     def read_on(self) -> None:
-        """What was waited for has come: act on what lies behind it."""
+        """What was waited for has come: act on what has arrived meanwhile."""
         self.holding = False
         if self.reader.has_input:
             self.link.call_next_turn()
@@ -178,7 +178,7 @@ class FaktoryConversation(Conversation):
         self.link.close()
 
     def _leave(self, now: Millis) -> None:
-        """Want nothing more and belong to no worker."""
+        """Withdraw the demand, close the session, and leave the worker."""
         self.fetching.end_wait()
         self.fetching.forget()
         if self.link.known:

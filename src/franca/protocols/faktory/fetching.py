@@ -2,7 +2,7 @@
 
 A connection asks for the same queues again and again, so the list that it asked for last is
 remembered, once for all connections that ask for the same. All that is remembered takes only so
-much memory; beyond it a list is read anew each time. Long lists that wait for a job are counted as
+much memory; beyond it a list is read again each time. Long lists that wait for a job are counted as
 well, because each name of them is a demand that waits in a queue.
 """
 
@@ -17,7 +17,7 @@ from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis
 from franca.core.names import text_of
-from franca.protocols.conversation import Task
+from franca.protocols.conversation import Task, give_back
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
 from franca.protocols.faktory.wire import NULL, error
 from franca.protocols.faktory.workers import WorkerState
@@ -31,13 +31,13 @@ FETCH_QUEUES_MAX: Final = 1_024
 MANY_NAMES: Final = 64
 """A FETCH with more names has its turn like other commands that take long."""
 FEW_NAMES: Final = 16
-"""A list that is no longer may always wait."""
+"""A list of no more names may always wait."""
 NAMES_WAITING_MAX: Final = 100_000
 NO_JOB: Final[JobId] = 0
 """No job has this id. A job that was given out is remembered by its id: it may be gone by now, and
 its body should be, too."""
 LONG_REPLY_BYTES: Final = 16 * 1024
-"""Replies are counted where one is longer than this: others are little even if a share has many."""
+"""What is unsent is counted if a reply is longer than this: a share of shorter ones is little."""
 _LIST_BYTES: Final = 200
 _NAME_BYTES: Final = 64
 
@@ -79,7 +79,7 @@ class QueueLists:
         return found
 
     def drop(self, queue_list: QueueList) -> None:
-        """One connection less remembers this."""
+        """A connection no longer remembers this."""
         queue_list.users -= 1
         if not queue_list.users and queue_list.is_kept:
             del self._kept[queue_list.rest]
@@ -118,9 +118,9 @@ def _fetch_many(fetching: Fetching, rest: bytes) -> Task:
 
 
 class Fetching:
-    """The FETCH of one connection. `last_grant` is the job that was said last, until another is.
+    """The FETCH of one connection. `last_grant` is the job of the last reply, if that was one.
 
-    A FETCH that is the same as `asked` is not looked at again.
+    A FETCH with the same arguments as `asked` is not parsed again.
     """
 
     def __init__(self, conversation: FaktoryConversation) -> None:
@@ -171,8 +171,8 @@ class Fetching:
             worker.works = True
         is_quiet = worker is not None and worker.state is not WorkerState.RUNNING
         if is_quiet or self._conversation.service.registry.stopping:
-            # It waits as any other FETCH does, for nothing: two client libraries ask again at
-            # once when they are answered at once.
+            # It waits as any other FETCH does, but for no queue: two client libraries would ask
+            # again at once if they were answered at once.
             return
         count = len(chosen.names)
         if count > FEW_NAMES:
@@ -185,7 +185,7 @@ class Fetching:
             self.asked = rest
 
     def end_wait(self) -> None:
-        """A FETCH is answered, or nobody is there to be answered."""
+        """A FETCH is answered, or its client is gone."""
         self.demand = None
         if self.asked is None:
             self._lists.names_waiting -= self._names_waiting
@@ -194,7 +194,7 @@ class Fetching:
                 self.forget()
 
     def forget(self) -> None:
-        """Remember no queues any more."""
+        """Forget the queues of the last FETCH."""
         self.asked = None
         self._wanted = ()
         if self._list is not None:
@@ -215,13 +215,13 @@ class Fetching:
             link.bulky = True
 
     def stop_giving_jobs(self) -> None:
-        """Give no more jobs to this connection; a FETCH that waits does so in vain."""
+        """Give no more jobs to this connection; a FETCH that waits is answered at its end."""
         self.asked = None
         demand = self.demand
         if demand is not None and demand.queues:
             self._broker.withdraw(demand)
             self.demand = Demand(demand.session, (), demand.until)
-            # It ends when the other would have; the present moment decides nothing about it.
+            # It ends when the other would have, so the time of this call does not matter.
             self._broker.demand(self.demand, NEVER)
 
     def queues(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class Fetching:
     def on_granted(self, event: Granted, now: Millis) -> None:
         """A job has come. It may be for a FETCH that was answered otherwise: then it goes back."""
         if event.demand is not self.demand or self._conversation.link.closing:
-            self._give_back(event.job, now)
+            give_back(self._broker, event.job, self._conversation.holder, now)
             return
         self.end_wait()
         self._say(event.job)
@@ -247,20 +247,14 @@ class Fetching:
             self._conversation.read_on()
 
     def stop(self) -> None:
-        """The server stops: a FETCH that waits is answered, what lies behind it is acted on."""
+        """The server stops: a FETCH that waits is answered, and later commands are acted on."""
         self.asked = None
         if self.demand is not None:
             self._broker.withdraw(self.demand)
             self.on_unmet(self.demand)
 
     def undo(self, now: Millis) -> None:
-        """The job that was said last never left: it is as if it was never given."""
+        """The last reply was not delivered: if it was a job, that goes back."""
         job = self._broker.jobs.get(self.last_grant)
         if job is not None and job.attempts == self._last_attempt:
-            self._give_back(job, now)
-
-    def _give_back(self, job: Job, now: Millis) -> None:
-        try:
-            self._broker.give_back(job, self._conversation.holder, now)
-        except Refused:
-            pass  # it ran out, was settled over another connection, or is gone with all others
+            give_back(self._broker, job, self._conversation.holder, now)

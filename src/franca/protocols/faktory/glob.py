@@ -1,11 +1,10 @@
 """Redis patterns: `*`, `?`, `[a-z]`, `[^a]`, and `\\` before any of them.
 
-What stands between two stars is a piece. Each star gives way to the first place where the next
-piece fits and never looks again, which finds every match; the last piece can only be at the end.
-A piece of plain bytes is found as bytes are. One with wildcards is looked for at many places at
-once: a bit stands for each place, and each element of the piece strikes out those where it does
-not fit. So the time grows with the text and hardly with the pattern, whatever both are; and it
-is spent in shares, because both may be large.
+A pattern is cut into pieces at its stars. Each piece is matched at the first place where it fits,
+without backtracking, which finds every match; the last piece can only be at the end. A piece of
+plain bytes is found by `bytes.find`. One with wildcards is looked for at many places at once: each
+place is a bit, and each element of the piece clears the bits where it does not fit. So the time
+grows with the text and hardly with the pattern; it is spent in shares, because both may be large.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class _Piece:
     def find(self, text: bytes, start: int, end: int, share: Share) -> Generator[None, None, int]:
         """The first place between these two where all of the piece fits, or -1."""
         literal = self._literal
-        # Most pieces with wildcards are found at once or nowhere near.
+        # Most pieces with wildcards are found near the start, or not at all.
         most = PLACES_AT_FIRST if literal is None else BYTES_AT_ONCE
         while start + self.size <= end:
             stop = min(start + most + self.size - 1, end)

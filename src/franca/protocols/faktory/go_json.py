@@ -4,11 +4,11 @@ Members are found in any case, unknown ones are dropped, null is the same as abs
 alike the last one counts. What is not valid Unicode becomes U+FFFD: bytes that are no UTF-8, each
 of which is replaced, and escapes of half a surrogate pair. All else stays as it is, to the byte.
 
-Arguments are kept as they were written, so nothing decodes them here; but others will. What no
-reader should be given is refused: arrays in arrays without end, and numbers that are no doubles.
+Arguments are kept as they were written and not decoded here; but workers decode them. What most
+decoders refuse is refused: deep nesting, and numbers that are no doubles.
 
-Texts may be as large as a frame, so the work is cut into steps: whoever has others to serve takes
-one at a time.
+Texts may be as large as a frame, so the work is cut into steps: the caller may serve other
+peers between two of them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ S = TypeVar("S", bound=Struct)
 STEP_BYTES: Final = 128 * 1024
 """What is looked at in one step: some tens of milliseconds at worst."""
 LARGE_BYTES: Final = 256 * 1024
-"""A command larger than this is worked on in steps; others are quickly done with at once."""
+"""A larger command is worked on in steps."""
 QUICK_BYTES: Final = 2 * 1024
-"""What may be looked at closely at once, even if a turn's whole share of messages is like it."""
+"""What may be repaired at once, even if all messages of a turn's share need it."""
 GROWTH_BYTES_MAX: Final = 16 * 1024 * 1024
 """By how much a text may grow."""
 NUMBER_CHARS_MAX: Final = 1_000
@@ -43,7 +43,7 @@ BAD_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
 """All that a decoder raises for bytes that are not what it reads."""
 
 Steps = Generator[None, None, T]
-"""Work in steps, each up to a `yield`, and what comes of it."""
+"""Work in steps, each up to a `yield`, that returns a result."""
 
 _REPLACEMENT: Final = "\ufffd"
 _UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
@@ -80,7 +80,7 @@ class Unfit(Refused):
 
 def unreadable(error: Exception) -> Unreadable:
     """What to raise for one of `BAD_JSON`."""
-    # What the interpreter says of its own depth is nothing that a client could use.
+    # The text of a RecursionError is about the interpreter.
     return Unreadable("nested too deep" if isinstance(error, RecursionError) else str(error))
 
 
@@ -164,7 +164,7 @@ class _Edited:
         self._joined = 0
 
     def replace(self, start: int, end: int, by: bytes) -> None:
-        """Have something else in place of this part."""
+        """Replace a part of the text."""
         self._pieces += (memoryview(self._text)[self._kept : start], by)
         self._kept = end
         self._growth += len(by) - (end - start)
@@ -172,13 +172,13 @@ class _Edited:
             raise Unreadable("most of it is not UTF-8")
 
     def join(self) -> None:
-        """Make one piece of those since the last time: there may be as many as there are words."""
+        """Join the pieces since the last time: there may be very many."""
         if len(self._pieces) > self._joined + 1:
             self._pieces[self._joined :] = [b"".join(self._pieces[self._joined :])]
             self._joined += 1
 
     def whole(self) -> Steps[bytes]:
-        """What came of it; the text itself if nothing was replaced."""
+        """The result; the text itself if nothing was replaced."""
         if not self._pieces:
             return self._text
         if len(self._text) > STEP_BYTES:
@@ -255,7 +255,7 @@ def ends_of_elements(text: bytes, start: int, depth_max: int) -> Iterator[int]:
 
 
 def _outside(text: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The text in pieces and where each begins, the insides of strings blotted out."""
+    """The text in pieces and where each begins, with `_` for what is inside of strings."""
     inside = 0
     while start < len(text):
         piece = bytes(text[start : start + STEP_BYTES])
@@ -293,7 +293,7 @@ class Reader(Generic[S]):
             return self.read_leniently(text)
 
     def read_leniently(self, text: bytes) -> S:
-        """The same for members in any case and company; null stands for an empty object."""
+        """The same with members in any case, and unknown ones; null is an empty object."""
         text = run_steps(repaired(text))
         try:
             found = dict(self._missing)

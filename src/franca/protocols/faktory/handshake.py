@@ -1,4 +1,4 @@
-"""HELLO: letting a client in. The greeting's challenge, and what must be answered to it."""
+"""HELLO: the challenge in the greeting, and the answer to it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 HELLO_BYTES_MAX: Final = 16 * 1024
-"""The line of a client that is not known yet; nobody needs more to say who it is."""
+"""The longest line before HELLO is accepted."""
 ROUNDS_MIN: Final = 1_000
 ROUNDS_MAX: Final = 2_000
-"""Hashes that a password costs. Each of ours costs us as much as it costs a guesser."""
+"""Rounds of hashing for a password. They cost the server as much as they cost an attacker."""
 
 _READER: Final = Reader(Hello)
 
 
 class Challenge:
-    """What one connection must know. Its salt is its own, so a hash overheard is worthless."""
+    """The challenge of one connection. Its salt is its own, so that a hash cannot be used twice."""
 
     __slots__ = ("_old_too", "_password", "_rounds", "_salt")
 
@@ -52,7 +52,7 @@ class Challenge:
 
 
 def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """HELLO, or the end: whatever else a client says that is not known deserves no answer."""
+    """HELLO. One that cannot be read is not answered, and the connection is closed."""
     try:
         if not rest.startswith(b"{"):
             raise Unreadable("not an object")

@@ -1,4 +1,4 @@
-"""Work units on their way in: checked in the original's order, told in its words, kept as JSON.
+"""Work units on their way in: checked in the original's order and words, kept as JSON.
 
 What is kept as a job's body is the producer's job, compact, its arguments as they were written:
 with `retry`, `created_at` and `reserve_for`, without what only a delivery knows (`render.py`).
@@ -31,7 +31,7 @@ JID_BYTES_MIN: Final = 8
 EARLIER_FAILURES_MAX: Final = 1_000_000
 FAILURE_BYTES_MAX: Final = 64 * 1024
 QUOTED_CHARS_MAX: Final = 40
-"""As much as a reason repeats of what was said: there may be a reason for each of many jobs."""
+"""How much of a value a reason repeats: there may be a reason for each of many jobs."""
 _POLICIES_MAX: Final = 1_000
 _SAYS_NOTHING: Final = (RETRY_DEFAULT, RESERVE_S_DEFAULT, None, None, None)
 _QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
@@ -46,7 +46,7 @@ read_earlier_failure: Final = go_json.Reader(EarlierFailure).read
 class Intake:
     """Takes in pushed jobs. Keeps nothing but the policies that they share.
 
-    `refusal_bytes` is what those who push many have yet to be told of jobs that were not taken.
+    `refusal_bytes` is the size of the answers to PUSHB that are not yet written.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -91,7 +91,7 @@ class Intake:
         """The same for a job that takes several turns; ends with the reply."""
         is_large = len(text) > LARGE_BYTES
         yield
-        yield  # to bring together a large line took long enough
+        yield  # reading a large line took long enough
         text = yield from go_json.as_utf8(text)
         try:
             job = self._decode(text)
@@ -117,9 +117,9 @@ class Intake:
             raise go_json.unreadable(error) from None
 
     def check_large(self, job: WireJob) -> go_json.Steps[None]:
-        """Look through what a job brings, as `take` does, but in steps. Nothing is compacted.
+        """Check a job as `take` does, but in steps. Nothing is compacted.
 
-        First at what must be short: of that, no more than is allowed is ever looked at.
+        What must be short comes first: no more of it than is allowed is ever looked at.
         """
         self._check(job)
         if job.at is not None:
@@ -183,7 +183,7 @@ class Intake:
         self._broker.submit(new, now)
 
     def _digest(self, job: WireJob, extra: bytes, digest: int) -> int:
-        """For what few jobs say: a push that differs in any of it is not the same, said again."""
+        """The digest with members that few jobs have: a push that differs in any is another."""
         _check_times(job)
         said = (job.retry, job.reserve_for, job.at, job.created_at or None, job.backtrace or None)
         custom = memoryview(b"" if job.custom is UNSET else job.custom)
@@ -203,7 +203,7 @@ class Intake:
     # -- checks, in the original's order ------------------------------------------------------
 
     def _check(self, job: WireJob) -> None:
-        """Look closely at a job that the quick look did not pass."""
+        """Find out what is wrong with a job that did not pass the quick check."""
         check_shape(job)
         most = self._name_max
         jid, kind = job.jid[: most + 1].encode(), job.jobtype[: most + 1].encode()
@@ -231,7 +231,7 @@ class Intake:
             raise Unfit(f"queue names cannot be longer than {self._name_max} bytes")
 
     def _set_apart(self, job: WireJob, checked: bool) -> bytes:
-        """Tidy the two objects that few jobs have; returns the failure, which is no part of it."""
+        """Compact the two objects that few jobs have; takes the failure out and returns it."""
         check_shape(job)
         if isinstance(job.custom, Raw):
             if not checked:
@@ -251,12 +251,12 @@ class Intake:
         return msgspec.json.format(text, indent=-1)
 
     def _check_fit(self, text: bytes) -> None:
-        """`Refused` if nobody should be given this JSON."""
+        """`Refused` if workers could not decode this JSON."""
         if go_json.may_be_unfit(text, self._args_depth_max):
             go_json.run_steps(go_json.check(text, self._args_depth_max))
 
     def _policy_of(self, job: WireJob) -> Policy:
-        """`retry` 0 lets a failed job vanish, below 0 it goes straight to the dead set."""
+        """With `retry` 0 a failed job is dropped, below 0 it goes to the dead set at once."""
         retry = job.retry = RETRY_DEFAULT if job.retry is None else job.retry
         reserve_s = job.reserve_for = job.reserve_for or RESERVE_S_DEFAULT
         if reserve_s > RESERVE_S_MAX:
@@ -288,7 +288,7 @@ def check_shape(job: WireJob) -> None:
 
 
 def size_of(job: WireJob) -> int:
-    """How long that of a job is which may be long."""
+    """The size of those members of a job that may be long."""
     size = memoryview(job.args).nbytes
     if job.custom is UNSET and job.failure is UNSET:
         return size
@@ -302,7 +302,7 @@ def _check_failure(job: WireJob) -> None:
 
 
 def _check_times(job: WireJob) -> None:
-    """A moment that nobody reads may be any text, but not a long one."""
+    """Times that are not parsed may be any text, but not a long one."""
     if len(job.created_at or "") > TIME_CHARS_MAX or len(job.enqueued_at or "") > TIME_CHARS_MAX:
         raise Unfit(f"created_at and enqueued_at cannot be longer than {TIME_CHARS_MAX} characters")
 
@@ -317,7 +317,7 @@ def earlier_failures(failure: EarlierFailure) -> int:
 
 
 def _run_at(job: WireJob) -> Millis:
-    """When a job wants to run; a moment in the past is kept, so that saying it again is known."""
+    """When a job is to run; one in the past is kept, so that the same push is recognised."""
     if not job.at:
         job.at = None
         return NEVER

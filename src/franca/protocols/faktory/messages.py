@@ -1,6 +1,6 @@
-"""What Faktory clients say, as Structs that JSON is decoded straight into.
+"""The messages of Faktory clients, as Structs that JSON is decoded into.
 
-The shapes are strict: an unknown member, or a known one in another case, is a job for
+The shapes are strict: an unknown member, or a known one in another case, is left to
 `go_json.py`. Arguments and `custom` stay as the producer wrote them.
 """
 
@@ -39,7 +39,7 @@ class WireJob(
 
 
 class LargeJob(WireJob, forbid_unknown_fields=False):
-    """A work unit among members that nobody knows, too large to look at each of them."""
+    """A work unit with unknown members, too large to look at each of them."""
 
     jid: str = ""
     jobtype: str = ""
@@ -84,7 +84,7 @@ class LargeFail(Struct, gc=False):
 
 
 class Beat(Struct, gc=False, forbid_unknown_fields=True):
-    """A worker lives."""
+    """The heartbeat of a worker."""
 
     wid: str | None = None
     current_state: str | None = None
@@ -92,7 +92,7 @@ class Beat(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """Which jobs of a set a mutation is for; none said is all."""
+    """Which jobs of a set a mutation is for; without a member, all."""
 
     jids: list[str | None] | None = None
     jobtype: str | None = None
@@ -108,7 +108,7 @@ class Mutate(Struct, forbid_unknown_fields=True):
 
 
 class EarlierFailure(Struct, forbid_unknown_fields=True):
-    """The failure that a job had elsewhere, as its producer says."""
+    """The failure that a job had elsewhere, as its producer describes it."""
 
     retry_count: Int64 = 0
     remaining: Int64 | None = None

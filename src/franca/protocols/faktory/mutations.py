@@ -1,12 +1,11 @@
 """MUTATE: which jobs of one of the three sets are to be changed, and how; and the change itself.
 
 The jobs may be in the store alone, so they are recalled page by page, each page changed in the
-turn that brings it, in order of their ids. Whoever asks for a page has its turn when those who
-asked before have had theirs. So those who go through a whole set ask one after another, and nobody
-who names jobs, nor an operator, waits for more than one page of them. Those with a pattern are a
-line of their own: a large job is searched over many turns, and only one such job is to be in memory
-for it. A mutation whose client is gone goes on while nobody waits who is there; it ends if there
-are so many that others would be refused.
+turn that brings it, in order of their ids. Mutations of a whole set take turns, one page each, so
+that mutations that name jobs, and operators, wait for no more than one page of them. Those with a
+pattern have a line of their own: a large job is searched over many turns, and only one such job is
+to be in memory. A mutation whose client is gone goes on while no other waits; it is dropped if
+others would be refused.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ _CHANGES: Final[Mapping[str, Change]] = {
 
 
 class Order(Struct, frozen=True):
-    """A mutation that was understood. Named jobs are chosen by their names alone."""
+    """A mutation as it was read. Jobs that are named are chosen by their names alone."""
 
     change: Change
     target: Target
@@ -182,7 +181,7 @@ class Mutations:
         return not self._bytes or self._bytes + mutation.size <= WAITING_BYTES_MAX
 
     def _drop_gone(self, line: deque[Mutation]) -> None:
-        """Let those of a line end whose clients are gone; but not its first, whose page comes."""
+        """Drop those of a line whose clients are gone; but not the first, which has asked."""
         for place, mutation in enumerate(list(line)):
             if place and mutation.link.closed:
                 line.remove(mutation)
@@ -206,7 +205,7 @@ class Mutation(Struct, eq=False):
 
     def recalled(self, query: JobQuery, jobs: Sequence[Job], now: Millis) -> None:
         """Do a turn's share of the work, and let the next one have its turn."""
-        ended = True  # also if something is wrong here: the others must go on
+        ended = True  # also after an exception: the others must go on
         try:
             self.query = self.steps.send((jobs, now))
             ended = False
@@ -214,7 +213,7 @@ class Mutation(Struct, eq=False):
             self.done()
         finally:
             if self.query is _NOBODY and not ended:
-                self.ask()  # nobody else of the line may keep a large job in memory meanwhile
+                self.ask()  # no other of the line may have a large job in memory meanwhile
             else:
                 self.mutations.next(self.line, ended=ended)
 
@@ -262,7 +261,7 @@ def _change_all(order: Order, broker: Broker, renderer: Renderer) -> Steps:
 def _change_if_found(
     order: Order, broker: Broker, found: tuple[JobId, Fingerprint], search: Search, share: Share
 ) -> Steps:
-    """Go on with the search of a large job; change it if it is still as it was at its begin."""
+    """Go on with the search of a large job; change it if it is still as it was at the beginning."""
     job_id, fingerprint = found
     is_meant = None
     while is_meant is None:

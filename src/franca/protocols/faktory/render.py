@@ -1,7 +1,7 @@
 """Jobs on their way out: the body with what a delivery adds to it, in front.
 
 A worker is told when the job was queued last and what its last failure was; the body itself is
-forwarded as it lies. Jobs of other protocols are shown as work units too.
+forwarded unchanged. Jobs of other protocols are shown as work units too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Renderer:
-    """Writes jobs down for workers and for those who search."""
+    """Writes jobs for workers, and for patterns to be matched against."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -66,7 +66,7 @@ class Renderer:
         self._head_at = at
 
     def stored(self, job: Job) -> bytes:
-        """The job as the original would keep it, for those who match patterns against that."""
+        """The job as the original would keep it, for patterns to be matched against."""
         if job.media == JSON_JOB and job.body:
             unit = self._decode(job.body)
         else:
@@ -83,7 +83,7 @@ class Renderer:
         """The last failure of a job, or nothing if it never failed.
 
         `remaining` begins at `retry` with the first failure and ends at 0; a job that goes to
-        the dead set at once has -1. What the producer told of failures elsewhere goes on.
+        the dead set at once has -1. Failures that the producer reported are counted on.
         """
         extra = job.extra if job.origin == ORIGIN else b""
         last = next((run for run in reversed(job.story or ()) if run.how in _FAILED), None)
@@ -114,13 +114,13 @@ class Renderer:
         )
 
     def _time(self, at: Millis) -> str:
-        """What the clock on the wall showed at a moment that the server counted."""
+        """The wall clock time at a moment of the server."""
         return self._stamps.text(self._broker.wall(at))
 
     def _foreign(self, job: Job) -> WireJob:
         """A job of another protocol, or one whose body is not in memory, as a work unit.
 
-        Its arguments are only a place: they may be long.
+        A placeholder stands for its arguments: they may be long.
         """
         return WireJob(
             retry=job.policy.failures,

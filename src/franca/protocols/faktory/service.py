@@ -28,11 +28,11 @@ REAP_MS: Final = 1_000
 
 
 class LargeCommands:
-    """Large commands that are worked on, of all connections, and who waits with another.
+    """Large commands of all connections that are worked on, and connections that wait with another.
 
-    What has come of a command is kept until it is answered, and to work on a large one takes longer
-    than to send it. So who has sent a part of one waits with the rest while more than `most` bytes
-    are worked on. (The node's intake bounds all input; this one lets what is begun be finished.)
+    A command is kept until it is answered, and working on a large one takes longer than sending it.
+    So a client that has sent a part of one waits with the rest while more than `most` bytes are
+    worked on. (The node bounds all input; here, commands that have begun are finished first.)
     """
 
     def __init__(self, most: int) -> None:
@@ -46,7 +46,7 @@ class LargeCommands:
         self._sending.pop(sender, None)
         self._taken[sender] = size
         if self._sending and self._is_full():
-            # At once: each would send some more before it is asked.
+            # At once: each would send some more before its next check.
             sending, self._sending = self._sending, {}
             for other in sending:
                 if not other.holding and len(other.reader) > LARGE_BYTES:
@@ -54,26 +54,26 @@ class LargeCommands:
                     self._waiting[other] = None
 
     def must_wait(self, sender: FaktoryConversation) -> bool:
-        """Whether one must not send the rest of its command yet; if so, it is told when it may."""
+        """Whether the sender waits with the rest of its command; if so, it is resumed later."""
         is_full = self._is_full()
         (self._waiting if is_full else self._sending)[sender] = None
         return is_full
 
     def leave(self, sender: FaktoryConversation) -> None:
-        """This one's command is answered, or nobody is there to be answered."""
+        """The command is answered, or its client is gone."""
         for kept in (self._sending, self._waiting, self._taken):
             kept.pop(sender, None)
         self.resume_waiting()
 
     def resume_waiting(self) -> None:
-        """Let those go on who wait, if they need not any more."""
+        """Resume those that wait, if there is room now."""
         if self._waiting and not self._is_full():
             waiting, self._waiting = self._waiting, {}
             for sender in waiting:
                 sender.resume()
 
     def _is_full(self) -> bool:
-        # Nobody waits for those who do not go on because they do not read.
+        # Commands of clients that do not read their answers do not count: they may never end.
         return sum(size for who, size in self._taken.items() if not who.link.full) > self._most
 
 
@@ -109,7 +109,7 @@ class FaktoryService(Service):
         return FaktoryConversation(self, link)
 
     def tick(self, now: Millis) -> None:
-        """Hang up on workers that fell silent; keep nobody waiting, and no old answer, in vain."""
+        """Drop workers without heartbeats and old answers; resume what waits."""
         self.large.resume_waiting()
         self.overview.forget(now)
         if now >= self._reap_at:
@@ -117,7 +117,7 @@ class FaktoryService(Service):
             self.registry.reap(now)
 
     def workers(self) -> list[WorkerView]:
-        """The workers that said HELLO and still beat."""
+        """The workers that have sent HELLO and still send BEAT."""
         return self.registry.views(self.name)
 
     def ask_worker(self, name: str, what: str) -> bool:

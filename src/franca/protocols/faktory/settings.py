@@ -16,7 +16,7 @@ class FaktorySettings(Struct, frozen=True):
 
     password: str = ""
     allow_v1_passwords: bool = True
-    """Let clients that speak no protocol version hash the password once, as they always did."""
+    """Let clients that name no protocol version hash the password once, as they always did."""
     version: str = "1.10.0"
     """The version of the original that INFO names; clients compare it."""
 

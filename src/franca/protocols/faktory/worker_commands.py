@@ -1,8 +1,8 @@
-"""ACK, FAIL, BEAT: what became of a job, whose report of it counts, and that its worker lives.
+"""ACK, FAIL, BEAT: reports on jobs, whose reports count, and heartbeats.
 
 A job is held by the `wid` of the connection that fetched it, or by the connection itself where it
-said none; ACK and FAIL name only a jid. While a job has been granted only once in its life, a
-report counts whoever says it: it can be about no other run. Once it was granted again, only the
+has none; ACK and FAIL name only a jid. While a job has been granted only once in its life, a
+report counts whoever sends it: it can be about no other run. Once it was granted again, only the
 present holder's report counts, because an earlier holder's may be about its own run. Where that
 holder has no `wid`, it may report over any other connection without one, unless the attempts of
 the job show that this connection has held it before. An ACK that comes after the lease ran out
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 REPORT_BYTES_MAX: Final = 64 * 1024
-"""An ACK or a BEAT that is not written as usual; nobody needs as much."""
+"""The longest ACK or BEAT that is not written as usual."""
 ERROR_KIND_BYTES: Final = 100
 _TEXT_BYTES: Final = 16 * 1024
 _LEASED: Final = State.LEASED
@@ -52,7 +52,7 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
     sole = broker.sole(jid)
     if sole is not None and sole.state is _LEASED and sole.holder == holder:
         return sole
-    # A bound lease is of another protocol, whose own words settle it.
+    # A bound lease is of another protocol, whose own commands settle it.
     own = (job for job in broker.held_as(jid, holder) if not job.bound)
     others = (job for job in broker.running_as(jid) if not job.bound and _counts(job, holder))
     return next(own, None) or next(others, None)
@@ -151,7 +151,7 @@ def _read_large_fail(text: bytes) -> Fail:
 
 
 def _beginning_of(raw: msgspec.Raw) -> bytes:
-    """As much of a JSON string as anybody will see."""
+    """As much of a JSON string as is kept."""
     text = bytes(raw)
     if len(text) <= _TEXT_BYTES:
         return text
@@ -188,7 +188,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
-    """BEAT: the worker lives; the answer may ask it to be quiet or to leave."""
+    """BEAT: a heartbeat; the answer may ask the worker to be quiet or to leave."""
     try:
         if len(rest) > REPORT_BYTES_MAX:
             raise Unreadable("too long")

@@ -1,4 +1,4 @@
-"""Worker processes by their `wid`: who beats, who is to be quiet, who has fallen silent.
+"""Worker processes by their `wid`: their heartbeats, and which are to be quiet or to leave.
 
 A worker is known from its first HELLO until its last connection closes or a minute without a
 BEAT is over. Its state only moves on: running, quiet, terminate; it holds for every connection.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ANONYMOUS: Final = "link "
 """What the holder's name of a connection without a `wid` begins with, in the store too."""
 SILENCE_MS: Final = 60_000
-"""A worker that has not said BEAT for so long is taken for gone, and hung up on."""
+"""A worker without a BEAT for so long is taken for gone, and its connections are closed."""
 HOSTNAME_CHARS_MAX: Final = 255
 LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 100
@@ -65,9 +65,9 @@ class Worker(Struct, eq=False):
 
 
 class Workers:
-    """All workers that are known now. `reaped` counts those that fell silent.
+    """All workers that are known now. `reaped` counts those whose heartbeats stopped.
 
-    Once the server is `stopping`, whoever comes is sent away.
+    Once the server is `stopping`, every worker is asked to leave.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Workers:
     def join(self, wid: str, hello: Hello, connection: FaktoryConversation, now: Millis) -> Worker:
         """A connection says that it belongs to this worker; the first one describes it.
 
-        What is too long of a description is cut: it is for operators to look at.
+        A description that is too long is cut: it is only shown to operators.
         """
         worker = self.by_wid.get(wid)
         if worker is None:
@@ -102,7 +102,7 @@ class Workers:
         return worker
 
     def leave(self, worker: Worker, connection: FaktoryConversation) -> None:
-        """A connection is gone; with the last one, so is the worker and what it was told."""
+        """A connection is gone; with the last one, so are the worker and its state."""
         worker.connections.pop(connection, None)
         if not worker.connections and self.by_wid.get(worker.wid) is worker:
             self._forget(worker)
@@ -112,7 +112,7 @@ class Workers:
         self.described_in -= worker.described_in()
 
     def beat(self, beat: Beat, now: Millis) -> Worker | None:
-        """A worker lives, and may say what it is about to do; None if nobody knows it."""
+        """A heartbeat, which may tell a new state; None if there is no such worker."""
         worker = self.by_wid.get(beat.wid or "")
         if worker is None:
             return None
@@ -130,13 +130,13 @@ class Workers:
                 connection.fetching.stop_giving_jobs()
 
     def stop(self) -> None:
-        """Ask every worker to leave, and whoever comes later."""
+        """Ask every worker to leave, also those that come later."""
         self.stopping = True
         for worker in self.by_wid.values():
             self.move(worker, WorkerState.TERMINATE)
 
     def reap(self, now: Millis) -> None:
-        """Hang up on workers that have not beaten for too long. What they hold, they hold."""
+        """Close the connections of workers without heartbeats. Their leases go on."""
         silent = [w for w in self.by_wid.values() if now - w.beat_at > SILENCE_MS]
         for worker in silent:
             self._forget(worker)
@@ -169,7 +169,7 @@ class Workers:
 
 
 def _queues_of(worker: Worker) -> list[str]:
-    """The queues that a worker asks, as many as anybody looks at."""
+    """The queues that a worker fetches from, as many as are shown."""
     names: dict[str, None] = {}
     for connection in worker.connections:
         names.update(dict.fromkeys(connection.fetching.queues()[:QUEUES_SHOWN_MAX]))

@@ -93,14 +93,14 @@ def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -
         raise _unknown(words)
     if len(words) > 1 and [word.lower() for word in words[1:]] != [b"graceful"]:
         raise _incomplete(words)
-    # The Perl server says it without CR; aiogear waits for one, and nobody minds it.
+    # The Perl server sends no CR; aiogear waits for one, and no client minds it.
     conversation.link.write(OK)
     service.request_stop()
 
 
 def _on_list(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    """status, prioritystatus, workers, clients, jobs; what stands behind them is not looked at."""
-    conversation.say_all(LISTS[words[0].lower()](conversation.service), now)
+    """status, prioritystatus, workers, clients, jobs; arguments are ignored."""
+    conversation.write_in_turns(LISTS[words[0].lower()](conversation.service), now)
 
 
 def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> None:
@@ -110,14 +110,14 @@ def _on_show(conversation: GearmanConversation, words: Words, now: Millis) -> No
     pieces = LISTS.get(b" ".join(words).lower())
     if pieces is None:
         raise ErrorReply(_UNKNOWN_SHOW)
-    conversation.say_all(pieces(conversation.service), now)
+    conversation.write_in_turns(pieces(conversation.service), now)
 
 
 # -- changes --------------------------------------------------------------------------------
 
 
 def _on_cancel(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    """cancel job H: whoever waits for it hears that it failed; nobody runs it any more."""
+    """cancel job H: clients that wait for it are told that it failed; it is not run any more."""
     if len(words) < 3:
         raise _unknown(words)
     if len(words) != 3 or words[1].lower() != b"job":
@@ -180,7 +180,7 @@ def _on_create(conversation: GearmanConversation, words: Words, now: Millis) -> 
 
 
 def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    """drop function F: gone from the lists, and the jobs that wait in it are cancelled."""
+    """drop function F: no longer listed; the jobs that wait in it are cancelled."""
     service = conversation.service
     function = _function_in(conversation, words)
     if len(function) > service.limits.name_bytes_max:
@@ -189,7 +189,7 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
     if queue is not None and queue.listed:
         _drop(conversation, queue, now)
     else:
-        conversation.say_all(_drop_alike(conversation, function.lower()), now)
+        conversation.write_in_turns(_drop_alike(conversation, function.lower()), now)
 
 
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
@@ -219,7 +219,7 @@ def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -
         raise _incomplete(words)
     _check_may_change(conversation)
     service = conversation.service
-    # A function whose name is too long is not there, and what is not there has no limit.
+    # A function with a longer name does not exist, and takes no limit.
     is_name = len(words[1]) <= service.limits.name_bytes_max
     name = service.names.text(words[1]) if is_name else ""
     limits = [max(number_in(word), 0) for word in words[2:]]

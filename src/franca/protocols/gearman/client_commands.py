@@ -1,4 +1,4 @@
-"""What clients say: SUBMIT_*, GET_STATUS*; what anybody may: ECHO_REQ, OPTION_REQ, SET_CLIENT_ID.
+"""The packets of clients, SUBMIT_* and GET_STATUS*, and of any peer, such as ECHO_REQ.
 
 Each SUBMIT is answered with the handle of its job, in the order of the packets.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
 WATCHES_MAX: Final = 10_000
-"""Submits that may wait for one job: all of them hear of its end in one turn."""
+"""Submits that may wait for one job: all of them are told of its end in one turn."""
 JOINS_MAX: Final = 64
-"""And those of one connection among them: it hears everything that often."""
+"""And those of one connection among them: it is told everything that often."""
 SCHED_MESSAGES: Final = 4
 """What finding the next minute that matches takes, in messages."""
 EPOCH_S_MAX: Final = 253_402_300_799
@@ -66,7 +66,7 @@ def at_match(conversation: GearmanConversation, said: list[bytes], now: Millis) 
 
 
 def reduced(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
-    """SUBMIT_REDUCE_JOB: its worker is told the reducer; what follows is between workers."""
+    """SUBMIT_REDUCE_JOB: its worker is told the reducer, and does the rest."""
     if len(said[0]) > wire.UNIQUE_BYTES_MAX:
         raise ErrorReply(_UNIQUE_TOO_LARGE)
     return NEVER, said[0]
@@ -93,7 +93,7 @@ class Submission:
         self._read = read
 
     def on_submit(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-        """Take the job in, or join the one that it stands for, and tell its handle."""
+        """Take the job in, or join the one with the same key, and answer with its handle."""
         arguments = body.split(b"\0", 2 + self._count)
         if len(arguments) != 3 + self._count:
             raise ErrorReply(wire.MISSING)
@@ -139,7 +139,7 @@ class Submission:
 
 
 def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool:
-    """Whether too many wait for the job with this key already; counts one that does not."""
+    """Whether too many wait for the job with this key already; if not, counts this one."""
     broker = conversation.broker
     taken = broker.keyed(queue, key)
     if taken is None:
@@ -156,13 +156,13 @@ def _is_crowded(conversation: GearmanConversation, queue: str, key: str) -> bool
         return True
     joins[taken.id] = times + 1
     if len(joins) > 2 * len(own) + JOINS_MAX:
-        # Jobs that another has taken the place of are not heard of again.
+        # There are no further events of a job that was replaced.
         conversation.joins = {job_id: times for job_id, times in joins.items() if job_id in own}
     return False
 
 
 def _take_back_join(conversation: GearmanConversation, queue: str, key: str) -> None:
-    """A job was refused: who waits for the one with its key does not do so once more."""
+    """A job was refused: this connection does not wait once more for the one with its key."""
     taken = conversation.broker.keyed(queue, key) if key else None
     if taken is not None and taken.id in conversation.session.watches:
         conversation.joins[taken.id] -= 1
@@ -225,7 +225,7 @@ def status_of(job: Job) -> Status:
         return NOT_RUNNING
     numerator, separator, denominator = job.progress.partition(b"\0")
     if not separator:
-        return (1, 1, b"0", b"0")  # a worker of another protocol may report what it likes
+        return (1, 1, b"0", b"0")  # a worker of another protocol may report anything
     return (1, 1, wire.number_text(numerator), wire.number_text(denominator))
 
 
@@ -234,7 +234,7 @@ def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> No
 
 
 def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> None:
-    """Write a packet; of one that is long there is no copy."""
+    """Write a packet; a long one is not copied."""
     size = sum(map(len, pieces))
     head = _pack(wire.RES, number, size)
     if size > wire.LONG_BYTES:
@@ -247,11 +247,11 @@ def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Mi
     """GET_STATUS_UNIQUE: by the unique id, whatever the function, and how many wait for it."""
     unique = wire.without_nuls(body, wire.UNIQUE_BYTES_MAX)
     if len(unique) > wire.UNIQUE_BYTES_MAX:
-        # No job has it; kept here until it may be said, it would be there twice.
+        # No job has it. In a task it would be copied once more.
         _send(conversation, Packet.STATUS_RES_UNIQUE, unique, _UNKNOWN_UNIQUE)
         return
     conversation.spent += len(conversation.broker.queues) // wire.SEARCHED_AT_ONCE
-    conversation.say_all(_by_unique(conversation, unique), now)
+    conversation.write_in_turns(_by_unique(conversation, unique), now)
 
 
 def _by_unique(conversation: GearmanConversation, unique: bytes) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
 packet does is in `client_commands.py` and `worker_commands.py`, what a line does in
-`admin_commands.py`. What clients that wait for a job are told of it is here.
+`admin_commands.py`. Events of jobs become packets here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task, give_back
 from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
 from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
 from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
@@ -29,13 +29,13 @@ _LINE_ENDS: Final = (b"\n", b"")
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
-"""Handles of jobs that a worker no longer has, and may still say something about."""
+"""Handles of jobs that a worker no longer runs, and may still send packets about."""
 GRANTS_KEPT: Final = 16
 """Handles of jobs that were given and ended since a peer last waited for an answer."""
 SHARED_BYTES: Final = 512
 """Smaller data is copied for each that waits for it: many small pieces cost more than a copy."""
 GIVEN_BACK_MAX: Final = 1_000
-"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
+"""Jobs whose delivery may be undone at once; of more, the first have surely been delivered."""
 
 _pack = wire.HEADER.pack
 # An attribute of an enum takes long to be looked up.
@@ -49,12 +49,12 @@ _PROGRESS: Final = {STATUS: int(Packet.WORK_STATUS), WARNING: int(Packet.WORK_WA
 class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
-    `foreign` has the handles of those that came by another protocol: only here are they called so.
-    `functions` are those it can do, with the milliseconds it gives itself, newest last. What is
-    said of a job in `ignored` has no effect and is no error. `joins` counts the submits of this
-    connection that wait for the same job as one before.
+    `foreign` has the handles of those of other protocols, which have them on this connection only.
+    `functions` are those it can do, with the milliseconds it gives itself, newest last. What a
+    worker sends about a job in `ignored` has no effect and is no error. `joins` counts the submits
+    of this connection that wait for the same job as one before.
 
-    A client that connects and says nothing until it has a job is a proper one.
+    A client may connect and send nothing until it has a job.
     """
 
     silent_ok = True
@@ -91,7 +91,7 @@ class GearmanConversation(Conversation):
         number, body = message
         self.seen_at = now
         if self._grants and self.reader.is_first and not self.link.out:
-            # It speaks after it was answered: what it was given before has reached it.
+            # It sends after it was answered: what was written before has reached it.
             self._grants.clear()
         self.reader.is_first = False
         act = MESSAGES[number]
@@ -110,22 +110,22 @@ class GearmanConversation(Conversation):
             self.link.write(error("QUEUE_ERROR", refusal.text))
 
     def on_unreadable(self, refusal: WireError, now: Millis) -> None:
-        """These bytes are none of ours, or too many."""
+        """The bytes are not Gearman, or too many."""
         self.reader.clear()
         if refusal.code == wire.TOO_LARGE:
             self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
         self.link.close(refusal.text)
 
     def settle(self, now: Millis) -> None:
-        """The functions have changed: whoever sleeps is to be woken for others."""
+        """The functions have changed: a worker that sleeps is woken for these from now on."""
         try:
-            worker_commands.sleep_anew(self, now)
+            worker_commands.renew_sleep(self, now)
         except Refused as refusal:
             self.link.write(error("QUEUE_ERROR", refusal.text))
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
-        # `isinstance` is slow to say no, and these come for every job.
+        # `isinstance` is slow where it is false, and these come for every job.
         if type(event) is Finished:
             self._on_finished(event)
         elif type(event) is Woken:
@@ -146,40 +146,40 @@ class GearmanConversation(Conversation):
         if self.joins:
             self.joins.pop(job.id, None)
         if event.state is _DONE:
-            self._pass_on(event, _COMPLETE, handle, event.result)
+            self._forward(event, _COMPLETE, handle, event.result)
         else:
             story, failure = job.story, event.failure
             said = failure.data or failure.text.encode("utf-8", "replace")
             has_failed = self.wants_exceptions and story and story[-1].how is Outcome.FAILED
             if has_failed and (said or failure.kind == EXCEPTION):
-                self._pass_on(event, _EXCEPTION, handle, said)
+                self._forward(event, _EXCEPTION, handle, said)
             else:
                 self.link.write(wire.response(Packet.WORK_FAIL, handle))
         if job.policy.durable:
             self.link.after_commit = True
 
     def _on_progressed(self, event: Progressed, now: Millis) -> None:
-        """A worker said something of a job that it runs."""
+        """A worker reported on a job that it runs."""
         number = _PROGRESS.get(event.kind, _DATA)
-        self._pass_on(event, number, event.job.name.encode(), event.data)
+        self._forward(event, number, event.job.name.encode(), event.data)
         if self.link.full:
             self.service.pace(event.job.holder, self, now)
 
-    def _pass_on(self, event: Event, number: int, handle: bytes, data: bytes) -> None:
-        """Say what a worker said of a job. All who wait for it share one copy of what is long."""
-        of, kind, pieces = self.service.passed_on
+    def _forward(self, event: Event, number: int, handle: bytes, data: bytes) -> None:
+        """Forward a packet of a worker. Clients that wait for a job share one copy of long data."""
+        of, kind, pieces = self.service.forwarded
         is_shared = of is event and kind == number
         if not is_shared:
             head = b"%b%b\0" % (_pack(wire.RES, number, len(handle) + 1 + len(data)), handle)
             pieces = (head, data) if len(data) > wire.LONG_BYTES else (head + data,)
-            self.service.passed_on = (event, number, pieces)
+            self.service.forwarded = (event, number, pieces)
         if len(pieces) > 1 or (is_shared and len(data) > SHARED_BYTES):
             self.link.write_bulk(*pieces)
         else:
             self.link.write(pieces[0])
 
     def _on_lease_lost(self, job: Job) -> None:
-        """The job was taken away: by its time, or by somebody who ended it."""
+        """The lease of a job has ended, or somebody else ended the job."""
         handle = job.name.encode() if job.origin == ORIGIN else self.foreign.pop(job.id, b"")
         if self.held.get(handle) is job:
             del self.held[handle]
@@ -187,37 +187,34 @@ class GearmanConversation(Conversation):
                 self.ignore(handle)
 
     def ignore(self, handle: bytes) -> None:
-        """What is still said about this job has no effect and is no error."""
+        """Further packets about this job have no effect and are no error."""
         ignored = self.ignored
         ignored[handle] = None
         if len(ignored) > _ENDED_KEPT:
             del ignored[next(iter(ignored))]
 
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        """The peer is gone. A job whose delivery never left is as if it was never given."""
+        """The peer is gone. A job that was not delivered goes back, as if it was never granted."""
         self.end_task()
         if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
-                try:
-                    if job is not None:
-                        self.broker.give_back(job, self.session.holder, now)
-                except Refused:
-                    pass  # it was taken away meanwhile
+                if job is not None:
+                    give_back(self.broker, job, self.session.holder, now)
         self.broker.close_session(self.session, now)
         self.held.clear()
         self.foreign.clear()
         self._grants.clear()
-        # A demand knows its session, which knows this: the garbage collector does not see demands.
+        # A demand refers to its session, which refers to this; the garbage collector skips demands.
         self.grab = self.sleep = None
         self.service.left(self)
 
     def forget_unread(self) -> None:
-        """Let go of what waits in the buffer."""
+        """Drop what waits in the buffer."""
         self.reader.clear()
 
     def stop(self, now: Millis) -> None:
-        """The server stops: nobody is woken any more. Running jobs may be finished."""
+        """The server stops: workers are not woken any more. Running jobs may be finished."""
         if self.sleep is not None:
             self.broker.withdraw(self.sleep)
             self.sleep = None
@@ -225,7 +222,7 @@ class GearmanConversation(Conversation):
     def granted(self, handle: bytes, job: Job) -> None:
         """The peer runs this job now."""
         self.held[handle] = job
-        # What is said of a job that many wait for takes long to be told.
+        # Reports on a job that many wait for take long to forward.
         self.spent += self.broker.watchers_of(job.id) // wire.SEARCHED_AT_ONCE
         grants = self._grants
         grants.append(handle)
@@ -234,15 +231,15 @@ class GearmanConversation(Conversation):
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
 
-    def say_all(self, pieces: Iterable[bytes], now: Millis) -> None:
-        """Say something that takes long to find out, a turn's share of it at a time.
+    def write_in_turns(self, pieces: Iterable[bytes], now: Millis) -> None:
+        """Write something that takes long to compute, a turn's share of it at a time.
 
-        Nothing else is read from the peer until all is said, but the server goes on: a piece, empty
+        Nothing is read from the peer until all is written, but others are served: a piece, empty
         or not, should take a microsecond or so.
         """
-        self.begin(self._saying(iter(pieces)), now)
+        self.begin(self._written_in_turns(iter(pieces)), now)
 
-    def _saying(self, pieces: Iterator[bytes]) -> Task:
+    def _written_in_turns(self, pieces: Iterator[bytes]) -> Task:
         yield
         is_said = False
         while not is_said:
@@ -256,7 +253,7 @@ class GearmanConversation(Conversation):
                 some.append(piece)
                 left -= 1
                 room -= len(piece)
-                # Packets may come between two lines, so only a very long one is cut.
+                # Packets may come between two lines, so only a very long line is cut.
                 is_cut = piece[-1:] in _LINE_ENDS or room < -wire.LINE_BYTES_MAX
                 if (left <= 0 or room <= 0) and is_cut:
                     is_said = False

@@ -28,7 +28,7 @@ _BY_ITS_WORKLOAD: Final = b"-"
 def id_in(handle: bytes) -> JobId:
     """The id of the job that was given this handle, or 0: it is the number at its end.
 
-    The store finds jobs by their ids wherever they lie, and by their names only here and there.
+    The store finds every job by its id, and only some by their names.
     Handles of earlier versions have the id alone behind the last colon.
     """
     begin, _, number = handle.rpartition(b":")
@@ -39,9 +39,10 @@ def id_in(handle: bytes) -> JobId:
 
 
 def key_of(unique: bytes, workload: bytes, name: str) -> str:
-    """What makes a job the same as another of its function; nothing for jobs that never are.
+    """The key that makes a job the same as another of its function; empty if it never is.
 
-    `-` stands for the workload; without one the job is the same as none, and `name` tells it apart.
+    `-` stands for the workload; without one the job is the same as no other, and its `name` is the
+    key.
     """
     if not unique:
         return ""

@@ -1,7 +1,7 @@
-"""The lists that operators and monitoring programs ask for, in pieces that take a moment each.
+"""The lists that operators and monitoring programs ask for, in pieces of a microsecond each.
 
-Lists end with a line that has only a dot. While one is written the server goes on, so it shows
-each line as it is when its turn has come.
+Lists end with a line that has only a dot. While one is written other peers are served, so each
+line shows what was true when it was written.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 LISTED_MAX: Final = 100_000
 """Jobs in one list."""
 PART: Final = 500
-"""What is copied of a collection at a time: thousands may read lists, and stop in their middle."""
+"""What is copied of a collection at a time: thousands of peers may be in the middle of a list."""
 
 
 def in_parts(source: Callable[[], Iterable[T]]) -> Iterator[T]:
     """Everything in a collection to which things are added at its end, though it changes meanwhile.
 
-    What was there all the time comes once, unless more than a part of it goes between two parts.
+    What was there all the time comes once, unless more than a part of it goes between two.
     """
     at, last = 0, list[T]()
     while True:

@@ -23,7 +23,7 @@ def next_match(fields: Sequence[bytes], zone: tzinfo, after: Millis) -> Millis |
     month and day of the week (0 is Monday) on the clocks of `zone`.
 
     `*` and an empty field match everything. None if a field is no number of its range, or if no
-    day ever matches. A time that clocks leave out never comes, and one that they show twice comes
+    day ever matches. A time that clocks skip never matches, and one that they show twice matches
     twice.
     """
     chosen = [_read(field, among) for field, among in zip(fields, _RANGES, strict=True)]

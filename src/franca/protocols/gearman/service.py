@@ -29,14 +29,14 @@ ENDED_KEPT: Final = 10_000
 """Handles of ended jobs that GET_STATUS can still say something about."""
 EVERYBODY: Final = 1 << 30
 PACE_MS: Final = 10_000
-"""How long a worker is held back for clients that do not take what it sends: in vain no longer than
-this in all in `PACE_AGAIN_MS`, and for one client once."""
+"""How long a worker is held back for clients that do not read what it sends: no longer than this in
+all in `PACE_AGAIN_MS` where it does not help, and for one client once."""
 PACE_AGAIN_MS: Final = 60_000
 LIMITED_MAX: Final = 10_000
 """Functions that may have a limit of their own."""
 LIMITS_A_TICK: Final = 16
 LATE_MS: Final = 250
-"""A worker that was woken and has not asked for so long is not waited for any more."""
+"""After so long without a GRAB_JOB of a worker that was woken, another is woken."""
 
 
 NOTHING: Final[tuple[Event | None, int, tuple[bytes, ...]]] = (None, 0, ())
@@ -46,7 +46,7 @@ class GearmanService(Service):
     """What all Gearman connections share. `rng` makes handles that no other run has made.
 
     `request_stop` is what the text command `shutdown` does. `ended` remembers for a while what
-    became of jobs; `conversations` are by the holder of what they run; `passed_on` is what was last
+    became of jobs; `conversations` are by the holder of what they run; `forwarded` is what was last
     said of a job, in the pieces that all who wait for it are told.
     """
 
@@ -83,10 +83,10 @@ class GearmanService(Service):
         self.ended: dict[bytes, State] = {}
         self.conversations: dict[str, GearmanConversation] = {}
         self.abilities_bytes = 0
-        self.passed_on = NOTHING
+        self.forwarded = NOTHING
         self.stopping = False
         self._opened = 0
-        self._strangers = f"H:{host}:{boot + 1}".encode()
+        self._foreign_prefix = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
         self._woken: dict[GearmanConversation, None] = {}
         self._paced: dict[GearmanConversation, tuple[GearmanConversation, Millis]] = {}
@@ -108,10 +108,10 @@ class GearmanService(Service):
     def delivery_handle(self) -> bytes:
         """What a job of another protocol is called for the time of one run."""
         self._deliveries += 1
-        return b"%b%d" % (self._strangers, self._deliveries)
+        return b"%b%d" % (self._foreign_prefix, self._deliveries)
 
     def is_full(self, queue: str, key: str, priority: int) -> bool:
-        """Whether a job would be one too many; one that joins another never is."""
+        """Whether a job would be one too many; one that joins another is not."""
         limits = self.maxqueue.get(queue)
         if limits is None or (key and self.broker.keyed(queue, key) is not None):
             return False
@@ -120,7 +120,7 @@ class GearmanService(Service):
         return line is not None and 0 < limit <= line.live
 
     def address_of(self, job: Job) -> bytes:
-        """Where the worker is that runs a job, or a dash."""
+        """The address of the worker that runs a job, or a dash."""
         worker = self.conversations.get(job.holder) if job.state is State.LEASED else None
         return worker.link.peer.address.encode() if worker is not None else b"-"
 
@@ -151,12 +151,12 @@ class GearmanService(Service):
         conversation.link.write(NOOP)
 
     def note_awake(self, conversation: GearmanConversation) -> None:
-        """A worker that was woken asks."""
+        """A worker that was woken has asked for a job."""
         conversation.woken_at = NEVER
         self._woken.pop(conversation, None)
 
     def tick(self, now: Millis) -> None:
-        """Wake others in place of those who were woken and do not come."""
+        """Wake others in place of workers that were woken and have not asked for a job."""
         for conversation in [c for c in self._woken if now - c.woken_at >= LATE_MS]:
             if conversation in self._woken:
                 self.note_awake(conversation)
@@ -165,7 +165,7 @@ class GearmanService(Service):
             self._resume_paced(now)
         if self.maxqueue:
             self._forget_limits()
-        self.passed_on = NOTHING  # what it holds may be large
+        self.forwarded = NOTHING  # what it holds may be large
         for handle in list(islice(self.ended, max(len(self.ended) - ENDED_KEPT, 0))):
             del self.ended[handle]
 
@@ -174,9 +174,9 @@ class GearmanService(Service):
     def pace(self, holder: str, client: GearmanConversation, now: Millis) -> None:
         """Read no more from a worker until its client has taken what it sent.
 
-        Else a long stream of WORK_DATA would pile up here, and its client be cut off. Who does not
-        read at all is waited for once: after that it is cut off, and no worker need care. Nor does
-        a worker wait for one such client after the other: others want its work.
+        Else a long stream of WORK_DATA would pile up here, and its client be cut off. A client that
+        does not read at all is waited for once: after that it is cut off, and no worker waits for
+        it. Nor does a worker wait for one such client after the other: others want its work.
         """
         worker = self.conversations.get(holder)
         if worker is None or worker is client or worker.holding or client.was_waited_for:
@@ -194,7 +194,7 @@ class GearmanService(Service):
                 client.was_waited_for = True
                 worker.paced_ms += held_ms
             elif client.link.closed or client.link.closing:
-                worker.paced_ms += held_ms  # it was cut off, or left: in vain too
+                worker.paced_ms += held_ms  # it was cut off, or left: that did not help either
             elif client.link.full:
                 continue
             if self._paced.pop(worker, None) is not None:
@@ -203,7 +203,7 @@ class GearmanService(Service):
     # -- for operators -----------------------------------------------------------------------------
 
     def workers(self) -> list[WorkerView]:
-        """The connections that said what they can do."""
+        """The connections that have sent CAN_DO."""
         return [
             WorkerView(
                 name=conversation.link.id,

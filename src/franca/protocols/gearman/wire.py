@@ -28,10 +28,10 @@ HANDLE_BYTES_MAX: Final = 63
 OPTION_BYTES_MAX: Final = 63
 CLIENT_ID_BYTES_KEPT: Final = 127
 SPARE_BYTES: Final = 64
-"""How many bytes beyond the longest that it may be are looked at to find where a handle or id ends.
-Longer ones are of no use to anybody, and looking through millions of bytes holds everybody up."""
+"""How many bytes beyond its limit are searched for the end of a handle or id. Longer ones are of no
+use, and to search millions of bytes would delay all other peers."""
 LONG_BYTES: Final = 4_096
-"""Data beyond this is not copied only to stand behind its header."""
+"""Longer data is written by itself, not copied behind its header."""
 
 SEARCHED_AT_ONCE: Final = 64
 """Functions, or clients, that are looked at in about the time that most packets take."""
@@ -103,14 +103,14 @@ def number_in(text: bytes) -> int:
 
 
 def number_text(text: bytes) -> bytes:
-    """A number as it was sent; what is none, as the original keeps it."""
+    """A number as it was sent; other text as the original keeps it."""
     if len(text) <= _NUMBER_BYTES and _PLAIN_NUMBER.fullmatch(text):
         return text
     return b"%d" % (number_in(text) & 0xFFFFFFFF)
 
 
 def on_one_line(text: bytes) -> bytes:
-    """The text without what would break the list in which it is shown."""
+    """The text with `?` for control characters, which would break a list."""
     return text.translate(_ON_ONE_LINE)
 
 
@@ -119,8 +119,8 @@ def without_nuls(text: bytes, most: int) -> bytes:
     return text.rstrip(b"\0") if len(text) <= most + SPARE_BYTES else text
 
 
-def part_handle(body: bytes) -> tuple[bytes, bytes]:
-    """A handle and what stands behind it; the front of one that is too long for any job."""
+def split_handle(body: bytes) -> tuple[bytes, bytes]:
+    """A handle and what follows it; the beginning of one that is too long for any job."""
     if len(body) > LONG_BYTES and body.find(b"\0", 0, _HANDLE_LOOK) < 0:
         return body[:_HANDLE_LOOK], b""
     handle, _, rest = body.partition(b"\0")
@@ -246,15 +246,15 @@ class PacketReader:
         return number if magic == REQ else NOT_A_REQUEST, large.value()
 
     def _await_header(self, data: bytes, at: int) -> None:
-        """Give up as soon as it is plain that a packet's first bytes are none of ours."""
+        """WireError as soon as the first bytes of a packet show that it is not Gearman's."""
         head = data[at : at + 4]
         if not any(magic.startswith(head) for magic in _MAGICS):
             raise WireError("not-gearman", "")
-        # Four bytes tell whether it is worth waiting for the others.
+        # Four bytes show whether it is a packet at all.
         self._wait(data, at, HEADER_SIZE if len(data) - at >= 4 else len(data) - at + 1)
 
     def _check(self, magic: int, number: int, length: int) -> None:
-        """Give up if a packet with this header is not worth waiting for."""
+        """WireError if a packet with this header would be refused in any case."""
         if magic not in (REQ, RES) or not 0 < number < TYPES:
             raise WireError("not-gearman", "")
         if length > self._body_max:
@@ -264,7 +264,7 @@ class PacketReader:
     def _line_end(self, data: bytes, at: int) -> int:
         """Where the line that begins at `at` ends, or -1 until that is known."""
         if data.startswith(_HTTP, at):
-            raise WireError("http", "")  # a web page must not be able to speak to us
+            raise WireError("http", "")  # a web page must not be able to send commands
         end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
         if end:
             return end
@@ -274,7 +274,7 @@ class PacketReader:
         return -1
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Drop everything."""
         self._data = b""
         self._at = 0
         self._part.clear()
@@ -286,7 +286,7 @@ class PacketReader:
 
 
 class ErrorReply(Exception):
-    """A message is not acted on, and this is the answer to it."""
+    """A message is not acted on; this is the answer to it."""
 
     def __init__(self, reply: bytes) -> None:
         self.reply = reply

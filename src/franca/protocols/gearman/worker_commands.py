@@ -1,6 +1,6 @@
-"""What workers say: what they can do, GRAB_JOB*, PRE_SLEEP; and WORK_*, of a job that they run.
+"""The packets of workers: what they can do, GRAB_JOB*, PRE_SLEEP; and WORK_*, about a job they run.
 
-Only the connection that was given a job may speak of it, by the handle that it was told.
+Only the connection that was given a job may report on it, by the handle that it was sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from franca.protocols.gearman.conversation import GearmanConversation
 
 FUNCTIONS_MAX: Final = 16_384
-"""Functions that one connection may say it can do: each GRAB_JOB may look at all of them."""
+"""Functions of one connection: each GRAB_JOB may look at all of them."""
 ABILITIES_BYTES_MAX: Final = 32 * 1024 * 1024
 """What is remembered of the functions that all connections together can do."""
 _ABILITY_BYTES: Final = 300
@@ -103,10 +103,10 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
     conversation.unsettled = True
 
 
-def sleep_anew(conversation: GearmanConversation, now: Millis) -> None:
-    """Who learned or forgot functions in its sleep sleeps on with what it can do now."""
+def renew_sleep(conversation: GearmanConversation, now: Millis) -> None:
+    """A worker whose functions changed while it sleeps is woken for those that it has now."""
     conversation.unsettled = False
-    # A sleep whose demand is closed is over: the word of it is on its way.
+    # If its demand is closed, it was woken, and the event is on its way.
     if conversation.sleep in conversation.session.demands:
         on_pre_sleep(conversation, b"", now)
 
@@ -124,7 +124,7 @@ def on_pre_sleep(conversation: GearmanConversation, body: bytes, now: Millis) ->
     if service.stopping:
         return
     service.note_awake(conversation)
-    # Whoever can do thousands of functions has them all looked at with each search.
+    # Each search looks at all functions of a worker, of which there may be thousands.
     conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     queues = (conversation.grab or _grab_of(conversation)).queues
     demand = Demand(conversation.session, queues, choice=_PRIORITY, only_wake=True)
@@ -233,7 +233,7 @@ _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 
 def on_complete(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_COMPLETE: done, with the result."""
-    handle, result = wire.part_handle(body)
+    handle, result = wire.split_handle(body)
     job = _settled(conversation, handle, _NOT_FOUND)
     if job is None:
         return
@@ -259,8 +259,8 @@ def on_fail(conversation: GearmanConversation, body: bytes, now: Millis) -> None
 
 
 def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_EXCEPTION: not done, and why. Some workers say WORK_FAIL after it, in vain."""
-    handle, data = wire.part_handle(body)
+    """WORK_EXCEPTION: not done, and why. Some workers send WORK_FAIL after it, which is ignored."""
+    handle, data = wire.split_handle(body)
     job = _settled(conversation, handle, _NO_SUCH_EXCEPTION)
     if job is not None:
         text = data[: conversation.service.limits.error_text_chars].decode("utf-8", "replace")
@@ -269,7 +269,7 @@ def on_exception(conversation: GearmanConversation, body: bytes, now: Millis) ->
 
 
 def _settled(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> Job | None:
-    """The job that the peer says it has ended; None if what it says of it is ignored."""
+    """The job that the peer has ended; None if its reports on it are ignored."""
     job = conversation.held.pop(handle, None)
     if job is None:
         if handle not in conversation.ignored:
@@ -294,7 +294,7 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
     One without both numbers is not: clients would wait for the rest of it.
     """
-    handle, data = wire.part_handle(body)
+    handle, data = wire.split_handle(body)
     if b"\0" not in data:
         raise ErrorReply(wire.MISSING)
     _report(conversation, handle, STATUS, data, _NOT_FOUND)
@@ -302,13 +302,13 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
 
 def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
     """WORK_DATA: a part of the result."""
-    handle, data = wire.part_handle(body)
+    handle, data = wire.split_handle(body)
     _report(conversation, handle, DATA, data, _NO_SUCH_JOB)
 
 
 def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_WARNING: something that its clients should hear."""
-    handle, data = wire.part_handle(body)
+    """WORK_WARNING: something that its clients should know."""
+    handle, data = wire.split_handle(body)
     _report(conversation, handle, WARNING, data, _NO_SUCH_JOB)
 
 
