@@ -206,8 +206,7 @@ class Fetching:
         self.last_grant = job.id
         self._last_attempt = job.attempts
         if len(job.body) > LARGE_BYTES:
-            link.write_bulk(*self._renderer.long_reply(job))
-            link.after_commit = True
+            link.write_pieces(self._renderer.long_reply(job), durable=True)
             return
         reply = self._renderer.reply(job)
         link.write_after_commit(reply)

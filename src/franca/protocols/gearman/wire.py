@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from franca.core.errors import WireError
+from franca.protocols.buffer import HTTP_METHODS
 from franca.protocols.gathering import Gathering
 
 HEADER: Final = struct.Struct(">III")
@@ -137,8 +138,6 @@ NOT_A_REQUEST: Final = -1
 """The type of a packet that only a server sends."""
 TOO_LARGE: Final = "too-large"
 _MAGICS: Final = (b"\0REQ", b"\0RES")
-_HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
-                b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 
 
 class PacketReader:
@@ -263,7 +262,7 @@ class PacketReader:
 
     def _line_end(self, data: bytes, at: int) -> int:
         """Where the line that begins at `at` ends, or -1 until that is known."""
-        if data.startswith(_HTTP, at):
+        if data.startswith(HTTP_METHODS, at):
             raise WireError("http", "")  # a web page must not be able to send commands
         end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
         if end:
