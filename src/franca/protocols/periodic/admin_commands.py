@@ -110,9 +110,7 @@ def _list(connection: PeriodicConversation, msgid: bytes, rule: Rule | None) -> 
 
 
 def _walk(
-    connection: PeriodicConversation,
-    query: JobQuery,
-    on_page: Callable[[list[Job]], None],
+    connection: PeriodicConversation, query: JobQuery, on_page: Callable[[list[Job]], None]
 ) -> Generator[JobQuery, list[Job], None]:
     """Have every job seen that there was at the start, in order of their ids.
 

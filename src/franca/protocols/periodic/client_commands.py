@@ -71,9 +71,14 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
         taken = broker.keyed(new.queue, new.key)
         if taken is not None and taken.state is LEASED:
             return
-    job = broker.submit(new, now)
-    if service.streams:
-        service.follow(job)
+    _take_in(connection, new, now)
+
+
+def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
+    job = connection.broker.submit(new, now)
+    if connection.service.streams:
+        connection.service.follow(job)
+    return job
 
 
 def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
@@ -90,22 +95,15 @@ def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) 
     name = (new.queue, new.key)
     wait = connection.waits.add(name, message.id, is_stream=False)
     try:
-        connection.waits.watch(_run(connection, new, now))
+        # Of a job that runs already under its name, the result of that run is waited for.
+        taken = connection.broker.keyed(*name)
+        runs = isinstance(taken, Job) and taken.state is LEASED
+        job = taken if taken is not None and runs else _take_in(connection, new, now)
+        connection.waits.watch(job)
     except Refused:
         connection.waits.remove(name, wait)
         raise
     connection.waits.expire_at(name, wait, now + 1000 * seconds)
-
-
-def _run(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
-    """Have a job run, or wait for the run that goes on under its name."""
-    taken = connection.broker.keyed(new.queue, new.key)
-    if isinstance(taken, Job) and taken.state is LEASED:
-        return taken
-    job = connection.broker.submit(new, now)
-    if connection.service.streams:
-        connection.service.follow(job)
-    return job
 
 
 def on_remove_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:

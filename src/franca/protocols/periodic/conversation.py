@@ -49,7 +49,7 @@ class PeriodicConversation(Conversation):
         self.broker = service.broker
         self.reader = FrameReader()
         self.dialect: Dialect = service.doc
-        self.heard_at = now
+        self.heard_at = self.joined_at = now
         self.is_checked = False
         """Whether its frames carry CRCs."""
         self.answers_grabs = False
@@ -103,6 +103,7 @@ class PeriodicConversation(Conversation):
 
     def _on_opening(self, opening: Opening, now: Millis) -> None:
         self._identity = (opening.name, opening.token)
+        self.joined_at = now
         self.handshake.register(opening, now)
         self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
         self.link.known = True

@@ -19,9 +19,6 @@ RUNS_MAX: Final = 4_096
 """Jobs that one connection may run at once; for more it waits until one has ended."""
 COPIES_FREE: Final = 8
 """Jobs given to another that each worker may have too, whatever all the others have."""
-RUNS_AT_ONCE: Final = 64
-"""Runs looked at in about the time that any other message takes."""
-_SPARE_IDS: Final = 1_000
 
 
 class Run(Struct, gc=False, eq=False):
@@ -47,8 +44,8 @@ class Runs:
         self._broker = connection.broker
         self.held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
-        self._by_id: dict[bytes, bytes] | None = None
-        """Handles by the id of the GRAB_JOB, from when one is first asked for."""
+        self._by_grab: dict[bytes, bytes] = {}
+        """Handles by the id of the GRAB_JOB, of which the last is meant if one was used again."""
 
     def add(self, handle: bytes, run: Run) -> None:
         """The worker was given a job."""
@@ -58,16 +55,16 @@ class Runs:
         if handle in held:
             self.take(handle)
         held[handle] = run
-        if self._by_id is not None:
-            self._by_id[run.msgid] = handle
-            if len(self._by_id) > 2 * len(held) + _SPARE_IDS:
-                self._by_id = None
+        self._by_grab[run.msgid] = handle
 
     def take(self, handle: bytes) -> Run | None:
         """The worker has nothing more to say about a run."""
         run = self.held.pop(handle, None)
-        if run is not None and run.is_copy:
-            self.copies.give_back(1)
+        if run is not None:
+            if run.is_copy:
+                self.copies.give_back(1)
+            if self._by_grab.get(run.msgid) == handle:
+                del self._by_grab[run.msgid]
         return run
 
     def _forget_ended(self) -> None:
@@ -78,12 +75,7 @@ class Runs:
 
     def take_by_grab(self, msgid: bytes) -> Run | None:
         """The run of the job that the GRAB_JOB of this id has brought, of which that is all."""
-        if self._by_id is None:
-            self._by_id = {run.msgid: handle for handle, run in self.held.items()}
-            self._connection.spent += len(self.held) // RUNS_AT_ONCE
-        handle = self._by_id.pop(msgid, b"")
-        run = self.held.get(handle)
-        return self.take(handle) if run is not None and run.msgid == msgid else None
+        return self.take(self._by_grab.get(msgid, b""))
 
     def is_busy(self) -> bool:
         """Whether any of these jobs runs."""
@@ -110,5 +102,5 @@ class Runs:
     def clear(self) -> None:
         """The connection is gone."""
         self.held.clear()
-        self._by_id = None
+        self._by_grab.clear()
         self.copies.clear()

@@ -93,8 +93,7 @@ class PeriodicService(Service):
         self.drops_running = settings.submit_while_running == "drop"
         self.stopping = False
         self.commands = self.unreadable = 0
-        self._connections: dict[PeriodicConversation, Millis] = {}
-        self._by_name: dict[str, PeriodicConversation] = {}
+        self._connections: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop
         self._sweep_at = self._now = NEVER
 
@@ -109,8 +108,8 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
-        for connection in list(self._connections):
-            if connection in self._connections:
+        for name, connection in list(self._connections.items()):
+            if name in self._connections:
                 connection.waits.on_rules(self._now)
                 connection.worker.on_rules()
         return f"{len(self.rules)} names"
@@ -119,14 +118,11 @@ class PeriodicService(Service):
 
     def join(self, connection: PeriodicConversation) -> None:
         """A connection has registered."""
-        self._connections[connection] = connection.heard_at
-        self._by_name[connection.link.id] = connection
+        self._connections[connection.link.id] = connection
 
     def leave(self, connection: PeriodicConversation) -> None:
         """A connection is gone."""
-        self._connections.pop(connection, None)
-        if self._by_name.get(connection.link.id) is connection:
-            del self._by_name[connection.link.id]
+        self._connections.pop(connection.link.id, None)
 
     def tick(self, now: Millis) -> None:
         """Make the calls that are due, and hang up on connections that fell silent."""
@@ -143,9 +139,10 @@ class PeriodicService(Service):
     def _sweep(self, now: Millis) -> None:
         """Hang up on connections that fell silent, some of them at a time."""
         longest = 1000 * self.config["keepalive"]
-        silent = [c for c in self._connections if c.is_checked and now - c.heard_at > longest]
+        connections = self._connections.values()
+        silent = [c for c in connections if c.is_checked and now - c.heard_at > longest]
         for connection in silent[:SWEPT_A_TICK]:
-            if connection in self._connections:
+            if not connection.link.closing:
                 connection.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
@@ -256,17 +253,17 @@ class PeriodicService(Service):
                 protocol=self.name,
                 host=connection.link.peer.address,
                 state="quiet" if connection.worker.quiet else "running",
-                started_at=joined_at,
+                started_at=connection.joined_at,
                 seen_at=connection.heard_at,
                 queues=sorted(connection.worker.funcs),
             )
-            for connection, joined_at in self._connections.items()
+            for connection in self._connections.values()
             if connection.worker.funcs
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        connection = self._by_name.get(name)
+        connection = self._connections.get(name)
         if connection is None or not connection.worker.funcs:
             return False
         connection.worker.stop_giving_jobs()
@@ -280,7 +277,7 @@ class PeriodicService(Service):
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(connection.worker.runs.is_busy() for connection in self._connections)
+        return sum(connection.worker.runs.is_busy() for connection in self._connections.values())
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:

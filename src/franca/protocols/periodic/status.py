@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Generator
 from functools import partial
 from heapq import merge
@@ -42,11 +43,8 @@ class WaitingJobs:
 
     def __init__(self, broker: Broker, now: Millis) -> None:
         self.seen_at = now
-        self.locked: dict[str, int] = {}
-        for job_id in broker.locks.waits_for:
-            job = broker.jobs.get(job_id)
-            if job is not None and job.state is State.WAITING:
-                self.locked[job.queue] = self.locked.get(job.queue, 0) + 1
+        jobs = map(broker.jobs.get, broker.locks.waits_for)
+        self.locked = Counter(job.queue for job in jobs if job and job.state is State.WAITING)
         self.next_at = broker.waiting.earliest()
         self.are_many = broker.waiting.size + len(broker.locks.waits_for) > LONG
 
@@ -134,7 +132,7 @@ class Listings:
         sched_at = self._broker.wall(now)
         if queue is not None:
             workers, jobs, running = queue.servers, queue.live, queue.leased
-            locked = waiting.locked.get(func, 0)
+            locked = waiting.locked[func]
             first = queue.first()
             if first is not None:
                 sched_at = first.run_at or self._broker.wall(first.ready_at)
