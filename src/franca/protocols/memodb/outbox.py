@@ -117,13 +117,16 @@ class Outbox:
     def send(self, reply: Reply) -> None:
         """Send this now, or once the peer has read what was sent before."""
         size = len(reply.stack) + len(reply.head) + len(reply.body)
+        link = self._link
+        if size <= SHARED_BYTES and not link.full:
+            self._write(reply, size)
+            return  # short answers to one share of a turn are never much
         if self.takes(size):
             self._write(reply, size)
         else:
             self._postpone(reply, size)
-        # Not asked for otherwise: short answers to one share of a turn are never much.
-        if (size > SHARED_BYTES or self._link.full) and self._link.is_full():
-            self._link.conversation.spent = WHOLE_SHARE
+        if link.is_full():
+            link.conversation.spent = WHOLE_SHARE
 
     def is_on_its_way(self, worker: bytes, count: int, stack: bytes, *, is_small: bool) -> bool:
         """Whether the answer to that worker, the last of `count`, has not left yet.
@@ -170,12 +173,12 @@ class Outbox:
             self._left = self.count
             self._has_large = False
         self.count += 1
-        front, body = (self._head(size), reply.stack, reply.head), reply.body
+        head, body = self._head(size), reply.body
         if size > LARGE_BYTES or (reply.again and len(body) >= SHARED_BYTES):
             self._has_large = self._has_large or size > LARGE_BYTES
-            link.write_bulk(b"".join(front), body)
+            link.write_bulk(b"".join((head, reply.stack, reply.head)), body)
         else:
-            link.write(b"".join((*front, body)))
+            link.write(b"".join((head, reply.stack, reply.head, body)))
         if reply.durable:
             link.after_commit = True
 

@@ -167,16 +167,16 @@ class MessageReader(Inbox):
             return message
         cut = self.cut(data)
         if isinstance(cut, bytes):
-            return self._message(cut, None)
+            return self._message(cut)
         if isinstance(cut, Parts):
             if cut.size <= LARGE_BYTES and not cut.too_large:
-                return self._message(cut.rest(0), None)
+                return self._message(cut.rest(0))
             return self._message(cut.head(HEAD_BYTES), cut)
         if cut is None and self.parts is not None:
             self._glance(self.parts)
         return cut
 
-    def _message(self, data: bytes, parts: Parts | None) -> Message:
+    def _message(self, data: bytes, parts: Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
         at = WORD
         if len(data) < WORD or data[0] < ID_BIT:
@@ -184,25 +184,25 @@ class MessageReader(Inbox):
             if at < 0:
                 op = NOT_ADDRESSED if at == NOBODY else IGNORED
                 return Message(op, b"", data, 0, 0, is_large=parts is not None)
-        usual = data[at : at + USUAL]
-        op, worker_id, header = IGNORED, b"", None
+        named = at + USUAL
+        usual = data[at:named]
         if usual == USUAL_JOB:
-            named = at + USUAL
             end = named + len(self._header_bytes)
             if self._header is None or data[named:end] != self._header_bytes:
                 end = job_header_end(data, at, len(data))
                 self._header_bytes = data[named:end]
                 self._header = self._known.get(self._header_bytes)
-            op, header = JOB, self._header
-        elif usual == USUAL_RESULT:
-            end = at + USUAL + ID_BYTES
-            op, worker_id = RESULT, data[end - ID_BYTES : end]
-        if (op == JOB and header is None) or op == IGNORED or end > len(data):
+                if self._header is None:
+                    return self._unusual(data, at, parts)
+            op, worker_id, header = JOB, b"", self._header
+        elif usual == USUAL_RESULT and named + ID_BYTES <= len(data):
+            end = named + ID_BYTES
+            op, worker_id, header = RESULT, data[named:end], None
+        else:
             return self._unusual(data, at, parts)
         if parts is None:
-            payload = data[end:]
-            size = len(payload)
-            return Message(op, data[:at], data, at, end, payload, size, False, worker_id, header)
+            size = len(data) - end
+            return Message(op, data[:at], data, at, end, data[end:], size, False, worker_id, header)
         payload, size = parts.rest(end), parts.size - end
         return Message(op, data[:at], data, at, end, payload, size, True, worker_id, header)
 
