@@ -17,7 +17,7 @@ from franca.protocols.memodb import messages
 from franca.protocols.memodb.client_commands import Clients
 from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.outbox import Outbox
-from franca.protocols.memodb.sp import HEAD_BYTES, HELLO_OF_SERVER, WORD, Hello
+from franca.protocols.memodb.sp import HEAD_BYTES, HELLO_OF_SERVER, WORD
 from franca.protocols.memodb.wire import MessageReader
 from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
@@ -55,18 +55,20 @@ class MemoDBConversation(Conversation):
         }
         link.write(HELLO_OF_SERVER)
 
-    def on_message(self, message: Message | Hello, now: Millis) -> None:
+    def on_message(self, message: Message, now: Millis) -> None:
         """Act on a request."""
-        if isinstance(message, Hello):
-            self.link.known = True
+        handler = self._handlers.get(message.op)
+        if message.is_usual and handler is not None:
+            handler(message, now)
             return
         if message.is_large:
             self.clients.on_whole()
         if message.end - message.at >= LONG_HEADER:
             self.spent += WHOLE_SHARE
-        handler = self._handlers.get(message.op)
         if handler is not None:
             handler(message, now)
+        elif message.op == messages.HELLO:
+            self.link.known = True
         elif message.op == messages.NOT_ADDRESSED:
             self.link.close()  # as NNG does with a peer that sends garbage
         if message.is_large:

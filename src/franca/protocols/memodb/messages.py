@@ -8,6 +8,8 @@ from msgspec import Struct
 
 NOT_ADDRESSED: Final = -1
 """A request without an id: nobody could be answered."""
+HELLO: Final = -2
+"""The peer has said that it sends requests."""
 IGNORED: Final = 0
 """What is not a message of the protocol, or came through too many devices."""
 READY: Final = 1
@@ -38,7 +40,7 @@ class Message(Struct, gc=False):
     """A request: its header is from `at` to `end`, and a payload of `size` bytes follows.
 
     `stack` is whom to answer. Of one that `is_large`, `data` is only the beginning; of one that is
-    too large, the payload is, too.
+    too large, the payload is, too. One `is_usual` if it is small and its header is short.
     """
 
     op: int
@@ -48,7 +50,8 @@ class Message(Struct, gc=False):
     end: int
     payload: bytes = b""
     size: int = 0
-    is_large: bool = False
+    is_usual: bool = False
     id: bytes = b""
     header: Header | None = None
     """Where more is said in it than who sends it."""
+    is_large: bool = False

@@ -9,6 +9,7 @@ from franca.protocols.memodb.cbor import OPEN, Decoder, Malformed
 from franca.protocols.memodb.messages import (
     DISCONNECT,
     HEARTBEAT,
+    HELLO,
     IGNORED,
     JOB,
     NOT_ADDRESSED,
@@ -154,7 +155,7 @@ class MessageReader(Inbox):
             self._put_back = message
         self.resume()
 
-    def next_message(self, data: bytes = b"") -> Message | Hello | None:
+    def next_message(self, data: bytes = b"") -> Message | None:
         """The next whole message, or None until more bytes come.
 
         A `WireError` as soon as it is plain that it is none at all.
@@ -172,9 +173,11 @@ class MessageReader(Inbox):
             if cut.size <= LARGE_BYTES and not cut.too_large:
                 return self._message(cut.rest(0))
             return self._message(cut.head(HEAD_BYTES), cut)
-        if cut is None and self.parts is not None:
+        if isinstance(cut, Hello):
+            return Message(HELLO, b"", b"", 0, 0)
+        if self.parts is not None:
             self._glance(self.parts)
-        return cut
+        return None
 
     def _message(self, data: bytes, parts: Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
@@ -202,9 +205,9 @@ class MessageReader(Inbox):
             return self._unusual(data, at, parts)
         if parts is None:
             size = len(data) - end
-            return Message(op, data[:at], data, at, end, data[end:], size, False, worker_id, header)
+            return Message(op, data[:at], data, at, end, data[end:], size, True, worker_id, header)
         payload, size = parts.rest(end), parts.size - end
-        return Message(op, data[:at], data, at, end, payload, size, True, worker_id, header)
+        return Message(op, data[:at], data, at, end, payload, size, False, worker_id, header, True)
 
     def _unusual(self, data: bytes, at: int, parts: Parts | None) -> Message:
         """A message that is written in another way than most."""
