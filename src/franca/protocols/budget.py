@@ -46,10 +46,10 @@ class Share:
 
     def may_take(self, size: int) -> bool:
         """Take more of it, if there is enough."""
-        over = self.taken + size - self._free
-        if over > 0 and not self._budget.may_take(min(over, size)):
+        taken = self.taken + size
+        if taken > self._free and not self._budget.may_take(min(size, taken - self._free)):
             return False
-        self.taken += size
+        self.taken = taken
         return True
 
     def take(self, size: int) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
 LEASED: Final = State.LEASED
+DONE: Final = State.DONE
 WAITS_MAX: Final = 10_000
 """Answers that one connection may wait for."""
 NAMESAKES_MAX: Final = 64
@@ -232,7 +233,7 @@ class Waits:
         waits = self._take(name)
         if waits:
             result = event.result
-            if event.state is not State.DONE:
+            if event.state is not DONE:
                 result = messages.REMOVED if event.failure.kind == "Cancelled" else messages.FAILED
             answers = [(wait, messages.EOF if wait.is_stream else result) for wait in waits]
             self._answer(answers, now, after_commit=True)

@@ -69,7 +69,7 @@ class PeriodicConversation(Conversation):
     def on_message(self, message: Message | Opening, now: Millis) -> None:
         """Act on a message; the first registers the connection."""
         self.heard_at = now
-        if isinstance(message, Opening):
+        if not isinstance(message, Message):  # to ask for Opening is slow to say no
             self._on_opening(message, now)
             return
         self.service.commands += 1

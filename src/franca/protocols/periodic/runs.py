@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from franca.core.model import Job, JobId, State
+from franca.core.model import Job, JobId
 from franca.protocols.budget import Share
+from franca.protocols.periodic.client_commands import LEASED
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -85,12 +86,12 @@ class Runs:
         """Whether a handle that is here is that of another job, which somebody runs."""
         other = self.held[handle]
         job = None if other.job_id == job_id else self._broker.jobs.get(other.job_id)
-        return job is not None and job.state is State.LEASED
+        return job is not None and job.state is LEASED
 
     def job_of(self, run: Run | None) -> Job | None:
         """The job of a run that is not over yet."""
         job = None if run is None else self._broker.jobs.get(run.job_id)
-        if run is None or job is None or job.state is not State.LEASED:
+        if run is None or job is None or job.state is not LEASED:
             return None
         return job if job.attempts == run.attempt else None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import NotHeld, TooMuch
-from franca.core.model import Failure, Job, Millis, State
-from franca.protocols.periodic.client_commands import DATA_KIND, Name
+from franca.core.model import Failure, Job, Millis
+from franca.protocols.periodic.client_commands import DATA_KIND, LEASED, Name
 from franca.protocols.periodic.jobs import AT_MAX_S, later
 from franca.protocols.periodic.messages import NOOP, Message
 from franca.protocols.periodic.runs import Run
@@ -116,7 +116,7 @@ def _finish(connection: PeriodicConversation, run: Run, result: bytes, now: Mill
     job = broker.jobs.get(run.job_id)
     if job is None or job.attempts != run.attempt:
         return
-    if job.state is not State.LEASED:
+    if job.state is not LEASED:
         # Its time ran out, but nobody was given it since: the work counts.
         try:
             broker.finish_late(job, run.holder, result, now)

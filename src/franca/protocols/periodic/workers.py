@@ -11,6 +11,7 @@ after five seconds, and one on a connection that did not register as a worker ne
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ from franca.protocols.periodic.runs import RUNS_MAX, Run, Runs
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
 
+_LISTED: Final = Choice.LISTED
+_IN_TURN: Final = Choice.PRIORITY
 GRABS_MAX: Final = 4_096
 """Jobs that one connection may ask for at once; what it asks beyond is not noted."""
 GRABS_FREE: Final = 8
@@ -79,9 +82,7 @@ class Worker:
         self._is_full = False
         """Whether it was given as much as it may be before it has read some of it."""
         self._grabs: dict[bytes, None] = {}
-        self._grabs_share = Share(self.service.grabs, GRABS_FREE)
         self._owed: dict[bytes, Alarm] = {}
-        self._owed_share = Share(self.service.grabs, GRABS_FREE)
         self._demand: Demand | None = None
         self._paused_until: Millis = NEVER
         self._pause: Alarm | None = None
@@ -135,10 +136,8 @@ class Worker:
         """Give a job when there is one."""
         answers = self.connection.answers_grabs
         grabs, owed = self._grabs, self._owed
-        is_new = msgid not in grabs and len(grabs) < GRABS_MAX
-        if not is_new or not self._grabs_share.may_take(1):
-            may_owe = answers and msgid not in owed and len(owed) < GRABS_MAX
-            if may_owe and self._owed_share.may_take(1):
+        if msgid in grabs or not self._may_note(grabs):
+            if answers and msgid not in owed and self._may_note(owed):
                 ring = partial(self._answer_owed, msgid)
                 owed[msgid] = self.service.alarms.set(self.link, now + GRAB_AGAIN_MS, ring)
             return
@@ -148,15 +147,23 @@ class Worker:
         if self._demand is None and not self.connection.unsettled:
             self._ask(now)
 
+    def _may_note(self, ids: Sized) -> bool:
+        """Whether there is room for one more id, which is then taken: the first few are free."""
+        count = len(ids)
+        return count < GRABS_FREE or (count < GRABS_MAX and self.service.grabs.may_take(1))
+
     def _answer_owed(self, msgid: bytes, now: Millis) -> None:
         del self._owed[msgid]
-        self._owed_share.give_back(1)
+        if len(self._owed) >= GRABS_FREE:
+            self.service.grabs.give_back(1)
         self.connection.answer(msgid, SUCCESS)
 
     def _next_grab(self) -> bytes:
         """The id that the next job goes to."""
-        self._grabs_share.give_back(1)
-        return self._grabs.popitem()[0]
+        msgid = self._grabs.popitem()[0]
+        if len(self._grabs) >= GRABS_FREE:
+            self.service.grabs.give_back(1)
+        return msgid
 
     def grab_now(self, msgid: bytes, now: Millis) -> None:
         """PROTOCOL, "GRAB_JOB": the server responds with either NO_JOB or JOB_ASSIGN."""
@@ -176,7 +183,7 @@ class Worker:
             return  # it would ask in vain, and sleep, and be woken at once
         # PROTOCOL: "The job server then notifies each worker that can perform that job".
         demand = self._new_demand(NEVER)
-        demand.choice, demand.tag = Choice.LISTED, msgid
+        demand.choice, demand.tag = _LISTED, msgid
         demand.only_wake = demand.wake_always = True
         if isinstance(self.broker.demand(demand, now), Woken):
             self.connection.answer(msgid, NOOP)
@@ -193,7 +200,7 @@ class Worker:
             queues = self._queues = tuple(self.funcs)
         self.connection.spent += len(queues) // FUNCS_AT_ONCE
         # With several functions they take turns: the first must not starve the others.
-        choice = Choice.PRIORITY if len(queues) > 1 else Choice.LISTED
+        choice = _IN_TURN if len(queues) > 1 else _LISTED
         return Demand(self.connection.session, queues, until, choice)
 
     def _ask(self, now: Millis) -> None:
@@ -324,7 +331,7 @@ class Worker:
         self.broker.fail(job, self.connection.session.holder, TOO_LARGE_TO_GIVE, now)
         if self.connection.follows_document:
             self.connection.answer(msgid, NO_JOB)
-        elif self._grabs_share.may_take(1):
+        elif self._may_note(self._grabs):
             self._grabs[msgid] = None
 
     def give_copy(self, job: Job) -> None:
@@ -355,13 +362,13 @@ class Worker:
         self.runs.add(shown.handle, Run(job.id, job.attempts, job.holder, msgid, is_copy))
         is_shared = size >= BULK_BYTES or (for_all and size >= SHARED_BYTES)
         shared = self.service.share(workload) if is_shared else None
-        front, *rest = dialect.assign(msgid, shown, shared)
-        self.link.write_after_commit(front)
+        pieces = dialect.assign(msgid, shown, shared)
+        self.link.write_after_commit(pieces[0])
         if is_shared:
-            self.link.write_bulk(*rest)
+            self.link.write_bulk(*pieces[1:])
         if size >= LONG_BYTES:
             if dialect.writes_anew:
-                self.service.written += len(front)
+                self.service.written += len(pieces[0])
             if self.link.is_full():
                 self._is_full = True
                 connection.spent += WHOLE_SHARE
@@ -372,14 +379,14 @@ class Worker:
         self._demand = self._asleep = None
         for alarm in (self._pause, *self._owed.values()):
             self.service.alarms.cancel(alarm)
-        self._grabs.clear()
-        self._owed.clear()
+        for ids in (self._grabs, self._owed):
+            self.service.grabs.give_back(max(0, len(ids) - GRABS_FREE))
+            ids.clear()
         for func in self.funcs:
             self.service.note_func(func, self, False)
         self.funcs.clear()
         self._queues = None
-        for share in (self._grabs_share, self._owed_share, self._offered):
-            share.clear()
+        self._offered.clear()
         self.runs.clear()
 
 
