@@ -54,7 +54,7 @@ class Trial:
         silences = hostile.silences(protocol, port)
         with Memory(self.server) as memory, ExitStack() as open_still:
             for case in table:
-                self._note(f"{protocol}, {case.name}", hostile.play(protocol, port, case))
+                self._note(f"{protocol}, {case}", hostile.play(protocol, port, case))
             for _ in range(_STRANGERS):
                 open_still.enter_context(hostile.endless(protocol, port, known=False))
             growth_mib = max(memory.peak_mib, memory.growth_mib())

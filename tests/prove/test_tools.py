@@ -109,10 +109,11 @@ def test_a_standstill_counts_for_as_long_as_it_lasted() -> None:
 
 def test_there_are_hostile_cases_of_every_outcome_and_the_seed_orders_them() -> None:
     cases = hostile.cases("faktory", 1)
-    names = [case.name for case in cases]
     assert len(cases) > 1_000
-    assert names == [case.name for case in hostile.cases("faktory", 1)]
-    assert names != [case.name for case in hostile.cases("faktory", 2)]
+    # A client of TLS begins with random bytes.
+    names = [str(case) for case in cases if case.name != "tls"]
+    assert names == [str(case) for case in hostile.cases("faktory", 1) if case.name != "tls"]
+    assert names != [str(case) for case in hostile.cases("faktory", 2) if case.name != "tls"]
     outcomes = {case.outcome for case in cases}
     assert outcomes == {"closed", "refused", "answered", "either"}
     assert all(case.data.endswith(b"\n") for case in cases)

@@ -1,4 +1,4 @@
-"""An EventMQ client, worker and subscriber on one blocking socket, small enough to see through.
+"""An EventMQ client and worker on one blocking socket, small enough to see through.
 
 It speaks ZMTP and eMQP by itself. It is a witness, not a library: it never reconnects, retries or
 hides a message. A lost connection and a timeout come out as `OSError`: the outcome is unknown.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +25,6 @@ RESULT = 6
 
 GREETING_SIZE = 64
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-_BEAT_S = 2.0
 
 
 class Given(NamedTuple):
@@ -38,8 +36,8 @@ class Given(NamedTuple):
     body: bytes
 
 
-class Zmtp(Connection):
-    """One connection as a socket of this type; frames in, frames out."""
+class EventMQ(Connection):
+    """A DEALER that speaks eMQP: a client, a worker or an administrator, as it is used."""
 
     def __init__(
         self,
@@ -51,6 +49,7 @@ class Zmtp(Connection):
     ) -> None:
         super().__init__(address, timeout=timeout)
         self.pings = 0
+        self._aside: deque[list[bytes]] = deque()
         self._socket.sendall(handshake(socket_type, identity))
         greeting = self._take(GREETING_SIZE)
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
@@ -94,28 +93,13 @@ class Zmtp(Connection):
             size, start = self._unread[1], 2
         return flags, self._take(start + size)[start:]
 
-
-class EventMQ(Zmtp):
-    """A DEALER that speaks eMQP: a client, a worker or an administrator, as it is used."""
-
-    def __init__(
-        self,
-        address: int | Path,
-        socket_type: str = "DEALER",
-        *,
-        identity: bytes = b"",
-        timeout: float = 10.0,
-    ) -> None:
-        super().__init__(address, socket_type, identity=identity, timeout=timeout)
-        self._aside: deque[list[bytes]] = deque()
-        self._said_at = time.monotonic()
+    # -- eMQP ------------------------------------------------------------------------------
 
     def say(self, command: str, *parts: str | bytes, msgid: str = "") -> str:
         """Send one command; returns its id."""
         msgid = msgid or str(uuid.uuid4())
         raw = [part.encode() if isinstance(part, str) else part for part in parts]
         self.send_frames(b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw)
-        self._said_at = time.monotonic()
         return msgid
 
     def hear(self, *commands: str) -> list[bytes]:
@@ -189,11 +173,6 @@ class EventMQ(Zmtp):
         """A job is done."""
         self.say("REPLY", result, msgid)
 
-    def beat_if_due(self) -> None:
-        """Say that one lives, if nothing was said for a while."""
-        if time.monotonic() - self._said_at > _BEAT_S:
-            self.say("HEARTBEAT", str(time.time()))
-
     # -- administrators -----------------------------------------------------------------------
 
     def ask(self, command: str) -> dict[str, object]:
@@ -201,21 +180,6 @@ class EventMQ(Zmtp):
         self.say(command, msgid=f"admin:{uuid.uuid4()}")
         answer: dict[str, object] = json.loads(self.hear("REPLY")[4])
         return answer
-
-
-class Subscriber(Zmtp):
-    """A SUB socket that hears of these topics."""
-
-    def __init__(self, address: int | Path, *topics: bytes, timeout: float = 10.0) -> None:
-        super().__init__(address, "SUB", timeout=timeout)
-        for topic in topics:
-            self.subscribe(topic)
-
-    def subscribe(self, topic: bytes) -> None:
-        self.send_frames(b"\x01" + topic)
-
-    def unsubscribe(self, topic: bytes) -> None:
-        self.send_frames(b"\x00" + topic)
 
 
 def call(path: str, name: str, *args: object, **kwargs: object) -> bytes:

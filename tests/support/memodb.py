@@ -175,23 +175,6 @@ class MemoDB(Connection):
             raise ValueError(f"not a result: {reply!r}")
         return reply.payload
 
-    def work(self, *services: str) -> Message:
-        """Offer these services as a worker, and wait through heartbeats for the first job."""
-        return self._until_job(self.call(ready(*services)))
-
-    def finish(self, task: Message, payload: bytes = b"") -> Message:
-        """Send the result of a job, and wait for the next one."""
-        return self._until_job(self.call(result(task.worker, payload)))
-
-    def leave(self, task: Message, payload: bytes = b"") -> Message:
-        """Send the result of a job and be gone; the DISCONNECT that answers it."""
-        return self.call(result(task.worker, payload, leaving=True))
-
-    def _until_job(self, reply: Message) -> Message:
-        while reply.op == HEARTBEAT:
-            reply = self.call(heartbeat(reply.worker))
-        return reply
-
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""

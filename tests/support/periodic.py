@@ -261,12 +261,6 @@ class Periodic(Connection):
         job = encoded_job(self.dialect, func, name, workload, at=at, count=count, timeout=timeout)
         self._expect(self.call(SUBMIT_JOB, job), SUCCESS)
 
-    def run(self, func: str, name: str, workload: bytes = b"", *, timeout: int = 0) -> bytes:
-        """The result; `PeriodicError` if nobody runs such jobs."""
-        answer = self.call(RUN_JOB, packed(func, name, workload, timeout=timeout))
-        self._expect(answer, DATA)
-        return answer.data
-
     def remove(self, func: str, name: str) -> None:
         args = str8(func) + str8(name)
         if self.dialect == DOC:
@@ -311,12 +305,6 @@ class Periodic(Connection):
         """Register a function; only today's dialect says that it is."""
         self._confirmed(CAN_DO, self._func(func))
 
-    def cant_do(self, func: str) -> None:
-        self._confirmed(CANT_DO, self._func(func))
-
-    def broadcast(self, func: str) -> None:
-        self._confirmed(BROADCAST, self._func(func))
-
     def grab(self, msgid: bytes = b"") -> Assigned:
         """Ask for a job and wait for it; `TimeoutError` if none comes."""
         self.send(GRAB_JOB, msgid=msgid)
@@ -340,20 +328,6 @@ class Periodic(Connection):
 
     def fail(self, handle: bytes) -> None:
         self._confirmed(WORK_FAIL, handle)
-
-    def later(self, handle: bytes, delay: int, step: int = 0) -> None:
-        self._confirmed(SCHED_LATER, put_off(self.dialect, handle, delay, step))
-
-    def data(self, handle: bytes, piece: bytes) -> None:
-        self._confirmed(WORK_DATA, handle + piece)
-
-    def acquire(self, lock: str, most: int, handle: bytes) -> bool:
-        answer = self.call(ACQUIRE, str8(lock) + struct.pack(">h", most) + handle)
-        self._expect(answer, ACQUIRED)
-        return answer.data == b"\x01"
-
-    def release(self, lock: str, handle: bytes) -> None:
-        self._confirmed(RELEASE, str8(lock) + handle)
 
     # -- inside ----------------------------------------------------------------------------
 

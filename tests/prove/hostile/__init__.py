@@ -31,10 +31,13 @@ _CHUNK = 1 << 20
 class Case(NamedTuple):
     """Bytes to send, by a stranger or by a client that is known, and what may come of it."""
 
-    name: str
     data: bytes
     outcome: str
     known: bool = True
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or repr(self.data[:60])
 
 
 class Heavy(NamedTuple):

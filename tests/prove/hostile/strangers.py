@@ -18,11 +18,11 @@ def web_pages(smuggled: bytes, *verbs: bytes) -> Iterator[Case]:
     for verb in (*_VERBS, *verbs):
         for target in (b"/", b"/?q=HELLO", b"*", b"http://127.0.0.1/", b"{}"):
             line = b"%b %b HTTP/1.1" % (verb, target)
-            yield Case(f"web {verb!r} {target!r}", line + _HEAD + smuggled, CLOSED, known=False)
-    yield Case("web, one line feed", b"POST / HTTP/1.1\n\n" + smuggled, CLOSED, known=False)
-    yield Case("web, old", b"GET /\r\n" + smuggled, CLOSED, known=False)
+            yield Case(line + _HEAD + smuggled, CLOSED, known=False)
+    yield Case(b"POST / HTTP/1.1\n\n" + smuggled, CLOSED, known=False, name="web, one line feed")
+    yield Case(b"GET /\r\n" + smuggled, CLOSED, known=False, name="web, old")
     socket = b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
-    yield Case("web socket", socket + smuggled, CLOSED, known=False)
+    yield Case(socket + smuggled, CLOSED, known=False, name="web socket")
 
 
 FIRST_WORDS: dict[str, bytes] = {
@@ -36,9 +36,9 @@ FIRST_WORDS: dict[str, bytes] = {
 
 def foreign(behind: bytes, names: Iterable[str] = FIRST_WORDS) -> Iterator[Case]:
     """Clients of these services, and one that wants to be secret."""
-    yield Case("tls", tls_hello() + behind, CLOSED, known=False)
+    yield Case(tls_hello() + behind, CLOSED, known=False, name="tls")
     for name in names:
-        yield Case(name, FIRST_WORDS[name] + behind, CLOSED, known=False)
+        yield Case(FIRST_WORDS[name] + behind, CLOSED, known=False, name=name)
 
 
 def tls_hello() -> bytes:
