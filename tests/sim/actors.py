@@ -113,7 +113,7 @@ class Actor(ABC):
         self.next_at = now + self.rng.randrange(1, 2_000)
         self.gone(now)
 
-    def go_home(self) -> None:
+    def retire(self) -> None:
         """No more faults of its own."""
         self.retiring = True
 
@@ -125,7 +125,7 @@ class Actor(ABC):
         """Nothing that was promised to it is still to come."""
         return True
 
-    # -- the diary ------------------------------------------------------------------------------
+    # -- what it notes ------------------------------------------------------------------------------
 
     def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
         """This is about to be said."""
@@ -542,8 +542,8 @@ class Resending(Actor):
         if self.wire is not None and self.peer.is_open:
             self.next_at = min(self.next_at, self._again_at)
 
-    def go_home(self) -> None:
-        super().go_home()
+    def retire(self) -> None:
+        super().retire()
         self._patience_ms = min(self._patience_ms, 20_000)
         self._again_at = min(self._again_at, self.world.now + self._patience_ms)
 
@@ -603,7 +603,8 @@ class Hopeful(Resending):
         assert not is_alone or now - self._asked_at[0] < HOPE_MS, "it still waits"
         self.peer.requests.clear()
         if self.retiring:
-            self.hang_up() if self._asked_at else None
+            if self._asked_at:
+                self.hang_up()
             return
         reserve = self.rng.choice((1, 30, 150))
         self.peer.submit(Offer("", "nowhere", b"%d" % now, waits=True, reserve=reserve))

@@ -127,7 +127,7 @@ def _calm(world: World) -> None:
     if world.tally.jumps:
         world.set_wall(FAR_AHEAD_MS)
     for actor in world.actors:
-        actor.go_home()
+        actor.retire()
         actor.next_at = min(actor.next_at, world.now + 1)
     quiet_since = world.now
     for _ in range(DRAIN_STEPS):

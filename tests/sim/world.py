@@ -43,7 +43,7 @@ class Peer(Protocol):
     def cut_off(self, now: Millis) -> None:
         """The connection is gone."""
 
-    def go_home(self) -> None:
+    def retire(self) -> None:
         """The chaos is over: from now on only finish what there is."""
 
 
