@@ -410,8 +410,8 @@ class Consumer(Actor):
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"c{number}", rng)
         self.worker = f"worker-c{number}" if self.behaviour.named else ""
-        variants = sorted(set(self.behaviour.variants.get("worker", ())) - {"brief"})
-        self._variant = variants[number % len(variants)] if variants else ""
+        consumers = self.behaviour.consumers
+        self._variant = consumers[number % len(consumers)]
         self._held: list[tuple[Grant, Event]] = []
         self._begin_anew()
 

@@ -22,12 +22,10 @@ from tests.sim.world import Wire, World
 from tests.support import peer as said
 from tests.support.faktory import Peer as FaktoryPeer
 from tests.support.memodb import Peer as MemoDBPeer
-from tests.support.peer import Answer, Grant, Offer, Peer
+from tests.support.peer import QUEUES, Answer, Grant, Offer, Peer
 from tests.support.protocols import PEERS
 
 NEVER: Millis = 1 << 60
-QUEUES = ("alpha", "beta")
-"""What everybody submits to and works on, whatever they speak."""
 SOMEDAY = "someday"
 """For jobs whose moment is named by a clock that goes wrong."""
 WAITING_MAX = 4
@@ -497,7 +495,9 @@ class Worker(Actor):
 
     def _set_alarm(self) -> None:
         moments = [run.until for run in self._held]
-        if self._asking or self._free() > 0:
+        if self._is_leaving and not (self._held or self._reporting):
+            moments.append(self.world.now)
+        elif self._asking or self._free() > 0:
             moments.append(self._ask_at)
         if self.behaviour.beat_ms and not self._is_leaving:
             moments.append(self._beat_at)

@@ -14,9 +14,10 @@ from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
 from tests.sim import checks
-from tests.sim.actors import QUEUES, SOMEDAY, Actor, populate
+from tests.sim.actors import SOMEDAY, Actor, populate
 from tests.sim.world import START, Faults, World, fingerprint
 from tests.support import protocols
+from tests.support.peer import QUEUES
 from tests.support.protocols import PROTOCOLS
 
 STEPS = 1_200

@@ -453,7 +453,7 @@ def _vary(offer: peer.Offer, rng: Random) -> None:
     if rng.random() < 0.2:
         number = rng.randrange(_SHARED)
         offer.jid = offer.unique = f"gearman-shared-{number:07}"
-        offer.queue = ("alpha", "beta")[number % 2]
+        offer.queue = peer.QUEUES[number % len(peer.QUEUES)]
         offer.body = b'["%b","%b"]' % (offer.jid.encode(), b"x" * number)
     elif rng.random() < 0.3:
         offer.unique = offer.jid

@@ -19,6 +19,9 @@ from typing import Any, ClassVar
 
 from tests.support.connection import Connection
 
+QUEUES = ("alpha", "beta")
+"""What everybody in a simulation submits to and works on, whatever they speak."""
+
 
 @dataclass(slots=True, eq=False)
 class Offer:
@@ -162,6 +165,8 @@ class Behaviour:
     """How long clients wait for an answer that may never come."""
     ways: Sequence[tuple[str, str]] = ()
     """How the producers of a load submit, and in which variant: `one`, `many`, a `batch`, or to `wait`."""
+    consumers: Sequence[str] = ("",)
+    """The variants of a load's workers."""
     retry: int | None = None
     eager: bool = False
     """Whether workers ask for several jobs at once under a load."""

@@ -501,7 +501,7 @@ def _vary(offer: peer.Offer, rng: Random) -> None:
     if not offer.waits and rng.random() < 0.3:
         number = rng.randrange(_SLOTS)
         offer.name = f"{offer.jid[:-8]}-slot{number}"
-        offer.queue = ("alpha", "beta")[number % 2]
+        offer.queue = peer.QUEUES[number % len(peer.QUEUES)]
 
 
 Peer.behaviour = peer.Behaviour(
@@ -514,6 +514,7 @@ Peer.behaviour = peer.Behaviour(
     usual=(88, 10, 2),
     sleepy=(40, 55, 5),
     ways=(("many", ""), ("wait", ""), ("one", DOC)),
+    consumers=(CRC, DOC),
     volatile_waits=True,
     reports_promise=True,
     retry=_FOR_EVER,

@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from franca.node.settings import LISTENERS, flag_of
+from tests.support.scoped import Scoped
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -72,7 +72,7 @@ def free_port() -> int:
     raise AssertionError("the ports never end")
 
 
-class Server:
+class Server(Scoped):
     """One data directory, and a port for each protocol it `speaks`, served by one process at a time.
 
     Every other listener is off: the default ports belong to nobody here, but for listeners that a
@@ -194,17 +194,12 @@ class Server:
     def log_tail(self) -> str:
         return "\n".join(self.log_lines())[-_TAIL_CHARS:]
 
-    # -- context ---------------------------------------------------------------------------
+    # -- scope -----------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self if self.running else self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._process is not None:
             self.kill9()
 
