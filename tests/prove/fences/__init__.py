@@ -120,15 +120,19 @@ class Worker:
         """Be alive, where the protocol has a word for it; or be gone."""
         if self._variant == "gone":
             self.leave()
-        elif self._client is not None and self._variant != "silent":
-            with suppress(OSError):
-                self._client.peer.beat()
-                self._client.flush()
+        else:
+            self._beat()
 
     def stir(self) -> None:
         """Say anything, where those who are silent for a while lose what they have."""
-        if self._kind.behaviour.beat_ms and self._variant != "gone":
-            self.beat()
+        if self._kind.behaviour.beat_ms:
+            self._beat()
+
+    def _beat(self) -> None:
+        if self._client is not None and self._variant != "silent":
+            with suppress(OSError):
+                self._client.peer.beat()
+                self._client.flush()
 
     def leave(self) -> None:
         """Hang up."""
