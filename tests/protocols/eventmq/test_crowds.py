@@ -94,7 +94,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
 def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "SPARED_MAX", 3)
+    monkeypatch.setattr(workers, "RELEASED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
     requests(world, 10)
@@ -161,7 +161,7 @@ def test_a_worker_that_informs_again_keeps_its_name() -> None:
 
 
 def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "TOLD_AT_ONCE", 4)
+    monkeypatch.setattr(service, "BEATS_AT_ONCE", 4)
     world = World()
     peers = [world.worker() for _ in range(10)]
     world.pass_time(4_000, *peers)

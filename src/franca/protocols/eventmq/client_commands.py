@@ -121,5 +121,5 @@ def on_goodbye(conversation: EventmqConversation, frames: list[bytes], now: Mill
         conversation.forget(now)
 
 
-def on_noted(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
+def on_heartbeat(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
     """HEARTBEAT, HELLO, ACK: the peer lives."""

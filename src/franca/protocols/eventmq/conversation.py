@@ -138,7 +138,7 @@ class EventmqConversation(ZmtpConversation):
         elif isinstance(event, Begun):
             self.on_begun(event.job, now)
         elif isinstance(event, Finished) and event.job.id in self.joined:
-            client = Address(self.link.id, self.identity, self.joined[event.job.id])
+            client = Address(self.link.id, self.identity, self.unjoin(event.job.id))
             results = self.service.results
             results.deliver(client, event.job, results.shared(event), now)
 
@@ -270,7 +270,7 @@ HANDLERS: Final[Mapping[bytes, Handler]] = {
     b"REQUEST": client_commands.on_request,
     b"READY": worker_commands.on_ready,
     b"REPLY": worker_commands.on_reply,
-    b"HEARTBEAT": client_commands.on_noted,
+    b"HEARTBEAT": client_commands.on_heartbeat,
     b"INFORM": worker_commands.on_inform,
     b"SCHEDULE": client_commands.on_schedule,
     b"UNSCHEDULE": client_commands.on_unschedule,
@@ -278,8 +278,8 @@ HANDLERS: Final[Mapping[bytes, Handler]] = {
     b"KBYE": client_commands.on_goodbye,
     b"KBAI": client_commands.on_goodbye,
     b"DISCONNECT": admin_commands.on_disconnect,
-    b"HELLO": client_commands.on_noted,
-    b"ACK": client_commands.on_noted,
+    b"HELLO": client_commands.on_heartbeat,
+    b"ACK": client_commands.on_heartbeat,
     b"STATUS": admin_commands.on_status,
     b"ROUTER_SHOW_WORKERS": admin_commands.on_show_workers,
     b"ROUTER_SHOW_SCHEDULERS": admin_commands.on_show_schedulers,

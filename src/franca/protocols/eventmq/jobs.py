@@ -119,7 +119,7 @@ def shown_msgid(job: Job) -> bytes:
     return job.name.encode() if job.name else b"job:%d" % job.id
 
 
-def is_suspect(job: Job) -> bool:
+def may_kill_worker(job: Job) -> bool:
     """Whether a job manager may have died of this job: a message that is no call it can read."""
     return job.origin == ORIGIN and job.media == BYTES
 
@@ -225,7 +225,7 @@ class Intake:
             queue,
             kind,
             body,
-            terms.policy if is_call else terms.wary,
+            terms.policy if is_call else terms.no_call_policy,
             name_of(msgid),
             JSON_CALL if is_call else BYTES,
             ORIGIN,
@@ -292,7 +292,7 @@ def terms_of_job(job: Job) -> Terms:
 def request_of(job: Job) -> list[bytes]:
     """The REQUEST that gives a worker this job, in pieces of which a long one is not copied."""
     if job.origin != ORIGIN:
-        return _request_of_stranger(job)
+        return _request_of_foreign_job(job)
     extra = job.extra
     body = job.body
     if len(extra) > CACHED_BYTES:
@@ -316,7 +316,7 @@ def _middle_of(queue: str, extra: bytes) -> tuple[bytes, list[bytes]]:
 _usual_middle = lru_cache(CACHED)(_middle_of)
 
 
-def _request_of_stranger(job: Job) -> list[bytes]:
+def _request_of_foreign_job(job: Job) -> list[bytes]:
     """A job of another protocol, as the call that its kind and arguments stand for."""
     path, _, name = job.kind.rpartition(".")
     call = {"callable": name, "path": path or name, "args": Raw(_PLACE), **_NO_MORE}

@@ -22,7 +22,7 @@ from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Registry, Worker
 from franca.protocols.service import Listener, Service, WorkerView
 
 LOOK_EVERY_MS: Final = 1_000
-TOLD_AT_ONCE: Final = 500
+BEATS_AT_ONCE: Final = 500
 """Heartbeats in one tick; a server with more peers than that sends the others in the next ones."""
 COUNTED_MAX: Final = 10_000
 """Queues whose jobs are counted; all counts begin anew when there are more."""
@@ -94,10 +94,10 @@ class EventmqService(Service):
             self._to_beat = [*self.schedulers.all.values(), *self.workers_here.all.values()]
         if self._to_beat:
             beat = [self.heartbeat(now)]
-            for worker in self._to_beat[-TOLD_AT_ONCE:]:
+            for worker in self._to_beat[-BEATS_AT_ONCE:]:
                 if not worker.gone:
                     worker.conversation.send(beat)
-            del self._to_beat[-TOLD_AT_ONCE:]
+            del self._to_beat[-BEATS_AT_ONCE:]
         if len(self.handed) > COUNTED_MAX:
             self.handed.clear()
         if now >= self._look_at:

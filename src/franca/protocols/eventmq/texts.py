@@ -35,7 +35,7 @@ REPLY_DELAY_MS: Final = 2_000
 """How much later than a job's timeout its worker, which enforces it, may say so."""
 RETRY_MS: Final = 1_000
 """How long a failed job waits for its second try; every further one doubles it."""
-WARY_LOSSES: Final = 2
+NO_CALL_LOSSES: Final = 2
 """How often a message that is no call is run again after a loss: workers may die of it."""
 DEFAULT_QUEUE: Final = "default"
 USUAL_WEIGHT: Final = 10
@@ -201,12 +201,12 @@ class Terms(Struct, gc=False):
     """What a request's headers mean.
 
     `forwarded` is what a worker is sent: always in the form that job managers read, and always
-    with the wish for a reply, because that is how the broker learns that the job is done. `wary` is
-    the policy of a message that is no call: a job manager that is given one dies of it.
+    with the wish for a reply, because that is how the broker learns that the job is done.
+    `no_call_policy` is that of a message that is no call: a job manager that gets one dies of it.
     """
 
     policy: Policy
-    wary: Policy
+    no_call_policy: Policy
     wants_result: bool
     forwarded: bytes
     timeout_ms: int = 0
@@ -287,8 +287,8 @@ def _read_terms(raw: bytes) -> Terms:
         never_given_up=guaranteed,
         tells_end=wants_result,
     )
-    wary = replace(policy, losses=WARY_LOSSES)
-    return Terms(policy, wary, wants_result, _forwarded(raw, headers), timeout_s * 1000)
+    no_call = replace(policy, losses=NO_CALL_LOSSES)
+    return Terms(policy, no_call, wants_result, _forwarded(raw, headers), timeout_s * 1000)
 
 
 _remembered_terms = lru_cache(_TERMS_MAX)(_read_terms)

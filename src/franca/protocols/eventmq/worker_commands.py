@@ -109,7 +109,7 @@ def _settle(worker: Worker, result: bytes, msgid: bytes, now: Millis) -> None:
         worker.conversation.link.note(text)
         settle_too_large(worker, msgid, len(result), now)
         return
-    job = worker.held_as(msgid) or worker.held_by_its_ghost(msgid, now)
+    job = worker.held_as(msgid) or worker.held_by_old_connection(msgid, now)
     if job is None:
         _settle_late(broker, result, msgid, now)
         return
@@ -130,7 +130,7 @@ def settle_too_large(worker: Worker, msgid: bytes, size: int, now: Millis) -> No
     nobody waits for is simply done.
     """
     broker, most = worker.broker, worker.broker.limits.body_bytes_max
-    job = worker.held_as(msgid) or worker.held_by_its_ghost(msgid, now)
+    job = worker.held_as(msgid) or worker.held_by_old_connection(msgid, now)
     job = job or (None if msgid else _only_job(worker))
     if job is None:
         return

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, State
 from franca.protocols.conversation import give_back
-from franca.protocols.eventmq.jobs import is_suspect, known_as, request_of
+from franca.protocols.eventmq.jobs import known_as, may_kill_worker, request_of
 from franca.protocols.eventmq.texts import USUAL_WEIGHT, Weighted
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ ASKED_AT_ONCE: Final = 64
 """Jobs that one worker is given in one go, before others have their turn."""
 QUEUES_A_GRANT: Final = 64
 """With so many queues more to look at, each of them takes as long as two."""
-SPARED_MAX: Final = 1_000
-"""Jobs of a worker that is gone which are looked at one by one."""
+RELEASED_MAX: Final = 1_000
+"""Jobs of a worker that is gone which are given back one by one, without a loss."""
 MSGID_BYTES_MAX: Final = 4_096
 """No job goes by a longer name."""
 LEASED: Final = State.LEASED
-GHOST_MS: Final = BEAT_EVERY_MS + 1_000
+ALIVE_MS: Final = BEAT_EVERY_MS + 1_000
 """A worker that lives is heard more often than this."""
 
 
@@ -157,23 +157,23 @@ class Worker:
         job = self.broker.jobs.get(job_id)
         if undelivered and job is not None and job.attempts == attempt:
             give_back(self.broker, job, self.holder, now)
-        self._spare_the_innocent(now)
+        self._release_others(now)
 
     def _withdraw(self) -> None:
         if self._demand is not None:
             self.broker.withdraw(self._demand)
             self._demand = None
 
-    def _spare_the_innocent(self, now: Millis) -> None:
+    def _release_others(self, now: Millis) -> None:
         """Where a worker may have died of what it could not read, its other jobs have lost nothing.
 
         A job manager drops its connection when it is given such a message. Without this a few of
         them, given again and again, would bring all jobs of their neighbourhood to the dead set.
         """
         jobs = self.session.leases.values()
-        if any(map(is_suspect, jobs)):
-            innocent = islice((job for job in jobs if not is_suspect(job)), SPARED_MAX)
-            for job in list(innocent):
+        if any(map(may_kill_worker, jobs)):
+            others = islice((job for job in jobs if not may_kill_worker(job)), RELEASED_MAX)
+            for job in list(others):
                 self.broker.release(job, self.holder, NEVER, now)
 
     def stop(self) -> None:
@@ -247,7 +247,7 @@ class Worker:
         jobs = known_as(broker, msgid, lambda name: broker.held_as(name, holder))
         return next((j for j in jobs if j.state is LEASED and j.holder == holder), None)
 
-    def held_by_its_ghost(self, msgid: bytes, now: Millis) -> Job | None:
+    def held_by_old_connection(self, msgid: bytes, now: Millis) -> Job | None:
         """The job of that id whose holder has been silent since before this worker came.
 
         A job manager that starts its conversation anew reports here what it was given before,
@@ -258,7 +258,7 @@ class Worker:
         for job in known_as(self.broker, msgid, self.broker.running_as):
             if job.state is LEASED and job.attempts == 1:
                 holder = self.registry.all.get(job.holder)
-                if holder is not None and holder.heard_at < min(self.since, now - GHOST_MS):
+                if holder is not None and holder.heard_at < min(self.since, now - ALIVE_MS):
                     return job
         return None
 
