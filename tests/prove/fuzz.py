@@ -49,7 +49,7 @@ _PER_BYTE_S = 50e-6
 """Processor time after which it is called a hang: some words are dear, and may come a thousand times."""
 _FORGOTTEN_MS = 120_000
 """After which nothing is remembered of those who left."""
-_OF_SERVICES = {"eventmq-post", "memodb-requests"}
+_OF_SERVICES = {"eventmq-results", "memodb-requests"}
 """Sessions that end with the server."""
 _CORPUS_MAX = 2_000
 _PIECES_MAX = 40

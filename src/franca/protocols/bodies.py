@@ -133,14 +133,10 @@ def json_value(raw: bytes) -> list[bytes]:
     characters that JSON writes in six bytes.
     """
     if len(raw) > LOOK_BYTES_MAX or not is_utf8(raw) or _grows(raw):
-        return _base64(raw)
+        return [b'{"base64":"', b64encode(raw), b'"}']
     decoder = _decoder()
     texts = (decoder.decode(raw[at : at + CHUNK_BYTES]) for at in range(0, len(raw), CHUNK_BYTES))
     return [b'"', *(_encode(text)[1:-1] for text in texts), b'"']
-
-
-def _base64(raw: bytes) -> list[bytes]:
-    return [b'{"base64":"', b64encode(raw), b'"}']
 
 
 def in_one_piece(before: bytes, raw: bytes, behind: bytes) -> bytes:
@@ -213,18 +209,17 @@ def as_bytes(media: str, body: bytes) -> bytes:
         return body
     if media == JSON_JOB and len(body) > LOOK_BYTES_MAX:
         try:
-            view = _args_of_long_job(body)
+            args: bytes | memoryview = _args_of_long_job(body)
         except _UNREADABLE:
             return body  # as if it had crossed twice
-        if len(view) > LOOK_BYTES_MAX:
-            return _long_alone(view)
-        args = bytes(view)
     else:
         args = as_json_args(media, body)
+    if len(args) > LOOK_BYTES_MAX:
+        return _long_alone(args)
     try:
-        return _long_alone(args) if len(args) > LOOK_BYTES_MAX else _alone(args)
+        return _alone(bytes(args))
     except _UNREADABLE:
-        return args
+        return bytes(args)
 
 
 def _args_of_long_job(body: bytes) -> memoryview:

@@ -200,7 +200,7 @@ class ResultDelivery:
         self._order: dict[KeptResult, None] = {}
         self._stuck: dict[bytes | str, None] = {}
         self._shared: tuple[Finished, bytes] | None = None
-        broker.listeners[ORIGIN] = broker.open_session("eventmq-post", OnHangUp.KEEP, self)
+        broker.listeners[ORIGIN] = broker.open_session("eventmq-results", OnHangUp.KEEP, self)
 
     # -- clients --------------------------------------------------------------------------------
 
