@@ -9,6 +9,11 @@ import pytest
 
 from tests.engine.walk import Call, Function, calls_of, fault_in, has_branch, walks_in
 from tests.protocols.eventmq.puppet import World as EventmqWorld
+from tests.protocols.faktory.puppet import World as FaktoryWorld
+from tests.protocols.gearman.puppet import World as GearmanWorld
+from tests.protocols.memodb.puppet import World as MemoDBWorld
+from tests.protocols.memodb.puppet import worker_on
+from tests.protocols.periodic.puppet import World as PeriodicWorld
 
 PAGE = Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md"
 WALKS = walks_in(PAGE.read_text())
@@ -31,7 +36,59 @@ def eventmq_ready() -> list[Call]:
     return calls_of(lambda: worker.say("READY"))
 
 
+PUSH = b'PUSH {"jid":"walk00000001","jobtype":"walk","queue":"walk","args":[]}\r\n'
+
+
+def faktory_push() -> list[Call]:
+    client = FaktoryWorld().client()
+    return calls_of(lambda: client.send(PUSH))
+
+
+def faktory_fetch() -> list[Call]:
+    world = FaktoryWorld()
+    world.client().send(PUSH)
+    worker = world.client("w1")
+    return calls_of(lambda: worker.send(b"FETCH walk\r\n"))
+
+
+def gearman_submit() -> list[Call]:
+    return calls_of(GearmanWorld().connect().submit_bg)
+
+
+def gearman_grab() -> list[Call]:
+    world = GearmanWorld()
+    worker = world.worker("f")
+    world.connect().submit_bg()
+    return calls_of(worker.grab)
+
+
+def periodic_submit() -> list[Call]:
+    return calls_of(PeriodicWorld().client().submit)
+
+
+def periodic_grab() -> list[Call]:
+    world = PeriodicWorld()
+    worker = world.worker("f")
+    world.client().submit()
+    return calls_of(worker.grab)
+
+
+def memodb_result() -> list[Call]:
+    world = MemoDBWorld()
+    client, worker = world.peer(), worker_on(world, "s")
+    client.job()
+    task = worker.given()
+    return calls_of(lambda: worker.result(task))
+
+
 SCENES: Mapping[str, Callable[[], list[Call]]] = {
+    "Faktory: a PUSH is answered": faktory_push,
+    "Faktory: a FETCH is answered with a job": faktory_fetch,
+    "Gearman: a SUBMIT_JOB_BG is answered": gearman_submit,
+    "Gearman: a GRAB_JOB is answered with a job": gearman_grab,
+    "Periodic: a SUBMIT_JOB is answered": periodic_submit,
+    "Periodic: a GRAB_JOB is answered with a job": periodic_grab,
+    "MemoDB: a RESULT answers the JOB of a client": memodb_result,
     "EventMQ: a REQUEST is answered": eventmq_request,
     "EventMQ: its job is given to a worker that waits": eventmq_request,
     "EventMQ: a READY is answered with a job": eventmq_ready,
