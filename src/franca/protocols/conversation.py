@@ -1,10 +1,10 @@
 """The contract between a protocol and the engine: Link, Conversation, Service.
 
-A Link is one peer's connection as seen from inside: what is to be said, and whether it may be
-said before the disk has it. A Conversation is the dialogue on one link: bytes in, verbs of the
+A Link is one peer's connection as seen from inside: what is to be sent, and whether it may be
+sent before the disk has it. A Conversation is the dialogue on one link: bytes in, verbs of the
 broker, bytes out. A Service is what a protocol keeps for all its links together (its settings,
-its workers) and what opens their conversations. All three are pure: no I/O, no clock, no chance
-that was not handed in.
+its workers) and what opens their conversations. All three are pure: no I/O, no clock, no random
+numbers that were not handed in.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Link:
 
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
-    for the disk. While the peer does not take what was said to it the link is `full`: what can
+    for the disk. While the peer does not take what it was sent the link is `full`: what can
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
@@ -139,21 +139,21 @@ class Link:
         self.carrier: object = None
 
     def write(self, data: bytes) -> None:
-        """Say something that is true whatever the disk does."""
+        """Send what is true whatever the disk does."""
         out = self.out
         if not out:
             self.speaking.append(self)
         out.append(data)
 
     def write_bulk(self, *pieces: bytes) -> None:
-        """Say something so long that it must not be copied only to be said in one piece."""
+        """Send what is so long that it must not be copied only to be sent in one piece."""
         if not self.out:
             self.speaking.append(self)
         self.out += pieces
         self.bulky = True
 
     def write_after_commit(self, data: bytes) -> None:
-        """Say something that must be durable first, and everything after it."""
+        """Send what must be durable first, and everything after it."""
         out = self.out
         if not out:
             self.speaking.append(self)
@@ -161,7 +161,7 @@ class Link:
         self.after_commit = True
 
     def write_pieces(self, pieces: Sequence[bytes], *, durable: bool) -> None:
-        """Say something in one piece, or in several that must not be copied.
+        """Send what is in one piece, or in several that must not be copied.
 
         After the commit if it must be `durable` first, else at once.
         """
@@ -192,7 +192,7 @@ class Link:
         self._wanting.append(self)
 
     def forget_said(self) -> None:
-        """Keep nothing of what nobody will hear."""
+        """Drop what was written: nobody will get it."""
         self.out.clear()
         self.after_commit = self.bulky = False
         self.weighed = 0

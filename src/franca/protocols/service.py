@@ -41,7 +41,7 @@ class Service(ABC):
         """Begin the dialogue on a new link; a greeting may be written at once."""
 
     def tick(self, now: Millis) -> None:
-        """Called about ten times a second, for what the protocol itself must time."""
+        """Called now and then, at least 50 ms apart, for what the protocol itself must time."""
 
     def extra_listeners(self) -> Mapping[str, Service]:
         """Further listeners of this protocol that share what it keeps, by their names."""
