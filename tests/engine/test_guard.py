@@ -31,8 +31,7 @@ def assert_ended(engine: Engine, link: Link) -> None:
     assert (notice.link, type(notice.error)) == (link, ZeroDivisionError)
 
 
-def test_an_exception_while_reading_ends_that_link_and_others_are_heard() -> None:
-    stage = Stage()
+def test_an_exception_while_reading_ends_that_link_and_others_are_heard(stage: Stage) -> None:
     before, bad, after = stage.open(), stage.open(), stage.open()
     for link in (before, bad, after):
         stage.say(link, "one\n")
@@ -42,9 +41,7 @@ def test_an_exception_while_reading_ends_that_link_and_others_are_heard() -> Non
     assert_ended(stage.engine, bad)
 
 
-def test_what_was_written_before_the_exception_is_not_sent() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_what_was_written_before_the_exception_is_not_sent(stage: Stage, link: Link) -> None:
     stage.say(link, "one\npush\ntwo\n")
     act = echo(link).on_message
 
@@ -59,8 +56,7 @@ def test_what_was_written_before_the_exception_is_not_sent() -> None:
     assert not link.after_commit
 
 
-def test_a_job_whose_grant_raised_goes_back_as_if_it_had_never_been_given() -> None:
-    stage = Stage()
+def test_a_job_whose_grant_raised_goes_back_as_if_it_had_never_been_given(stage: Stage) -> None:
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\n")
     stage.engine.turn(T)
@@ -73,8 +69,7 @@ def test_a_job_whose_grant_raised_goes_back_as_if_it_had_never_been_given() -> N
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 
-def test_everybody_else_is_told_what_was_to_be_told_after_the_exception() -> None:
-    stage = Stage()
+def test_everybody_else_is_told_what_was_to_be_told_after_the_exception(stage: Stage) -> None:
     first, second, producer = stage.open(), stage.open(), stage.open()
     for link in (first, second):
         stage.say(link, "take\n")
@@ -86,8 +81,7 @@ def test_everybody_else_is_told_what_was_to_be_told_after_the_exception() -> Non
     assert_ended(stage.engine, first)
 
 
-def test_an_exception_about_recalled_jobs_ends_the_link_that_asked() -> None:
-    stage = Stage()
+def test_an_exception_about_recalled_jobs_ends_the_link_that_asked(stage: Stage) -> None:
     link, other = stage.open(), stage.open()
 
     class Asker:
@@ -104,8 +98,9 @@ def test_an_exception_about_recalled_jobs_ends_the_link_that_asked() -> None:
     assert not other.closing
 
 
-def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes_back() -> None:
-    stage = Stage()
+def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes_back(
+    stage: Stage,
+) -> None:
     worker, other = stage.open(), stage.open()
     stage.say(worker, "push\ntake\n")
     stage.engine.turn(T)
@@ -118,8 +113,7 @@ def test_an_exception_at_the_end_of_a_link_is_charged_to_it_and_what_it_ran_goes
     assert stage.said(other) == "given\n"
 
 
-def test_every_session_of_a_conversation_that_cannot_end_is_closed() -> None:
-    stage = Stage()
+def test_every_session_of_a_conversation_that_cannot_end_is_closed(stage: Stage) -> None:
     link, other = stage.open(), stage.open()
     conversation = echo(link)
     kept = stage.broker.open_session("kept", OnHangUp.KEEP, conversation)
@@ -132,9 +126,7 @@ def test_every_session_of_a_conversation_that_cannot_end_is_closed() -> None:
     assert stage.broker.sessions_of(echo(other)) == [echo(other).session]
 
 
-def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised(stage: Stage, link: Link) -> None:
     stage.say(link, "push\ntake\n")
     stage.engine.turn(T)
     stage.broker.queues.clear()
@@ -142,9 +134,7 @@ def test_an_error_of_the_broker_at_the_end_of_a_link_is_raised() -> None:
         stage.engine.close_link(link, T, undelivered=False)
 
 
-def test_an_error_of_the_broker_is_not_the_peers() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_an_error_of_the_broker_is_not_the_peers(stage: Stage, link: Link) -> None:
     stage.broker.totals = None  # type: ignore[assignment]
     stage.say(link, "push\n")
     with pytest.raises(AttributeError):
@@ -152,9 +142,7 @@ def test_an_error_of_the_broker_is_not_the_peers() -> None:
     assert not link.broken
 
 
-def test_nor_is_one_that_comes_up_while_others_are_told() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_nor_is_one_that_comes_up_while_others_are_told(stage: Stage, link: Link) -> None:
     job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
 
     def ask(*args: object) -> None:
@@ -170,9 +158,9 @@ def test_nor_is_one_that_comes_up_while_others_are_told() -> None:
         stage.engine.deliver(T)
 
 
-def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake(
+    stage: Stage, link: Link
+) -> None:
     job = stage.broker.submit(NewJob("q", "k", b"", Policy()), T)
     stage.broker.cancel(job, T)
 
@@ -186,8 +174,7 @@ def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake() -> N
     assert isinstance(stage.engine.notices[0].error, NotFound)
 
 
-def test_what_a_service_does_for_one_link_in_a_tick_is_charged_to_that_link() -> None:
-    stage = Stage()
+def test_what_a_service_does_for_one_link_in_a_tick_is_charged_to_that_link(stage: Stage) -> None:
     bad, other = stage.open(), stage.open()
 
     class Part:
@@ -206,16 +193,16 @@ def test_what_a_service_does_for_one_link_in_a_tick_is_charged_to_that_link() ->
     assert not other.closed
 
 
-def test_an_exception_of_the_service_itself_in_a_tick_is_raised() -> None:
-    stage = Stage()
+def test_an_exception_of_the_service_itself_in_a_tick_is_raised(stage: Stage) -> None:
     stage.open()
     stage.engine.services["echo"].tick = raising(ZeroDivisionError())  # type: ignore[method-assign]
     with pytest.raises(ZeroDivisionError):
         stage.engine.tick(T)
 
 
-def test_an_exception_while_a_link_is_asked_to_leave_ends_that_link_and_others_are_asked() -> None:
-    stage = Stage()
+def test_an_exception_while_a_link_is_asked_to_leave_ends_that_link_and_others_are_asked(
+    stage: Stage,
+) -> None:
     bad, other = stage.open(), stage.open()
     asked: list[Millis] = []
     echo(bad).stop = raising(ZeroDivisionError())  # type: ignore[method-assign]

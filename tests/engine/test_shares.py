@@ -25,8 +25,7 @@ def end_after(stage: Stage, count: int) -> list[Link]:
     return asked
 
 
-def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
-    stage = Stage()
+def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next(stage: Stage) -> None:
     links = [stage.open() for _ in range(3 * SLICE)]
     end_after(stage, 1)
     for link in links:
@@ -42,8 +41,7 @@ def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
     assert not stage.engine.has_input()
 
 
-def test_few_who_say_little_are_all_heard_and_nobody_is_asked() -> None:
-    stage = Stage()
+def test_few_who_say_little_are_all_heard_and_nobody_is_asked(stage: Stage) -> None:
     links = [stage.open() for _ in range(SLICE)]
     asked = end_after(stage, 1)
     for link in links:
@@ -70,8 +68,7 @@ def test_floods_take_turns_and_new_input_is_heard_beside_them() -> None:
     assert sum(heard) == 5 * 2 + 10 * 2 * 2
 
 
-def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about() -> None:
-    stage = Stage()
+def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about(stage: Stage) -> None:
     links = [stage.open() for _ in range(3)]
     asked = end_after(stage, 100)
     stage.engine.careful = True
@@ -81,10 +78,10 @@ def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about() -> None
     assert asked == links
 
 
-def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> None:
-    stage = Stage()
+def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone(
+    stage: Stage, link: Link
+) -> None:
     others = [stage.open() for _ in range(SLICE)]
-    link = stage.open()
     end_after(stage, 1)
     for speaker in (*others, link):
         stage.say(speaker, "push\n")
@@ -97,10 +94,10 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     assert not stage.engine.has_input()
 
 
-def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_others_speak() -> None:
-    stage = Stage()
+def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_others_speak(
+    stage: Stage, link: Link
+) -> None:
     others = [stage.open() for _ in range(2 * SLICE)]
-    link = stage.open()
     for speaker in others:
         stage.say(speaker, "push\n")
     stage.engine.close_link(link, T, undelivered=False)
@@ -109,8 +106,7 @@ def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_oth
     assert echo(link).hung_up == [False]
 
 
-def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
-    stage = Stage()
+def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten(stage: Stage) -> None:
     links = [stage.open() for _ in range(3 * ENDED_AT_ONCE)]
     for link in links:
         stage.engine.close_link(link, T, undelivered=False)
@@ -122,8 +118,7 @@ def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -
     assert not stage.engine.links
 
 
-def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
-    stage = Stage()
+def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of(stage: Stage) -> None:
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\n")
     stage.engine.turn(T)
@@ -258,8 +253,7 @@ def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
 # -- what takes long ------------------------------------------------------------------------------
 
 
-def test_a_link_whose_messages_take_long_comes_behind_the_others() -> None:
-    stage = Stage()
+def test_a_link_whose_messages_take_long_comes_behind_the_others(stage: Stage) -> None:
     slow, other = stage.open(), stage.open()
     spend(slow, HEAVY + 1)
     stage.say(slow, "one\n")
@@ -288,8 +282,9 @@ def test_what_a_message_costs_counts_among_those_of_its_share() -> None:
     assert stage.said(link) == "x\n"
 
 
-def test_after_messages_that_take_long_it_is_asked_whether_the_turn_should_end() -> None:
-    stage = Stage()
+def test_after_messages_that_take_long_it_is_asked_whether_the_turn_should_end(
+    stage: Stage,
+) -> None:
     links = [stage.open() for _ in range(3)]
     end_after(stage, 1)
     for link in links:
@@ -311,8 +306,7 @@ def spend(link: Link, cost: int) -> None:
     conversation.on_message = on_message  # type: ignore[method-assign]
 
 
-def test_between_two_messages_everybody_is_told_what_has_happened() -> None:
-    stage = Stage()
+def test_between_two_messages_everybody_is_told_what_has_happened(stage: Stage) -> None:
     taker, pusher = stage.open(), stage.open()
     stage.say(taker, "take\n")
     stage.engine.turn(T)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from random import Random
-from typing import Any, ParamSpec
+from typing import Any
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted
@@ -30,19 +29,8 @@ from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
 
-P = ParamSpec("P")
 PATIENCE_S = 5.0
 BROKEN = StoreError("SQLITE_IOERR_FSYNC")
-
-
-def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test in an event loop of its own."""
-
-    @wraps(test)
-    def run(*arguments: P.args, **options: P.kwargs) -> None:
-        asyncio.run(asyncio.wait_for(test(*arguments, **options), 4 * PATIENCE_S))
-
-    return run
 
 
 class SlowStore(MemoryStore):

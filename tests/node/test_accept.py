@@ -22,7 +22,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.fixtures import PATIENCE_S, Stage, asynchronous, stage
+from tests.node.fixtures import PATIENCE_S, Stage, stage
 from tests.support.server import HOST
 from tests.support.tls import secured
 
@@ -79,7 +79,6 @@ async def is_answered(streams: Streams) -> bool:
     return await asyncio.wait_for(streams[0].readexactly(5), PATIENCE_S) == b"pong;"
 
 
-@asynchronous
 async def test_when_all_places_are_taken_the_oldest_stranger_makes_room(tmp_path: Path) -> None:
     async with house(tmp_path, connections_max=3) as h:
         known = await h.comes()
@@ -96,7 +95,6 @@ async def test_when_all_places_are_taken_the_oldest_stranger_makes_room(tmp_path
         assert h.s.node.notices.count == 2
 
 
-@asynchronous
 async def test_when_everybody_is_known_the_next_is_told_so(tmp_path: Path) -> None:
     async with house(tmp_path, connections_max=2) as h:
         guests = [await h.comes() for _ in range(2)]
@@ -106,7 +104,6 @@ async def test_when_everybody_is_known_the_next_is_told_so(tmp_path: Path) -> No
         assert [await is_answered(guest) for guest in guests] == [True, True]
 
 
-@asynchronous
 async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
     tmp_path: Path,
 ) -> None:
@@ -133,7 +130,6 @@ async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(
                 peer.close()
 
 
-@asynchronous
 async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +145,6 @@ async def test_handshakes_count_and_make_room_for_those_who_come_to_an_end(
         assert await is_hung_up_on(refused)
 
 
-@asynchronous
 async def test_over_tls_there_are_fewer_places_and_those_who_go_give_them_back(
     tmp_path: Path,
 ) -> None:
@@ -168,7 +163,6 @@ async def test_over_tls_there_are_fewer_places_and_those_who_go_give_them_back(
         assert await is_answered(await h.comes_secured())
 
 
-@asynchronous
 async def test_of_handshakes_and_strangers_the_oldest_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +181,6 @@ async def test_of_handshakes_and_strangers_the_oldest_goes(
             assert await is_hung_up_on(oldest)
 
 
-@asynchronous
 async def test_what_is_said_with_the_end_of_a_handshake_is_heard(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         for _ in range(20):
@@ -196,7 +189,6 @@ async def test_what_is_said_with_the_end_of_a_handshake_is_heard(tmp_path: Path)
             served[1].close()
 
 
-@asynchronous
 async def test_a_listener_without_a_descriptor_rests_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,7 +219,6 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         assert lines == ["accept-failed"]
 
 
-@asynchronous
 async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +269,6 @@ def test_a_handshake_that_is_cancelled_as_it_ends_leaves_no_descriptor(tmp_path:
 RESET_AT_ONCE = struct.pack("ii", 1, 0)
 
 
-@asynchronous
 async def test_one_who_was_reset_before_it_was_let_in_does_not_pass_for_a_unix_socket(
     tmp_path: Path,
 ) -> None:
@@ -299,7 +289,6 @@ async def test_one_who_was_reset_before_it_was_let_in_does_not_pass_for_a_unix_s
         assert [(peer.address, peer.unix) for peer in came] == [(name, False)]
 
 
-@asynchronous
 async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
     with stage(MemoryStore(), quick=False) as s:
         peer = s.guest().connection.link.peer

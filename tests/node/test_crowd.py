@@ -9,7 +9,7 @@ from franca.engine.engine import SLICE
 from franca.node import pressure
 from franca.node.output import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, stage
 
 MIB = 1024 * 1024
 
@@ -38,7 +38,6 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
 # -- pieces that many are told ------------------------------------------------------------------
 
 
-@asynchronous
 @pytest.mark.parametrize("last", [b"", b"short"])
 async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None:
     with stage(MemoryStore()) as s:
@@ -56,7 +55,6 @@ async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None
         assert s.node.output.total == 0
 
 
-@asynchronous
 async def test_little_is_said_in_one_piece() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
@@ -67,7 +65,6 @@ async def test_little_is_said_in_one_piece() -> None:
         assert len(guest.wire.writes) == 1
 
 
-@asynchronous
 async def test_answers_that_wait_for_the_disk_count_as_unsent() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -83,7 +80,6 @@ async def test_answers_that_wait_for_the_disk_count_as_unsent() -> None:
 # -- those who add to it, and those who take too little of it ----------------------------------------
 
 
-@asynchronous
 async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_taken() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s, pytest.MonkeyPatch.context() as patch:
         guests = deaf(s, 5)
@@ -111,7 +107,6 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         assert not s.node.pressure.is_waited_for
 
 
-@asynchronous
 async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         deaf(s, 1)[0].connection.send((b"x" * MIB, b"y" * MIB))
@@ -128,7 +123,6 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
         assert quiet.wire.reading
 
 
-@asynchronous
 @pytest.mark.parametrize(("bytes_per_s", "in_time"), [(20_000, True), (10_000, False)])
 async def test_who_has_more_than_its_share_must_take_it_at_a_fair_pace(
     bytes_per_s: int, in_time: bool
@@ -155,7 +149,6 @@ async def test_who_has_more_than_its_share_must_take_it_at_a_fair_pace(
 # -- turns that take long -------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None:
     with stage(MemoryStore()) as s, pytest.MonkeyPatch.context() as patch:
         guests = [s.guest() for _ in range(4 * SLICE)]
@@ -177,7 +170,6 @@ async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None
         await s.until(lambda: all(guest.heard == "pong;" for guest in guests))
 
 
-@asynchronous
 async def test_nothing_is_read_while_much_was_read_that_turns_did_not_come_to() -> None:
     with stage(MemoryStore(), input_bytes=MIB) as s:
         s.node._ticker.cancel()

@@ -10,7 +10,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
-from tests.node.fixtures import asynchronous, stage
+from tests.node.fixtures import stage
 
 
 class StillClock(SystemClock):
@@ -47,7 +47,6 @@ def test_a_group_waits_for_a_few_milliseconds_and_not_longer() -> None:
     assert gathering.goes_on(2_000), "each group has a time of its own"
 
 
-@asynchronous
 async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
     with stage() as s:
         first, second = s.guest(), s.guest()
@@ -64,7 +63,6 @@ async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
         await second.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_group_begins_in_the_first_pass_that_brings_nothing() -> None:
     with stage() as s:
         guest = s.guest()
@@ -75,7 +73,6 @@ async def test_a_group_begins_in_the_first_pass_that_brings_nothing() -> None:
         assert s.node.busy
 
 
-@asynchronous
 async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
     with stage() as s:
         writer, other = s.guest(), s.guest()
@@ -87,7 +84,6 @@ async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
         assert other.heard == "pong;"
 
 
-@asynchronous
 async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
     with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         prepared: list[int] = []
@@ -105,7 +101,6 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
         assert not s.node.disk.is_slow(s.node.clock.now()), "it is the group that was long"
 
 
-@asynchronous
 async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> None:
     with stage(quick=True) as s:
         writer = s.guest()
@@ -121,7 +116,6 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
         await s.until(lambda: bool(answered))
 
 
-@asynchronous
 async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
     with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         writers = [s.guest() for _ in range(2)]

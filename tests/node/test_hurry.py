@@ -6,7 +6,7 @@ import pytest
 
 from franca.node import node
 from franca.node.group import URGENT_MS
-from tests.node.fixtures import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, stage
 
 
 async def is_urgent(s: Stage) -> Guest:
@@ -20,7 +20,6 @@ async def is_urgent(s: Stage) -> Guest:
     return writer
 
 
-@asynchronous
 async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -39,7 +38,6 @@ async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_onc
         await writer.hears("pushed a;pushed b;")
 
 
-@asynchronous
 async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 0.001)
     with stage() as s:
@@ -50,7 +48,6 @@ async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert writer.heard == ""
 
 
-@asynchronous
 async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
@@ -68,7 +65,6 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
         await writer.hears("pushed a;pushed b;pong;")
 
 
-@asynchronous
 async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
@@ -82,35 +78,30 @@ async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("others", "rests"), [(node.SMALL_GROUP, False), (node.SMALL_GROUP + 1, True)]
 )
-def test_the_disk_rests_after_a_large_group_and_only_then(
+async def test_the_disk_rests_after_a_large_group_and_only_then(
     others: int, rests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "REST_S", 60.0)
 
-    @asynchronous
-    async def play() -> None:
-        with stage() as s:
-            writer = await is_urgent(s)
-            many = [s.guest() for _ in range(others)]
-            for number, guest in enumerate(many):
-                guest.says(f"push {number}")
-            await s.turns()
-            await s.ends()
-            await s.commits()
-            for number, guest in enumerate(many):
-                await guest.hears(f"pushed {number};")
-            writer.says("push z")
-            await s.turns()
-            assert s.node.busy
-            if rests:
-                assert s.broker.totals.pushed == 2 + others
-            else:
-                await s.reaches("commit")
-
-    play()
+    with stage() as s:
+        writer = await is_urgent(s)
+        many = [s.guest() for _ in range(others)]
+        for number, guest in enumerate(many):
+            guest.says(f"push {number}")
+        await s.turns()
+        await s.ends()
+        await s.commits()
+        for number, guest in enumerate(many):
+            await guest.hears(f"pushed {number};")
+        writer.says("push z")
+        await s.turns()
+        assert s.node.busy
+        if rests:
+            assert s.broker.totals.pushed == 2 + others
+        else:
+            await s.reaches("commit")
 
 
-@asynchronous
 async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ from franca.core.model import NewJob, Policy
 from franca.node.gauges import SAMPLES, TICK_S, Gauges
 from franca.node.node import IDLE_S
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Stage, asynchronous, stage
+from tests.node.fixtures import Stage, stage
 
 NEARLY_S = 0.02
 
@@ -18,7 +18,6 @@ def sleeps_s(s: Stage) -> float:
     return [s.node._tick() for _ in range(3)][-1]
 
 
-@asynchronous
 async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> None:
     with stage(quick=True) as s:
         assert sleeps_s(s) == IDLE_S
@@ -29,7 +28,6 @@ async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> 
         assert s.node._ticker._timer.when() - s.node._loop.time() <= TICK_S
 
 
-@asynchronous
 async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with stage(quick=True) as s:
 
@@ -44,7 +42,6 @@ async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch
         assert not s.node._ticker._timer.cancelled()
 
 
-@asynchronous
 async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
     with stage(quick=True) as s:
         s.guest()
@@ -52,16 +49,14 @@ async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
 
 
 @pytest.mark.parametrize(("due_ms", "span_s"), [(20, TICK_S), (300, 0.3), (10_000, IDLE_S)])
-def test_it_sleeps_until_the_next_job_is_due_and_no_longer(due_ms: int, span_s: float) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage(MemoryStore(), quick=True) as s:
-            now = s.node.clock.now()
-            new = NewJob("q", "k", b"", Policy(durable=False), run_at=now + due_ms)
-            s.broker.submit(new, now)
-            assert span_s - NEARLY_S < sleeps_s(s) <= span_s + NEARLY_S
-
-    play()
+async def test_it_sleeps_until_the_next_job_is_due_and_no_longer(
+    due_ms: int, span_s: float
+) -> None:
+    with stage(MemoryStore(), quick=True) as s:
+        now = s.node.clock.now()
+        new = NewJob("q", "k", b"", Policy(durable=False), run_at=now + due_ms)
+        s.broker.submit(new, now)
+        assert span_s - NEARLY_S < sleeps_s(s) <= span_s + NEARLY_S
 
 
 def test_the_lag_of_a_sleep_that_was_cut_short_is_none_and_of_one_too_long_the_rest() -> None:

@@ -9,7 +9,7 @@ from franca.node import input
 from franca.node.connection import Connection
 from franca.node.input import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Stage, asynchronous, stage
+from tests.node.fixtures import Stage, stage
 
 MIB = 1024 * 1024
 LIMIT = 64 * MIB
@@ -40,7 +40,6 @@ class Play:
         return [bool(guest.wire.closed) for guest in self.guests]
 
 
-@asynchronous
 async def test_while_there_is_little_everybody_sends_on() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, CALM - 2, 1, 1)
@@ -49,7 +48,6 @@ async def test_while_there_is_little_everybody_sends_on() -> None:
         assert play.input.room == STEP_BYTES
 
 
-@asynchronous
 async def test_when_there_is_much_the_largest_goes_on_and_those_with_little() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 20 * MIB, 21 * MIB, 20 * MIB, 1_000)
@@ -61,7 +59,6 @@ async def test_when_there_is_much_the_largest_goes_on_and_those_with_little() ->
         assert not play.input.is_waited_for
 
 
-@asynchronous
 async def test_while_little_comes_more_may_go_on() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, *[10 * MIB] * 6)
@@ -70,7 +67,6 @@ async def test_while_little_comes_more_may_go_on() -> None:
         assert sum(play.look(STEP_BYTES + 1)) == 1
 
 
-@asynchronous
 async def test_whoever_does_not_send_on_while_others_wait_is_cut_off() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 29 * MIB, 28 * MIB)
@@ -85,7 +81,6 @@ async def test_whoever_does_not_send_on_while_others_wait_is_cut_off() -> None:
         assert s.node.notices.count == 1
 
 
-@asynchronous
 async def test_whoever_does_not_send_on_keeps_what_it_has_while_nobody_waits() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 60 * MIB)
@@ -95,7 +90,6 @@ async def test_whoever_does_not_send_on_keeps_what_it_has_while_nobody_waits() -
         assert play.closed() == [False]
 
 
-@asynchronous
 async def test_whoever_sends_on_at_a_fair_pace_is_not_cut_off() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 29 * MIB)
@@ -106,7 +100,6 @@ async def test_whoever_sends_on_at_a_fair_pace_is_not_cut_off() -> None:
         assert play.closed() == [False, False]
 
 
-@asynchronous
 async def test_whoever_waits_is_not_blamed_for_it() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 29 * MIB)
@@ -116,7 +109,6 @@ async def test_whoever_waits_is_not_blamed_for_it() -> None:
         assert play.closed() == [False, False]
 
 
-@asynchronous
 async def test_beyond_the_limit_and_a_message_the_slowest_is_cut_off() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT, frame_bytes_max=LIMIT, body_bytes_max=LIMIT) as s:
         play = Play(s, 62 * MIB, 61 * MIB, MIB)
@@ -128,7 +120,6 @@ async def test_beyond_the_limit_and_a_message_the_slowest_is_cut_off() -> None:
         assert play.closed() == [False, True, False]
 
 
-@asynchronous
 async def test_more_bytes_are_of_no_use_to_whoever_waits_for_its_turn() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 40 * MIB, 20 * MIB)
@@ -136,7 +127,6 @@ async def test_more_bytes_are_of_no_use_to_whoever_waits_for_its_turn() -> None:
         assert play.look(CALM) == [False, True]
 
 
-@asynchronous
 async def test_what_comes_in_one_pass_is_bounded_too() -> None:
     with stage(MemoryStore(), input_bytes=4 * MIB) as s:
         s.node._ticker.cancel()
@@ -150,7 +140,6 @@ async def test_what_comes_in_one_pass_is_bounded_too() -> None:
         assert all(guest.wire.reading for guest in guests)
 
 
-@asynchronous
 async def test_what_waits_for_the_disk_to_be_free_is_counted() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 30 * MIB, 10 * MIB)
@@ -159,7 +148,6 @@ async def test_what_waits_for_the_disk_to_be_free_is_counted() -> None:
         assert play.look(CALM) == [True, False]
 
 
-@asynchronous
 async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or_not_at_all() -> (
     None
 ):
@@ -182,7 +170,6 @@ async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or
         assert play.look() == [True] * 3
 
 
-@asynchronous
 async def test_while_the_disk_is_behind_nobody_is_read_from_if_too_much_waits_for_it() -> None:
     with stage(input_bytes=LIMIT, pending_jobs=1) as s:
         play = Play(s, 0, 0)
@@ -196,7 +183,6 @@ async def test_while_the_disk_is_behind_nobody_is_read_from_if_too_much_waits_fo
         assert play.look(CALM) == [False, True]
 
 
-@asynchronous
 async def test_whoever_has_sent_little_is_read_from_though_nobody_else_is() -> None:
     with stage(input_bytes=LIMIT) as s, pytest.MonkeyPatch.context() as patch:
         play = Play(s, *[0] * (SHORT_AT_ONCE + 4))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from franca.core.model import State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import BROKEN, SlowStore, asynchronous, stage
+from tests.node.fixtures import BROKEN, SlowStore, stage
 
 # -- what waits and what does not ---------------------------------------------------------------------
 
 
-@asynchronous
 async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -20,7 +19,6 @@ async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
         await guest.hears("pushed a;")
 
 
-@asynchronous
 async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -> None:
     with stage() as s:
         writer, other = await s.writer("push a"), s.guest()
@@ -29,7 +27,6 @@ async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -
         assert writer.heard == ""
 
 
-@asynchronous
 async def test_answers_to_one_peer_keep_their_order() -> None:
     with stage() as s:
         guest = await s.writer("ping", "push a", "ping")
@@ -47,7 +44,6 @@ async def test_answers_to_one_peer_keep_their_order() -> None:
         await guest.hears("pong;pushed a;pong;pong;pushed b;pong;")
 
 
-@asynchronous
 async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None:
     with stage() as s:
         guest = s.guest()
@@ -59,7 +55,6 @@ async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None
         assert guest.wire.writes[5:] == [b"pong;pong;"]
 
 
-@asynchronous
 async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> None:
     with stage() as s:
         guest = await s.writer("bulk x", "push a")
@@ -70,7 +65,6 @@ async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> N
         await guest.hears("bulk x;pushed a;bulk y;")
 
 
-@asynchronous
 async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
     with stage() as s:
         guest = s.guest()
@@ -82,7 +76,6 @@ async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> No
         assert guest.heard == "pong;"
 
 
-@asynchronous
 async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> None:
     with stage() as s:
         first, second = await s.writer("push a"), s.guest()
@@ -98,7 +91,6 @@ async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> N
         assert [job.body for job in s.store.held.values()] == [b"a", b"b"]
 
 
-@asynchronous
 async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_nothing() -> None:
     """A repeated push is answered when the first one is durable, not before."""
     with stage() as s:
@@ -111,7 +103,6 @@ async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_n
         await second.hears("same;")
 
 
-@asynchronous
 async def test_an_answer_leaves_at_once_when_everything_is_durable() -> None:
     with stage() as s:
         guest = s.guest()
@@ -119,7 +110,6 @@ async def test_an_answer_leaves_at_once_when_everything_is_durable() -> None:
         await guest.hears("same;")
 
 
-@asynchronous
 async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
     with stage() as s:
         assert isinstance(s.store, SlowStore)
@@ -141,7 +131,6 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
         await third.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
     with stage() as s:
         worker, producer = s.guest(), s.guest()
@@ -155,7 +144,6 @@ async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
         await worker.hears("job a;")
 
 
-@asynchronous
 async def test_a_store_that_is_instant_makes_nobody_wait() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
@@ -174,7 +162,6 @@ class QuickStore(MemoryStore):
             raise self.error
 
 
-@asynchronous
 async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
     with stage(QuickStore(), quick=True) as s:
         worker, producer = s.guest(), s.guest()
@@ -185,7 +172,6 @@ async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
         assert [job.state for job in s.store.held.values()] == [State.LEASED]
 
 
-@asynchronous
 async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
     store = QuickStore()
     with stage(store, quick=True) as s:
@@ -202,7 +188,6 @@ async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
 # -- hanging up ------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
     with stage() as s:
         guest = await s.writer("push a", "end")
@@ -213,7 +198,6 @@ async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
         assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -226,7 +210,6 @@ async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() 
         assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
     with stage() as s:
         await s.writer("push a")
@@ -236,7 +219,6 @@ async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
         assert (guest.heard, guest.wire.closed) == ("pong;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() -> None:
     with stage() as s:
         guest, other = s.guest(), s.guest()
@@ -249,7 +231,6 @@ async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() ->
         await other.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -259,7 +240,6 @@ async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
         assert guest.talk.hung_up == [False]
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer() -> None:
     """Its words are acted on when it is gone, and what they brought it never left."""
     with stage() as s:
@@ -271,7 +251,6 @@ async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer
         assert worker.talk.hung_up == [True]
 
 
-@asynchronous
 async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it() -> None:
     with stage() as s:
         guests = [s.guest() for _ in range(3)]
@@ -284,7 +263,6 @@ async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it() -> Non
         assert guests[0].heard == "pushed a;"
 
 
-@asynchronous
 async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() -> None:
     with stage(connections_max=2) as s:
         guests = [s.guest() for _ in range(3)]
@@ -293,7 +271,6 @@ async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() 
         assert len(s.engine.links) == 2
 
 
-@asynchronous
 async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_heard() -> None:
     with stage(MemoryStore()) as s:
         guest, other = s.guest(), s.guest()
@@ -312,7 +289,6 @@ async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_h
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
@@ -324,7 +300,6 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_names_of_links_are_never_used_twice() -> None:
     with stage() as s:
         names = {s.node.next_link_id() for _ in range(100)}

@@ -8,7 +8,7 @@ from franca.core.model import Millis
 from franca.node.connection import CHUNK_BYTES
 from franca.node.output import LOOK_MS, PASS_BYTES, SHORT_STALL_MS, STALL_MS, Output
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, stage
 
 MIB = 1024 * 1024
 
@@ -31,7 +31,6 @@ def deaf(s: Stage, *, reads: int = 0) -> Guest:
 # -- order, shares, copies ------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_does() -> None:
     with stage(MemoryStore()) as s:
         guest = deaf(s, reads=3)
@@ -50,7 +49,6 @@ async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_doe
         assert guest.heard.endswith(";pong;pong;")
 
 
-@asynchronous
 async def test_a_large_message_is_cut_up_and_others_get_theirs_between() -> None:
     with stage(MemoryStore()) as s:
         guests = [s.guest() for _ in range(3)]
@@ -66,7 +64,6 @@ async def test_a_large_message_is_cut_up_and_others_get_theirs_between() -> None
             assert max(map(len, guest.wire.writes)) == CHUNK_BYTES
 
 
-@asynchronous
 async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it() -> None:
     with stage(MemoryStore()) as s:
         guests = [deaf(s) for _ in range(5)]
@@ -82,7 +79,6 @@ async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it() ->
         assert s.node.output.total == 0
 
 
-@asynchronous
 async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone() -> None:
     with stage(MemoryStore()) as s:
         slow, gone = deaf(s, reads=MIB - 1), deaf(s)
@@ -96,7 +92,6 @@ async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone() 
         assert s.node.output.total == 0
 
 
-@asynchronous
 async def test_over_a_socket_that_died_nothing_waits_for_ever() -> None:
     with stage(MemoryStore()) as s:
         guest, other = s.guest(), s.guest()
@@ -110,7 +105,6 @@ async def test_over_a_socket_that_died_nothing_waits_for_ever() -> None:
 # -- the end of a connection ------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_whoever_is_hung_up_on_gets_what_was_said_before() -> None:
     with stage(MemoryStore()) as s:
         guest = deaf(s)
@@ -122,7 +116,6 @@ async def test_whoever_is_hung_up_on_gets_what_was_said_before() -> None:
         assert guest.heard == "bulk " + "x" * MIB + ";"
 
 
-@asynchronous
 async def test_whoever_says_no_more_gets_what_was_said_before() -> None:
     with stage(MemoryStore()) as s:
         guest = deaf(s)
@@ -135,7 +128,6 @@ async def test_whoever_says_no_more_gets_what_was_said_before() -> None:
         assert len(guest.wire.heard) == MIB
 
 
-@asynchronous
 @pytest.mark.parametrize("large", [True, False])
 async def test_what_was_not_taken_was_not_heard(large: bool) -> None:
     with stage(MemoryStore()) as s:
@@ -149,7 +141,6 @@ async def test_what_was_not_taken_was_not_heard(large: bool) -> None:
 # -- bounds of one connection -----------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> None:
     with stage(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
@@ -167,7 +158,6 @@ async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> Non
         assert not guest.connection.link.full
 
 
-@asynchronous
 async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
     with stage(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
         time = Time(s.node.output)
@@ -188,7 +178,6 @@ async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
         assert s.node.notices.count == 1
 
 
-@asynchronous
 async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does_not_read() -> None:
     with stage(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
@@ -224,7 +213,6 @@ def closed(guests: list[Guest]) -> list[str]:
     return [guest.wire.closed for guest in guests]
 
 
-@asynchronous
 async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longest() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[MIB // 2] * 3)
@@ -244,7 +232,6 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
         assert closed(guests) == ["aborted", "", ""], "there is room again"
 
 
-@asynchronous
 async def test_when_there_is_three_times_too_much_there_is_little_patience() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[450_000] * 6)
@@ -255,7 +242,6 @@ async def test_when_there_is_three_times_too_much_there_is_little_patience() -> 
         assert closed(guests) == ["aborted"] + [""] * 6
 
 
-@asynchronous
 async def test_one_message_may_pass_however_large() -> None:
     with stage(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
         guests = await stuffed(s, 8 * MIB, MIB // 8)
@@ -268,7 +254,6 @@ async def test_one_message_may_pass_however_large() -> None:
         assert output.is_over
 
 
-@asynchronous
 async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, MIB, MIB // 2, MIB // 4)
@@ -281,7 +266,6 @@ async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
         assert closed(guests) == ["", "aborted", ""]
 
 
-@asynchronous
 async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long() -> None:
     with stage(MemoryStore()) as s:
         guests = await stuffed(s, 10, 10)

@@ -15,7 +15,7 @@ from franca.node.config import load
 from franca.node.listeners import Listeners
 from franca.node.settings import Settings, Shown
 from franca.values import Address, read_addresses
-from tests.node.fixtures import Stage, asynchronous, stage
+from tests.node.fixtures import Stage, stage
 from tests.support.server import HOST, Server, ServerFailed
 
 GEARMAN_PORT = 4730
@@ -45,7 +45,6 @@ def test_a_port_that_was_asked_for_and_is_taken_is_the_end(tmp_path: Path) -> No
             server.start()
 
 
-@asynchronous
 async def test_a_port_on_which_another_begins_to_listen_meanwhile_is_the_end_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +102,6 @@ async def fails(s: Stage, settings: Settings, *names: str) -> None:
     opened.close()
 
 
-@asynchronous
 async def test_of_several_default_addresses_those_that_are_free_are_listened_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,56 +123,43 @@ async def test_of_several_default_addresses_those_that_are_free_are_listened_on(
 
 
 @pytest.mark.parametrize("rest", ["off", "unix:{}/own.sock"])
-def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest: str) -> None:
+async def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest: str) -> None:
     """A socket in the data directory that nobody asked for does not count."""
 
-    @asynchronous
-    async def play() -> None:
-        with stage() as s, taken() as one, taken() as two:
-            rest_there = rest.format(tmp_path)
-            settings = by_default(
-                tmp_path, talk=f"{HOST}:{one}", other=f"{HOST}:{two}", third=rest_there
-            )
-            await fails(s, settings, "talk", "other", "third")
-            assert not list(tmp_path.glob("*.sock"))
-
-    play()
+    with stage() as s, taken() as one, taken() as two:
+        rest_there = rest.format(tmp_path)
+        settings = by_default(
+            tmp_path, talk=f"{HOST}:{one}", other=f"{HOST}:{two}", third=rest_there
+        )
+        await fails(s, settings, "talk", "other", "third")
+        assert not list(tmp_path.glob("*.sock"))
 
 
 @pytest.mark.parametrize("named", [f"{HOST}:0", "unix:{}/named.sock"])
-def test_what_was_asked_for_is_enough_where_every_default_is_taken(
+async def test_what_was_asked_for_is_enough_where_every_default_is_taken(
     tmp_path: Path, named: str
 ) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage() as s, taken() as one:
-            where = {"talk": f"{HOST}:{one}", "asked": named.format(tmp_path)}
-            with listening(s, by_default(tmp_path, ("asked",), **where)) as opened:
-                await opened.open(["talk", "asked"])
-                assert [name for name, _shown in opened.addresses] == ["asked"]
-
-    play()
+    with stage() as s, taken() as one:
+        where = {"talk": f"{HOST}:{one}", "asked": named.format(tmp_path)}
+        with listening(s, by_default(tmp_path, ("asked",), **where)) as opened:
+            await opened.open(["talk", "asked"])
+            assert [name for name, _shown in opened.addresses] == ["asked"]
 
 
 @pytest.mark.parametrize("source", ["flag", "variable", "original", "file"])
-def test_whatever_names_a_listener_a_port_that_is_taken_is_an_error(
+async def test_whatever_names_a_listener_a_port_that_is_taken_is_an_error(
     tmp_path: Path, source: str
 ) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage() as s, taken() as port:
-            file = tmp_path / "franca.toml"
-            file.write_text(f'[gearman]\nlisten = "{HOST}:{port}"\n' if source == "file" else "")
-            env = {"variable": {"FRANCA_GEARMAN__LISTEN": f"{HOST}:{port}"}}
-            env["original"] = {"GEARMAND_PORT": str(port)}
-            flags = {"gearman.listen": (f"{HOST}:{port}",)} if source == "flag" else {}
-            settings = load({"data": str(tmp_path), **flags}, env.get(source, {}), str(file))
-            await fails(s, settings, "gearman")
-
-    play()
+    with stage() as s, taken() as port:
+        file = tmp_path / "franca.toml"
+        file.write_text(f'[gearman]\nlisten = "{HOST}:{port}"\n' if source == "file" else "")
+        env = {"variable": {"FRANCA_GEARMAN__LISTEN": f"{HOST}:{port}"}}
+        env["original"] = {"GEARMAND_PORT": str(port)}
+        flags = {"gearman.listen": (f"{HOST}:{port}",)} if source == "flag" else {}
+        settings = load({"data": str(tmp_path), **flags}, env.get(source, {}), str(file))
+        await fails(s, settings, "gearman")
 
 
-@asynchronous
 async def test_a_name_of_two_families_is_taken_if_one_of_them_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

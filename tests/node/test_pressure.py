@@ -8,7 +8,7 @@ from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
 from franca.protocols.conversation import WHOLE_SHARE
-from tests.node.fixtures import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, stage
 
 
 def adding_without_an_answer(
@@ -26,7 +26,6 @@ def adding_without_an_answer(
     return acted
 
 
-@asynchronous
 async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_not_read() -> None:
     with stage(pending_bytes=10) as s:
         await s.writer("push a")
@@ -41,7 +40,6 @@ async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_
         await s.until(lambda: producer.wire.reading)
 
 
-@asynchronous
 async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for_the_disk() -> None:
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
@@ -62,7 +60,6 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() -> None:
     with stage(pending_jobs=2) as s:
         await s.writer("push a")
@@ -85,7 +82,6 @@ async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() 
         await guest.hears("pushed " + "x" * LITTLE_BYTES + ";")
 
 
-@asynchronous
 async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too_much() -> None:
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
@@ -98,7 +94,6 @@ async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too
         assert len(acted) <= SLICE + len(guests), "each that adds to it must wait"
 
 
-@asynchronous
 async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_busy() -> None:
     with stage(pending_jobs=3) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
@@ -129,7 +124,6 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         await s.until(lambda: acted > 4)
 
 
-@asynchronous
 async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_left() -> None:
     with stage(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
         guest = s.guest()

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from franca.node import listeners
 from franca.node.settings import ConfigError, Settings, Tls
 from franca.values import Address
-from tests.node.fixtures import Stage, asynchronous, stage
+from tests.node.fixtures import Stage, stage
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
 
@@ -42,7 +42,6 @@ async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
     return said
 
 
-@asynchronous
 async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     old, new = secured(tmp_path), secured(tmp_path / "new")
@@ -89,7 +88,6 @@ def become_a_pipe(path: Path) -> None:
         (lambda tls: tls.certificate.write_text("no PEM"), "certificate.pem", "PEM"),
     ],
 )
-@asynchronous
 async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobody(
     tmp_path: Path, spoil: Callable[[Secured], None], named: str, reason: str
 ) -> None:

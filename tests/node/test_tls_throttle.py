@@ -7,7 +7,6 @@ from pathlib import Path
 
 from franca.node import tls
 from franca.node.tls import HandshakeQueue, SecureConnection, TlsThrottle
-from tests.node.fixtures import asynchronous
 from tests.node.test_accept import House, house, is_answered, is_hung_up_on
 
 RECORD_BYTES = 23
@@ -38,7 +37,6 @@ def connection_of(h: House) -> SecureConnection:
     return link.carrier
 
 
-@asynchronous
 async def test_who_sends_much_below_tls_and_says_nothing_is_cut_off(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         guest = await h.comes_secured()
@@ -58,7 +56,6 @@ async def test_who_sends_much_below_tls_and_says_nothing_is_cut_off(tmp_path: Pa
         assert h.s.node.notices.count == 1
 
 
-@asynchronous
 async def test_who_says_nothing_for_long_waits_until_others_were_heard(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         guest = await h.comes_secured()
@@ -74,7 +71,6 @@ async def test_who_says_nothing_for_long_waits_until_others_were_heard(tmp_path:
         assert not connection.link.paused
 
 
-@asynchronous
 async def test_a_piece_that_waits_as_the_handshake_ends_stops_nothing_for_good(
     tmp_path: Path,
 ) -> None:
@@ -97,7 +93,6 @@ async def test_a_piece_that_waits_as_the_handshake_ends_stops_nothing_for_good(
         assert await is_answered(guest)
 
 
-@asynchronous
 async def test_who_says_single_bytes_is_served_a_share_of_each_pass(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         guest = await h.comes_secured()
@@ -112,7 +107,6 @@ async def test_who_says_single_bytes_is_served_a_share_of_each_pass(tmp_path: Pa
         assert not connection.link.closing
 
 
-@asynchronous
 async def test_a_few_steps_of_handshakes_are_done_in_each_pass() -> None:
     handshakes = HandshakeQueue(asyncio.get_running_loop())
     done: list[int] = []
@@ -127,7 +121,6 @@ async def test_a_few_steps_of_handshakes_are_done_in_each_pass() -> None:
     assert done == sorted(done)
 
 
-@asynchronous
 async def test_many_who_say_hello_at_once_all_come_in(tmp_path: Path) -> None:
     async with house(tmp_path, has_tls=True) as h:
         guests = await asyncio.gather(*(h.comes_secured() for _ in range(30)))

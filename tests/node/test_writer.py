@@ -9,7 +9,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.fixtures import SlowStore, asynchronous, stage
+from tests.node.fixtures import SlowStore, stage
 
 
 class Time:
@@ -22,7 +22,6 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-@asynchronous
 async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -41,7 +40,6 @@ async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
         assert time.slept == [GIVE_WAY_S, GIVE_WAY_S]
 
 
-@asynchronous
 async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
