@@ -72,6 +72,12 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
 
 
 @pytest.fixture
+def server(start: StartServer) -> Server:
+    """One as it is by default."""
+    return start()
+
+
+@pytest.fixture
 def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `franca ARGS...` of the package under test; its output is text, its exit code not checked."""
 

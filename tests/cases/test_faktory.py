@@ -48,8 +48,7 @@ def deliver_again(connection: Faktory, jid: str) -> None:
 
 
 @pytest.mark.case(4)
-def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(start: StartServer) -> None:
-    server = start()
+def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(server: Server) -> None:
     with client(server, "quiet") as quiet, client(server, "other") as other, client(server) as peer:
         quiet.send("FETCH a")
         other.send("FETCH b")
@@ -77,9 +76,8 @@ def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(start: St
 @pytest.mark.case(14)
 @pytest.mark.parametrize(("verb", "left"), [("ACK", 0), ("FAIL", 1)])
 def test_a_client_without_a_wid_reports_a_later_delivery_over_another_connection(
-    start: StartServer, verb: str, left: int
+    verb: str, left: int, server: Server
 ) -> None:
-    server = start()
     with client(server) as first, client(server) as second, client(server) as reporter:
         first.push(job("jid-0001"))
         assert first.fetch("default")
@@ -94,9 +92,8 @@ def test_a_client_without_a_wid_reports_a_later_delivery_over_another_connection
 @pytest.mark.case(14)
 @pytest.mark.parametrize(("verb", "left"), [("ACK", 0), ("FAIL", 1)])
 def test_a_worker_that_comes_back_under_a_new_wid_reports_its_job(
-    start: StartServer, verb: str, left: int
+    verb: str, left: int, server: Server
 ) -> None:
-    server = start()
     with client(server, "worker-1") as worker:
         worker.push(job("jid-0001"))
         assert worker.fetch("default")
@@ -115,10 +112,7 @@ BROKEN = [(rb"a\ud800b", "a\ufffdb"), (b"a\xffb", "a\ufffdb"), (rb"\ude00\ud83d"
 
 @pytest.mark.case(15)
 @pytest.mark.parametrize(("broken", "mended"), BROKEN)
-def test_a_failure_with_broken_text_is_taken(
-    start: StartServer, broken: bytes, mended: str
-) -> None:
-    server = start()
+def test_a_failure_with_broken_text_is_taken(broken: bytes, mended: str, server: Server) -> None:
     with client(server, "worker-1") as worker:
         worker.push(job("jid-0001"))
         assert worker.fetch("default")
@@ -136,9 +130,8 @@ def test_a_failure_with_broken_text_is_taken(
 @pytest.mark.case(15)
 @pytest.mark.parametrize(("broken", "mended"), BROKEN)
 def test_a_job_with_broken_text_is_pushed_and_acknowledged(
-    start: StartServer, broken: bytes, mended: str
+    broken: bytes, mended: str, server: Server
 ) -> None:
-    server = start()
     with client(server) as connection:
         unit = (
             b'{"jid":"jid-0001%b","jobtype":"t%b","args":["%b",{"k%b":1.50}],"custom":{"c":"%b"}}'
@@ -159,9 +152,8 @@ def test_a_job_with_broken_text_is_pushed_and_acknowledged(
 @pytest.mark.case(15)
 @pytest.mark.parametrize("broken", [broken for broken, _ in BROKEN])
 def test_one_job_with_broken_text_does_not_fail_a_whole_pushb(
-    start: StartServer, broken: bytes
+    broken: bytes, server: Server
 ) -> None:
-    server = start()
     with client(server) as connection:
         units = [b'{"jid":"jid-000%d","jobtype":"t","args":[%d]}' % (i, i) for i in range(5)]
         units[2] = b'{"jid":"jid-0002","jobtype":"t","args":["%b"]}' % broken
@@ -172,8 +164,7 @@ def test_one_job_with_broken_text_does_not_fail_a_whole_pushb(
 
 @pytest.mark.case(15)
 @pytest.mark.parametrize("broken", [broken for broken, _ in BROKEN])
-def test_a_hello_with_broken_text_is_answered(start: StartServer, broken: bytes) -> None:
-    server = start()
+def test_a_hello_with_broken_text_is_answered(broken: bytes, server: Server) -> None:
     with Faktory(server.port) as connection:
         connection.read_reply()
         hello = b'HELLO {"v":2,"wid":"w-%b","hostname":"h-%b","pid":1,"labels":["%b"]}'
@@ -185,8 +176,7 @@ def test_a_hello_with_broken_text_is_answered(start: StartServer, broken: bytes)
 
 
 @pytest.mark.case(16)
-def test_a_half_retried_job_goes_on_where_it_was(start: StartServer) -> None:
-    server = start()
+def test_a_half_retried_job_goes_on_where_it_was(server: Server) -> None:
     failure = {
         "retry_count": 1,
         "remaining": 2,
@@ -210,8 +200,7 @@ def test_a_half_retried_job_goes_on_where_it_was(start: StartServer) -> None:
 
 
 @pytest.mark.case(16)
-def test_a_half_retried_job_waits_as_long_as_its_count_says(start: StartServer) -> None:
-    server = start()
+def test_a_half_retried_job_waits_as_long_as_its_count_says(server: Server) -> None:
     with client(server, "worker-1") as worker:
         worker.push(job("jid-0001", failure={"retry_count": 9, "remaining": 16}))
         found = worker.fetch("default")
@@ -244,9 +233,8 @@ def _seconds(moment: str) -> float:
     ],
 )
 def test_pushes_that_differ_in_any_member_are_two_jobs(
-    start: StartServer, member: str, one: object, other: object
+    member: str, one: object, other: object, server: Server
 ) -> None:
-    server = start()
     with client(server) as connection:
         connection.push(job("jid-0001") | {member: one})
         connection.push(job("jid-0001") | {member: other})
@@ -271,8 +259,7 @@ def test_a_reservation_that_ran_out_is_counted(start: StartServer) -> None:
 
 @pytest.mark.case(18)
 @pytest.mark.parametrize("pattern", ["Send*", "S?ndMail", "[RS]endMail"])
-def test_a_jobtype_may_be_a_pattern(start: StartServer, pattern: str) -> None:
-    server = start()
+def test_a_jobtype_may_be_a_pattern(pattern: str, server: Server) -> None:
     with client(server) as connection:
         connection.push(job("jid-0001", jobtype="SendMail", at=LATER))
         connection.push(job("jid-0002", jobtype="Other", at=LATER))
@@ -287,8 +274,7 @@ def test_a_jobtype_may_be_a_pattern(start: StartServer, pattern: str) -> None:
     ["1e400", "-1e999", "1E+400", "0.1e00400", "9" * 400, "9" * 5_000, "1" + "0" * 250 + "e99"],
 )
 @pytest.mark.parametrize("shape", ["[%s]", '[{"a":[0,{"b":%s}]}]'])
-def test_a_number_that_is_no_double_is_refused(start: StartServer, number: str, shape: str) -> None:
-    server = start()
+def test_a_number_that_is_no_double_is_refused(number: str, shape: str, server: Server) -> None:
     with client(server) as connection:
         unit = f'{{"jid":"jid-0001","jobtype":"t","args":{shape % number}}}'
         assert answer(connection, f"PUSH {unit}").is_error, f"{number[:20]} was taken"

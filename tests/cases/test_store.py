@@ -132,9 +132,8 @@ def test_a_server_starts_after_a_store_failure_though_there_is_no_room_for_a_cop
 
 @pytest.mark.long
 @pytest.mark.case(5)
-def test_jobs_in_the_backlog_that_fall_due_are_ready_in_time(start: StartServer) -> None:
+def test_jobs_in_the_backlog_that_fall_due_are_ready_in_time(server: Server) -> None:
     """Others wait in the backlog by the million, and must not be looked through each time."""
-    server = start()
     jobs, others, span_s = 200_000, 1_200_000, 20.0
     tomorrow = at(86_400)
     in_threads(
@@ -158,8 +157,7 @@ def test_jobs_in_the_backlog_that_fall_due_are_ready_in_time(start: StartServer)
 
 @pytest.mark.long
 @pytest.mark.case(6)
-def test_changing_many_jobs_of_a_large_backlog_keeps_nobody_waiting(start: StartServer) -> None:
-    server = start()
+def test_changing_many_jobs_of_a_large_backlog_keeps_nobody_waiting(server: Server) -> None:
     schedule(server.port, 400_000, lambda number: at(86_400))
     names = [f"later-{number:08d}" for number in range(0, 400_000, 100)]
     order = {"cmd": "kill", "target": "scheduled", "filter": {"jids": names}}
@@ -174,8 +172,7 @@ def test_changing_many_jobs_of_a_large_backlog_keeps_nobody_waiting(start: Start
 
 @pytest.mark.long
 @pytest.mark.case(13)
-def test_the_file_gives_room_back_when_a_backlog_is_gone(start: StartServer) -> None:
-    server = start()
+def test_the_file_gives_room_back_when_a_backlog_is_gone(server: Server) -> None:
     path = server.data / "franca.db"
     with Faktory(server.port, timeout=60) as client:
         client.hello()

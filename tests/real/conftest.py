@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.real.emq import EmqStage
+from tests.real.emq import Broker, Client, EmqStage
 from tests.real.kit import Stage
+from tests.support.server import Server
 
 
 @pytest.fixture
@@ -25,8 +26,23 @@ def stage(tmp_path: Path, stack: ExitStack) -> Stage:
 
 
 @pytest.fixture
+def server(stage: Stage) -> Server:
+    return stage.server()
+
+
+@pytest.fixture
 def emq(tmp_path: Path, stack: ExitStack) -> EmqStage:
     return EmqStage(tmp_path, stack)
+
+
+@pytest.fixture
+def broker(emq: EmqStage) -> Broker:
+    return emq.broker()
+
+
+@pytest.fixture
+def client(emq: EmqStage, broker: Broker) -> Client:
+    return emq.client(broker)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 
-from tests.real.emq import JOBS, EmqStage, not_the_original
+from tests.real.emq import JOBS, Broker, Client, EmqStage, not_the_original
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.server import HOST
 
@@ -14,9 +14,9 @@ HELD_S = 4.0
 """Longer than the time between two heartbeats."""
 
 
-def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     with Holding(int(broker.addresses["workers"].rpartition(":")[2])) as between:
         manager = emq.job_manager(f"tcp://{HOST}:{between.port}")
         client.until_workers(1)
@@ -33,11 +33,11 @@ def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(emq: EmqSt
 
 
 @not_the_original
-def test_a_peer_without_a_name_of_its_own_is_served(emq: EmqStage) -> None:
+def test_a_peer_without_a_name_of_its_own_is_served(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     """The original dies of the five bytes that libzmq gives to such a peer."""
-    broker = emq.broker()
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
     call = {"callable": "echo", "path": JOBS, "args": ["nameless"]}
     frames = ["", "eMQP/1.0", "REQUEST", "nameless-1", "default", "", json.dumps(["run", call])]

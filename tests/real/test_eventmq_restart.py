@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.real.emq import JOBS, NOTICES_SOON, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, NOTICES_SOON, Broker, Client, EmqStage, Franca, not_the_original
 
 BUFFERED = 50
 BACK_WITHIN_S = 10.0
@@ -13,9 +13,9 @@ BACK_WITHIN_S = 10.0
 
 
 @not_the_original
-def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(BUFFERED)])
     client.until_waiting(default=BUFFERED)
     broker.kill9()
@@ -31,10 +31,10 @@ def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(emq: EmqS
 
 
 @not_the_original
-def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
     manager.said("started")
@@ -54,11 +54,11 @@ def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -
 
 
 @not_the_original
-def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     assert isinstance(broker, Franca)
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
     manager.said("started")

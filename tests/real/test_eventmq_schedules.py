@@ -6,7 +6,16 @@ import itertools
 import json
 import time
 
-from tests.real.emq import JOBS, NOTICES_SOON, ORIGINAL, EmqStage, Manager, not_the_original
+from tests.real.emq import (
+    JOBS,
+    NOTICES_SOON,
+    ORIGINAL,
+    Broker,
+    Client,
+    EmqStage,
+    Manager,
+    not_the_original,
+)
 
 EVERY_OTHER_SECOND = "* * * * * */2"
 """Six fields, the seconds last, as croniter reads them."""
@@ -26,10 +35,10 @@ def ran_at(manager: Manager, *args: object) -> float:
     return at
 
 
-def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, [(10, "email")])
-    client = emq.client(broker)
     client.until_slots(1)
 
     began = time.time()
@@ -44,10 +53,10 @@ def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq:
     assert manager.has_said() == []
 
 
-def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_schedule_may_begin_later_and_end_after_so_many_runs(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, jobs=2)
-    client = emq.client(broker)
     client.until_slots(2)
 
     began = time.time()
@@ -63,10 +72,10 @@ def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) ->
     assert manager.has_said() == []
 
 
-def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
 
     client.schedule("echo", "same", interval_secs=1, headers=["nohaste"])
@@ -76,11 +85,11 @@ def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStag
     assert manager.has_said() == []
 
 
-def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_runs_by_cron_until_it_is_unscheduled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     # The original forgets the queue of what runs by cron.
     manager = emq.job_manager(broker, [(10, "default" if ORIGINAL else "email")])
-    client = emq.client(broker)
     client.until_slots(1)
 
     client.schedule("echo", "cron", cron=EVERY_OTHER_SECOND, queue="email", headers=["nohaste"])
@@ -96,10 +105,10 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
     assert bool(manager.has_said()) == ORIGINAL
 
 
-def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
     address = broker.addresses["requests"]
     its_own = [address, "default", "nohaste,run_count:2", 1, f"{JOBS}.echo", ["its own"]]
@@ -115,10 +124,10 @@ def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStag
 
 
 @not_the_original
-def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     client.until_slots(1)
 
     began = time.monotonic()

@@ -55,8 +55,7 @@ class Pushing(threading.Thread):
         self.unknown = set()
 
 
-def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage) -> None:
-    server = stage.server()
+def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage, server: Server) -> None:
     pushing = Pushing(url(server.port))
     pushing.start()
     eventually(lambda: len(pushing.taken) >= BEFORE_THE_KILL or None, "some hundred jobs")
@@ -74,8 +73,9 @@ def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage) -> None:
     until_counts(server.port, working=0, **{"queue default": 0})
 
 
-def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(stage: Stage) -> None:
-    server = stage.server()
+def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
+    stage: Stage, server: Server
+) -> None:
     with Client(faktory_url=url(server.port), role="producer") as client:
         producer = Producer(client)
         producer.push(Job(jobtype="boom", args=[], retry=5))
@@ -102,9 +102,10 @@ def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(stage: Stage) -> 
     worker.ran(1)
 
 
-def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(stage: Stage) -> None:
+def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(
+    stage: Stage, server: Server
+) -> None:
     """The pool of `faktory-worker` connects again by itself."""
-    server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker("faktory-worker", url(server.port))
     stage.push("pyfaktory", url(server.port), "job-long", "wait", str(gate))
@@ -129,9 +130,8 @@ def _stopping(server: Server) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
-    stage: Stage, kind: str
+    stage: Stage, kind: str, server: Server
 ) -> None:
-    server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
     stage.push("pyfaktory", url(server.port), "job-last", "wait", str(gate))
@@ -151,8 +151,9 @@ def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(stage: Stage, kind: str) -> None:
-    server = stage.server()
+def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(
+    stage: Stage, kind: str, server: Server
+) -> None:
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
     control.call(str(server.data), "workers.quiet", {"workers": [WID], "all": False})
     stage.push("pyfaktory", url(server.port), "job-left", "echo")
@@ -162,8 +163,7 @@ def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(stage: Stage, kind: 
     assert until_counts(server.port, workers=0)["queue default"] == 1
 
 
-def test_a_producer_is_cut_off_at_once_and_the_exit_code_is_zero(stage: Stage) -> None:
-    server = stage.server()
+def test_a_producer_is_cut_off_at_once_and_the_exit_code_is_zero(server: Server) -> None:
     client = Client(faktory_url=url(server.port), role="producer")
     client.connect()
     Producer(client).push(Job(jid="job-kept", jobtype="echo", args=[]))

@@ -35,8 +35,7 @@ PASSWORD = "sesame-123"
 WID = "worker-1"
 
 
-def test_pyfaktory(stage: Stage) -> None:
-    server = stage.server()
+def test_pyfaktory(stage: Stage, server: Server) -> None:
     record = Transcript("pyfaktory 0.2.13 from PyPI")
     with (
         record.act("A producer pushes jobs", server.port) as proxy,
@@ -77,8 +76,7 @@ def test_pyfaktory(stage: Stage) -> None:
     compare(FOLDER / "pyfaktory.txt", record.text())
 
 
-def test_faktory(stage: Stage) -> None:
-    server = stage.server()
+def test_faktory(stage: Stage, server: Server) -> None:
     record = Transcript("faktory 1.0.0 from PyPI")
     with (
         record.act("A producer pushes jobs", server.port) as proxy,
@@ -106,8 +104,7 @@ def test_faktory(stage: Stage) -> None:
     compare(FOLDER / "faktory.txt", record.text())
 
 
-def test_faktory_worker(stage: Stage) -> None:
-    server = stage.server()
+def test_faktory_worker(stage: Stage, server: Server) -> None:
     record = Transcript("faktory-worker 4.7.1 from npm")
     with record.act("A producer connects, and pushes jobs", server.port) as proxy:
         client = stage.client("faktory-worker", url(proxy.port))
@@ -137,8 +134,7 @@ def test_faktory_worker(stage: Stage) -> None:
     compare(FOLDER / "faktory-worker.txt", record.text())
 
 
-def test_faktory_client(stage: Stage) -> None:
-    server = stage.server()
+def test_faktory_client(stage: Stage, server: Server) -> None:
     record = Transcript("faktory-client 0.6.1 from npm")
     with record.act("A producer pushes jobs", server.port) as proxy:
         client = stage.client("faktory-client", url(proxy.port))

@@ -104,7 +104,7 @@ class Server(Scoped):
 
     # -- life ------------------------------------------------------------------------------
 
-    def start(self, timeout: float = 10.0) -> Self:
+    def start(self, timeout: float = 30.0) -> Self:
         """Start the process and return once it greets and says that it is ready.
 
         `ServerFailed` with its last words if it does not.
@@ -155,7 +155,7 @@ class Server(Scoped):
             self.kill9()
             raise ServerFailed(f"did not stop within {timeout} s\n{self.log_tail()}") from None
 
-    def restart(self, timeout: float = 10.0) -> Self:
+    def restart(self, timeout: float = 30.0) -> Self:
         """Kill the process if it still runs, then start it again on the same data and port."""
         self.kill9()
         return self.start(timeout)
