@@ -310,7 +310,9 @@ BUGS: dict[str, Change] = {
     },
     # A worker that is gone keeps what it had.
     "no-requeue": {
-        "core.sessions:Sessions.close_session": before(lambda _, session, now: session.leases.clear())
+        "core.sessions:Sessions.close_session": before(
+            lambda _, session, now: session.leases.clear()
+        )
     },
     # Spans are measured by the clock on the wall.
     "wall-clock-lease": {
