@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from franca.core.model import Failure, Job, NewJob, OnHangUp, Policy, State
+from franca.core.events import Granted
+from franca.core.model import Choice, Demand, Failure, Job, NewJob, OnHangUp, Policy, State
 from tests.core.kit import SMALL, Bench, T, ids
 
 MANY = 20_000
@@ -55,13 +56,42 @@ def test_a_changed_priority_is_found_again_after_a_restart(then: str) -> None:
     bench.write()
 
 
-def test_a_kicked_job_may_have_another_priority() -> None:
+def test_a_retried_job_may_have_another_extra() -> None:
     bench = Bench()
-    job, other = bench.submit_many(2, priority=5)
-    bench.broker.kill(job, T)
+    job, _ = bench.submit_many(2)
+    worker = bench.worker()
+    bench.broker.fail(bench.take(worker), worker.holder, Failure(final=True), T)
     bench.write()
-    bench.broker.retry(bench.recall(ids=(job.id,))[0], T, priority=1)
-    assert ids(bench.take_all()) == ids([job, other])
+    bench.broker.retry(bench.recall(ids=(job.id,))[0], T, extra=b"kicked")
+    bench.write()
+    bench.crash()
+    assert bench.recall(ids=(job.id,))[0].extra == b"kicked"
+
+
+def test_the_oldest_of_the_most_urgent_jobs_of_several_queues_comes_first() -> None:
+    bench = Bench()
+    jobs = [bench.submit(queue, priority=5) for queue in ("a", "b", "b", "a", "c")]
+    urgent = bench.submit("c", priority=1)
+    session = bench.worker()
+    demand = Demand(session, ("c", "b", "a"), T, Choice.OLDEST)
+    given = []
+    while isinstance(answer := bench.broker.demand(demand, T), Granted):
+        given.append(answer.job)
+    assert ids(given) == ids([urgent, *jobs])
+
+
+def test_the_next_job_of_a_queue_may_be_looked_at() -> None:
+    bench = Bench(**SMALL)
+    assert bench.broker.peek("q") is None
+    jobs = bench.submit_many(30)
+    bench.write()
+    for job in jobs:
+        while (found := bench.broker.peek(job.queue)) is None:
+            bench.write()
+        assert found.id == job.id
+        assert found.state is State.READY
+        bench.take(bench.worker())
+    assert bench.broker.peek(jobs[0].queue) is None
 
 
 # -- places -------------------------------------------------------------------------------------

@@ -245,16 +245,17 @@ class Broker(Parts):
             job.policy = replace(job.policy, bury=True)
         self.lifecycle.bury(job, Failure("Killed", "killed by an operator"), now)
 
-    def retry(self, job: Job, now: Millis, priority: int | None = None) -> None:
+    def retry(self, job: Job, now: Millis, extra: bytes | None = None) -> None:
         """Make a waiting or dead job ready now, behind all others of its queue.
 
+        `extra` is what the submitter's protocol wants to remember of it from now on.
         Refused with `NotUnique` where another job has taken a dead one's key.
         """
         self._check_there(job)
         self._check_has_key(job)
         self.lifecycle.take_away(job, now)
-        if priority is not None:
-            job.priority = priority
+        if extra is not None:
+            job.extra = extra
         if self.lifecycle.comes_back(job, NO_FAILURE, now):
             job.ended_at = NEVER
             self.dispatch.enqueue(job, self.queue(job.queue), now)

@@ -16,6 +16,7 @@ from franca.core.shared import Part, Shared
 from franca.core.timers import Buckets
 
 LISTED = Choice.LISTED
+OLDEST = Choice.OLDEST
 DEMAND_TICK_MS = 50
 MATCHED_BYTES = 4 * 1024 * 1024
 """Bodies that are given to waiting demands at once: each must be written for its worker."""
@@ -136,6 +137,15 @@ class Dispatch(Part):
             self._new_demands.append(demand)
         return None
 
+    def peek(self, queue_name: str) -> Job | None:
+        """The next ready job of a queue, left there; None also until the store has brought it."""
+        queue = self._by_name.get(queue_name)
+        if queue is None or not queue.ready or queue.gives():
+            return queue.first() if queue is not None else None
+        queue.asked = True
+        self._wants.supply_ready(queue)
+        return None
+
     def withdraw(self, demand: Demand) -> None:
         """The session no longer wants what it asked for; nothing happens if it was answered."""
         if demand in demand.session.demands:
@@ -159,11 +169,12 @@ class Dispatch(Part):
         return self._choose_by_priority(demand)
 
     def _choose_by_priority(self, demand: Demand) -> Queue | None:
-        """The most urgent job of all its queues; queues take turns inside one priority."""
+        """The queue of the most urgent job; which of several is as the demand says."""
         best: Queue | None = None
-        best_priority = 0
+        best_rank = (0, 0)
         names = demand.queues
         session = demand.session
+        by_place = demand.choice is OLDEST
         chosen = 0
         for step in range(len(names)):
             index = (session.rotation + step) % len(names)
@@ -177,8 +188,10 @@ class Dispatch(Part):
                 if best is None and demand.only_wake:
                     best = queue
                 continue
-            if best is None or priority < best_priority:
-                best, best_priority, chosen = queue, priority, index
+            first = queue.first() if by_place else None
+            rank = (priority, first.place if first is not None else 0)
+            if best is None or rank < best_rank:
+                best, best_rank, chosen = queue, rank, index
         if best is not None and not demand.only_wake:
             session.rotation = chosen + 1
         return best

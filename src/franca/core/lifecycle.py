@@ -207,6 +207,7 @@ class Lifecycle(Part):
         """A lease ended without a word from its holder."""
         self._end_run(job, job.holder, now)
         job.losses += 1
+        job.expiries += how is Outcome.EXPIRED
         policy = job.policy
         # The server's limit holds only where the submitter's protocol says nothing.
         limit = policy.losses if policy.losses >= 0 else self._limits.losses_max - 1

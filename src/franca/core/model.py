@@ -62,10 +62,14 @@ class OnHangUp(IntEnum):
 
 
 class Choice(IntEnum):
-    """How a demand over several queues picks its next job."""
+    """How a demand over several queues picks its next job.
+
+    Of the most urgent ones, PRIORITY takes one queue after the other, OLDEST the oldest job.
+    """
 
     LISTED = 0
     PRIORITY = 1
+    OLDEST = 2
 
 
 class Backoff(IntEnum):
@@ -218,6 +222,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     digest: int = 0
     away: bool = False
     weight: int = 0
+    expiries: int = 0
 
 
 def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:

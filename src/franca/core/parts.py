@@ -90,6 +90,7 @@ class Parts:
         self.give_back = lifecycle.give_back
         self.unlock = lifecycle.unlock
         self.extend = self.leases.extend
+        self.peek = self.dispatch.peek
         self.withdraw = self.dispatch.withdraw
         self.wake_another = self.dispatch.wake_another
         self.pause = self.dispatch.pause
