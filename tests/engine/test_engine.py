@@ -394,3 +394,16 @@ def test_a_link_that_is_closed_has_something_to_say_even_if_it_said_nothing(
     link.write(b"last words")
     link.close()
     assert link in stage.engine.speaking
+
+
+def test_the_end_of_a_peers_input_is_noticed_after_all_of_it(stage: Stage) -> None:
+    worker, producer = stage.open(), stage.open()
+    for text in ("one\n", "two\ntake\nthree\n", ""):
+        stage.say(worker, text)
+    stage.engine.turn(T)
+    assert (stage.said(worker), worker.input_ended) == ("one\ntwo\n", True)
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    stage.engine.turn(T)
+    assert stage.said(worker) == "given\nthree\n"
+    assert not stage.engine.has_input()

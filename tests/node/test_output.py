@@ -128,6 +128,15 @@ async def test_whoever_says_no_more_gets_what_was_said_before() -> None:
         assert len(guest.wire.heard) == MIB
 
 
+async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_so() -> None:
+    with stage(MemoryStore()) as s:
+        guest = deaf(s)
+        guest.connection.link.conversation.hears_end = True
+        assert guest.connection.eof_received()
+        await s.until(lambda: guest.connection.link.input_ended)
+        assert guest.wire.closed == ""
+
+
 @pytest.mark.parametrize("large", [True, False])
 async def test_what_was_not_taken_was_not_heard(large: bool) -> None:
     with stage(MemoryStore()) as s:

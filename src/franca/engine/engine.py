@@ -9,8 +9,7 @@ Whatever a peer sends, at worst its own link ends. An exception that a conversat
 reads, handles a message or is told an event is charged to its link (`_blame`). One that comes
 out of the broker is not the peer's: a half-changed broker must not go on, so it is raised.
 
-A turn need not end with everything acted on. Whoever drives the engine is asked `between` the
-shares of links whether it should, so that no pass takes long; who was not heard comes first then.
+Whoever drives the engine is asked `between` the shares of links whether the turn should end.
 """
 
 from __future__ import annotations
@@ -83,9 +82,8 @@ class Engine(Roster):
         return link
 
     def received(self, link: Link, data: bytes) -> None:
-        """Bytes came from a peer; they are acted on in the next turn. (`inputs`, once more.)"""
-        if data:
-            self.inputs.append((link, data))
+        """Bytes came from a peer; they are acted on in the next turn. None: it sends no more."""
+        self.inputs.append((link, data))
 
     def close_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
@@ -187,7 +185,7 @@ class Engine(Roster):
             for link, data in some:
                 at += 1
                 conversation = link.conversation
-                if not link.ready or conversation.holding:
+                if not link.ready or conversation.holding or not data:
                     self._keep(link, data, now)
                     continue
                 # As `_read_on`, for a message that comes alone, as nearly always.
@@ -218,14 +216,16 @@ class Engine(Roster):
                 return
 
     def _keep(self, link: Link, data: bytes, now: Millis) -> None:
-        """Take bytes of a link that is held back, or holds, or is heavy."""
+        """Take bytes of a link that is held back, or holds, or is heavy; none are its end."""
         if link.closing or link.closed:
             return
         if data:
             link.conversation.reader.feed(data)
+        else:
+            link.input_ended = True
         if link in self.held_back:
             return
-        if link.heavy:
+        if link.heavy or link.input_ended:
             self._unfinished[link] = None
         else:
             self._read_on(link, now)

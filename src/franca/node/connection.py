@@ -134,10 +134,21 @@ class Connection(asyncio.Protocol):
             node.pressure.pause_if_flooded(link)
 
     def eof_received(self) -> bool:
-        """A peer that sends no more wants no more than what was written to it: close after that."""
+        """A peer that sends no more wants no more than what was written to it: close after that.
+
+        Unless its protocol has it answered first.
+        """
+        if self._closed or self._is_secure:
+            return False  # TLS leaves no choice
+        if self.link.conversation.hears_end:
+            if self.is_gathering:
+                self._node.gathered.append((self, b""))
+            else:
+                self._take((self.link, b""))
+            self._node.soon()
+            return True
         self.is_leaving = True
-        # TLS leaves no choice.
-        return bool(self._backlog) and not self._closed and not self._is_secure
+        return bool(self._backlog)
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone. Output that waited for it, or for the disk, was not delivered."""

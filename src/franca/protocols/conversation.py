@@ -68,6 +68,7 @@ class Link:
     `weighed` is how many pieces of `out` were counted so far: 0 whenever it was emptied.
     `heavy` if what the peer sends takes long to be acted on: the others come first.
     `ready` if what comes may be read at once: the link is none of these, nor held back.
+    `input_ended` if the peer sends no more, but may still read.
     `paused` while nothing is read from the peer, for whatever reason of ours.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
@@ -88,6 +89,7 @@ class Link:
         "full",
         "heavy",
         "id",
+        "input_ended",
         "known",
         "notices",
         "opened_at",
@@ -129,6 +131,7 @@ class Link:
         self.bulky = False
         self.known = False
         self.full = False
+        self.input_ended = False
         self.heavy = False
         self.ready = True
         self.closing = False
@@ -247,7 +250,7 @@ class Conversation(ABC):
     reader: Reader
     broker: Broker
     now: Millis = NEVER
-    """When the store has brought what a task waited for."""
+    """The time of the turn in which a task goes on."""
     holding = False
     """An answer is owed before more may be read: input piles up until then."""
     busy = False
@@ -261,6 +264,9 @@ class Conversation(ABC):
     """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
+    hears_end = False
+    """A peer that ends its side of the connection is still answered; others are hung up on. The
+    conversation closes the link when it is done."""
     silent_ok = False
     """A peer of this protocol may say nothing for as long as it likes. It is not hung up on for
     that alone, but while it is not `known` it is the first to go when there are too many."""
@@ -279,6 +285,7 @@ class Conversation(ABC):
     def on_turn(self, now: Millis) -> None:
         """Called before messages are read, in a turn that was asked for though nothing came."""
         if self.busy and self.task is not None:
+            self.now = now
             self._step(self.task, now)
 
     @abstractmethod
@@ -296,6 +303,7 @@ class Conversation(ABC):
         So many bytes of it are kept until it is done, and count as unread.
         """
         next(task)
+        self.now = now
         self.task = task
         self.task_bytes = size
         self.busy = self.holding = True
