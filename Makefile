@@ -38,7 +38,7 @@ fmt: $(VENV)/developing ## format the code and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb or eventmq: beside theirs; ARGS="against COMMIT")
+bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb, eventmq or beanstalkd: beside theirs; ARGS="against COMMIT")
 	$(BIN)/python -m bench $(ARGS)
 
 sim: $(VENV)/developing ## simulate: SEED=17 replays one world, SEEDS=1000 hunts

@@ -27,7 +27,7 @@ FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
 Process = subprocess.Popen[bytes]
 
 NOTHING: Mapping[str, str] = {}
-PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq")
+PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq", "beanstalkd")
 # The values of `serve --store` that the benchmarks know; the embedded store is the default.
 STORE_FLAGS: dict[str, list[str]] = {"sqlite": [], "memory": ["--store", "memory:"]}
 
@@ -55,6 +55,11 @@ class Server:
     def rss_max_mb(self) -> float:
         """The most memory that was ever resident: the kernel keeps it, no peak goes unseen."""
         return self._status_kb("VmHWM") * 1024 / 1e6
+
+    def cpu_s(self) -> float:
+        """Processor time so far."""
+        user, system = self._proc("stat").rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def loop_lag_p99_ms(self) -> float | None:
         """The event loop's lag as the server tells it, or None where it does not."""

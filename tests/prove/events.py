@@ -100,6 +100,7 @@ HABITS: dict[str, Habits] = {
     "periodic-doc": Habits(grace=0.0, ack_lasts=False, expiry_fails=True),
     "memodb": BOUND,
     "eventmq": BOUND,
+    "beanstalkd": Habits(grace=0.0, fail_ends=True),
     # A harness inside the process, which sees what the broker itself answered.
     "core": Habits(grace=60.0, ack_tells=True, expiry_fails=True),
 }

@@ -16,12 +16,19 @@ from franca.protocols.declaration import Surroundings
 from franca.protocols.registry import PROTOCOLS as DECLARED
 from franca.protocols.registry import build_service
 from franca.protocols.service import Service
-from tests.support import eventmq, faktory, gearman, memodb, periodic
+from tests.support import beanstalkd, eventmq, faktory, gearman, memodb, periodic
 from tests.support.peer import Peer
 
 PEERS: Mapping[str, type[Peer]] = {
     kind.protocol: kind
-    for kind in (faktory.Peer, gearman.Peer, periodic.Peer, memodb.Peer, eventmq.Peer)
+    for kind in (
+        faktory.Peer,
+        gearman.Peer,
+        periodic.Peer,
+        memodb.Peer,
+        eventmq.Peer,
+        beanstalkd.Peer,
+    )
 }
 PROTOCOLS: tuple[str, ...] = tuple(PEERS)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from franca.protocols.beanstalkd import settings as beanstalkd
 from franca.protocols.declaration import Declaration, Surroundings
 from franca.protocols.eventmq import settings as eventmq
 from franca.protocols.faktory import settings as faktory
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final[Mapping[str, Declaration]] = {
     module.DECLARATION.name: module.DECLARATION
-    for module in (faktory, gearman, periodic, memodb, eventmq)
+    for module in (faktory, gearman, periodic, memodb, eventmq, beanstalkd)
 }
 
 
