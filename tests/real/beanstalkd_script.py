@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+from random import Random
 
 SCRIPT = r"""
 a list-tube-used
@@ -277,3 +278,38 @@ def play(port: int) -> list[tuple[str, bytes]]:
     for peer in peers.values():
         peer.close()
     return heard
+
+
+_RANDOM = {
+    "put {pri} {delay} 100 4\r\nwork": 8, "reserve-with-timeout 0": 8, "delete {job}": 5, "release {job} {pri} {delay}": 4,
+    "bury {job} {pri}": 4, "touch {job}": 1, "watch {tube}": 2, "ignore {tube}": 2, "use {tube}": 2, "kick {few}": 2,
+    "kick-job {job}": 2, "peek {job}": 2, "peek-ready": 2, "peek-buried": 2, "stats-job {job}": 3, "stats-tube {tube}": 2,
+    "list-tubes-watched": 1, "pause-tube {tube} {pause}": 0.3, "reserve-job {job}": 3, "stats": 0.5,
+}  # fmt: skip
+
+
+def play_both(ports: tuple[int, int], rng: Random, count: int) -> list[tuple[str, bytes, bytes]]:
+    """Say the same random commands to two servers; those that are answered differently."""
+    peers = {who: tuple(map(Peer, ports)) for who in "abc"}
+    unlike = []
+    last = 0
+    for number in range(count):
+        who = rng.choice("abc")
+        command = rng.choices(list(_RANDOM), list(_RANDOM.values()))[0].format(
+            pri=rng.choice((0, 1, 5, 1023, 1024, 70_000, 4_294_967_295)),
+            delay=rng.choice((0, 0, 0, 100 + number)),
+            job=rng.randint(max(1, last - 12), last + 1),
+            tube=rng.choice(("default", "t1", "t2", "t3")),
+            few=rng.randint(0, 4),
+            pause=rng.choice((0, 0, 500)),
+        )
+        last += command.startswith("put")
+        for peer in peers[who]:
+            peer.say(command.encode() + b"\r\n")
+        one, other = (peer.reply() for peer in peers[who])
+        if one != other:
+            unlike.append((f"{number}: {who} {command}", one, other))
+    for both in peers.values():
+        for peer in both:
+            peer.close()
+    return unlike

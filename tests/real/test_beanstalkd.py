@@ -8,12 +8,13 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import greenstalk
 import pystalk
 import pytest
 
-from tests.real.beanstalkd_script import play
+from tests.real.beanstalkd_script import play, play_both
 from tests.real.kit import eventually
 from tests.support.faktory import Faktory
 from tests.support.faktory import job as faktory_job
@@ -54,6 +55,13 @@ def test_a_long_script_is_answered_as_the_original_answers_it(
     theirs = play(original)
     assert len(ours) > 190
     assert [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_commands_are_answered_as_the_original_answers_them(
+    server: Server, original: int, seed: int
+) -> None:
+    assert play_both((server.ports["beanstalkd"], original), Random(seed), 800) == []
 
 
 def test_greenstalk(server: Server) -> None:

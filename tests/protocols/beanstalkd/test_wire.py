@@ -12,6 +12,7 @@ from franca.protocols.beanstalkd.wire import (
     EXPECTED_CRLF,
     JOB_TOO_BIG,
     LINE_BYTES_MAX,
+    LONG_BYTES,
     UNKNOWN_COMMAND,
     CommandReader,
     job_reply,
@@ -129,6 +130,8 @@ def test_a_line_that_is_too_long_is_not_kept() -> None:
 
 
 def test_replies() -> None:
-    assert job_reply(b"RESERVED", 7, b"a\r\nb") == b"RESERVED 7 4\r\na\r\nb\r\n"
+    assert job_reply(b"RESERVED", 7, b"a\r\nb") == (b"RESERVED 7 4\r\na\r\nb\r\n",)
+    long = b"x" * (LONG_BYTES + 1)
+    assert job_reply(b"FOUND", 7, long) == (b"FOUND 7 %d\r\n" % len(long), long, b"\r\n")
     assert yaml_list(["a", "b"]) == b"OK 12\r\n---\n- a\n- b\n\r\n"
     assert yaml_dict([("a", 1), ("b", "c")]) == b"OK 14\r\n---\na: 1\nb: c\n\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from franca.core.errors import Refused
@@ -30,6 +31,8 @@ from franca.protocols.conversation import Task
 if TYPE_CHECKING:
     from franca.protocols.beanstalkd.conversation import BeanstalkdConversation
 
+_A_ROUND_TRIP: Final = JobQuery(ids=(0,), limit=1)
+"""No job has this id: whoever asks for it waits for the store."""
 KICKED_A_TURN: Final = 100
 SEARCHED_AT_ONCE: Final = 64
 """So many connections are looked at in about the time that a command takes."""
@@ -41,36 +44,40 @@ LISTED_A_TURN: Final = 1_000
 
 def on_peek(conversation: BeanstalkdConversation, message: Peek, now: Millis) -> None:
     """peek: this job."""
-    conversation.begin(_peek(find(conversation, message.id)), now)
+    conversation.begin(_peek(conversation, find(conversation, message.id)), now)
 
 
 def on_peek_ready(conversation: BeanstalkdConversation, message: PeekReady, now: Millis) -> None:
     """peek-ready: the job that would be reserved next."""
-    conversation.begin(_peek(_next_ready(conversation)), now)
+    conversation.begin(_peek(conversation, _next_ready(conversation)), now)
 
 
 def on_peek_delayed(
     conversation: BeanstalkdConversation, message: PeekDelayed, now: Millis
 ) -> None:
     """peek-delayed: the job that is due first."""
-    conversation.begin(_peek(_first(conversation, State.WAITING)), now)
+    conversation.begin(_peek(conversation, _first(conversation, State.WAITING)), now)
 
 
 def on_peek_buried(conversation: BeanstalkdConversation, message: PeekBuried, now: Millis) -> None:
     """peek-buried: the job that was buried first."""
-    conversation.begin(_peek(_first(conversation, State.DEAD)), now)
+    conversation.begin(_peek(conversation, _first(conversation, State.DEAD)), now)
 
 
-def _peek(search: Generator[Any, Any, Job | None]) -> Task:
+def _peek(conversation: BeanstalkdConversation, search: Generator[Any, Any, Job | None]) -> Task:
     yield
     job = yield from search
-    return NOT_FOUND if job is None else job_reply(b"FOUND", job.id, body_of(job))
+    if job is None:
+        return NOT_FOUND
+    pieces = job_reply(b"FOUND", job.id, body_of(job))
+    conversation.link.write_pieces(pieces, durable=True)
+    return b""
 
 
 def _next_ready(conversation: BeanstalkdConversation) -> Generator[Any, Any, Job | None]:
     broker, tube = conversation.broker, conversation.tube
     while (job := broker.peek(tube)) is None and (queue := broker.queues.get(tube)) and queue.ready:
-        yield  # the store is asked for the next ones
+        yield _A_ROUND_TRIP  # the store has been asked for the next ones
     return job
 
 
@@ -166,11 +173,12 @@ def on_stats(conversation: BeanstalkdConversation, message: Stats, now: Millis) 
 
 
 def _stats(conversation: BeanstalkdConversation) -> Task:
-    now = yield
+    yield
     service = conversation.service
     conversation.spent += len(service.conversations) // SEARCHED_AT_ONCE
     counts = yield from service.job_counts(iter(list(conversation.broker.queues)))
-    return yaml_dict([*counts, *service.stats(now)])
+    tubes = yield from _listed(service.tubes())
+    return yaml_dict([*counts, *service.stats(len(tubes))])
 
 
 # -- tubes ----------------------------------------------------------------------------------------
@@ -190,12 +198,17 @@ def on_list_tubes_watched(
 
 def _list(tubes: Iterator[str]) -> Task:
     yield
-    listed = []
-    for tube in tubes:
-        listed.append(tube)
-        if len(listed) % LISTED_A_TURN == 0:
-            yield
+    listed = yield from _listed(tubes)
     return yaml_list(listed)
+
+
+def _listed(tubes: Iterator[str]) -> Generator[None, None, list[str]]:
+    listed: list[str] = []
+    while some := list(islice(tubes, LISTED_A_TURN)):
+        listed += some
+        if len(some) == LISTED_A_TURN:
+            yield
+    return listed
 
 
 def on_list_tube_used(

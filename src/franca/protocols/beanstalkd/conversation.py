@@ -21,7 +21,7 @@ from franca.protocols.beanstalkd import (
 )
 from franca.protocols.beanstalkd.messages import Malformed
 from franca.protocols.beanstalkd.wire import NOT_FOUND, OUT_OF_MEMORY, CommandReader
-from franca.protocols.conversation import Conversation, Link
+from franca.protocols.conversation import Conversation, Link, give_back
 
 if TYPE_CHECKING:
     from franca.protocols.beanstalkd.service import BeanstalkdService
@@ -150,10 +150,7 @@ class BeanstalkdConversation(Conversation):
         self.end_task()
         if undelivered:
             for job in self._grants:
-                try:
-                    self.broker.give_back(job, self.session.holder, now)
-                except Refused:
-                    pass  # it was settled or taken away meanwhile
+                give_back(self.broker, job, self.session.holder, now)
         self._grants.clear()
         self._deadlines.clear()
         self.broker.close_session(self.session, now)

@@ -257,7 +257,7 @@ class BeanstalkdService(Service):
             ("pause-time-left", max(left_ms, 0) // 1_000),
         ]
 
-    def stats(self, now: Millis) -> list[tuple[str, object]]:
+    def stats(self, tubes: int) -> list[tuple[str, object]]:
         """What `stats` shows beside the counts of jobs. As without `-b`, there is no binlog."""
         everybody = self.conversations
         user_s, system_s = self._server.cpu_s()
@@ -266,7 +266,7 @@ class BeanstalkdService(Service):
             ("job-timeouts", self.timeouts),
             ("total-jobs", self.total_jobs),
             ("max-job-size", self.max_job_size),
-            ("current-tubes", sum(1 for _ in self.tubes())),
+            ("current-tubes", tubes),
             ("current-connections", len(everybody)),
             ("current-producers", sum(one.is_producer for one in everybody)),
             ("current-workers", sum(one.is_worker for one in everybody)),

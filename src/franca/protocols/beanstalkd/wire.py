@@ -18,6 +18,8 @@ from franca.protocols.buffer import HTTP_METHODS
 
 LINE_BYTES_MAX: Final = 224
 """Of a line with its CRLF."""
+LONG_BYTES: Final = 64 * 1024
+"""A longer body is not copied only to be sent in one piece."""
 U32_MAX: Final = (1 << 32) - 1
 _U64_MAX: Final = (1 << 64) - 1
 _I64_MAX: Final = (1 << 63) - 1
@@ -199,7 +201,8 @@ class CommandReader:
         if len(unread) < size + 2:
             self._put = priority, delay_s, ttr_s, size
             return None
-        body, end = bytes(unread[:size]), unread[size : size + 2]
+        with memoryview(unread) as view:  # without it a body would be copied twice
+            body, end = bytes(view[:size]), bytes(view[size : size + 2])
         del unread[: size + 2]
         self._put = None
         return Put(priority, delay_s, ttr_s, body) if end == b"\r\n" else EXPECTED_CRLF
@@ -228,9 +231,11 @@ NOT_FOUND: Final = b"NOT_FOUND\r\n"
 OUT_OF_MEMORY: Final = b"OUT_OF_MEMORY\r\n"
 
 
-def job_reply(word: bytes, job_id: JobId, body: bytes) -> bytes:
-    """RESERVED or FOUND, with a job."""
-    return b"%b %d %d\r\n%b\r\n" % (word, job_id, len(body), body)
+def job_reply(word: bytes, job_id: JobId, body: bytes) -> tuple[bytes, ...]:
+    """RESERVED or FOUND, with a job, in pieces if it is long."""
+    if len(body) > LONG_BYTES:
+        return b"%b %d %d\r\n" % (word, job_id, len(body)), body, b"\r\n"
+    return (b"%b %d %d\r\n%b\r\n" % (word, job_id, len(body), body),)
 
 
 def yaml_dict(members: Iterable[tuple[str, object]]) -> bytes:

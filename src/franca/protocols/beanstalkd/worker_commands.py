@@ -85,12 +85,10 @@ def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -
 def reserved(conversation: BeanstalkdConversation, job: Job) -> None:
     """Send a job to the worker that it was given to."""
     conversation.granted(job)
-    reply = job_reply(b"RESERVED", job.id, body_of(job))
-    if job.policy.durable and job.shelf is _NOWHERE:
-        conversation.link.write_after_commit(reply)
-    else:
-        # The store has the job; that somebody runs it need not survive a crash.
-        conversation.link.write(reply)
+    # Where the store has the job: that somebody runs it need not survive a crash.
+    is_new = job.policy.durable and job.shelf is _NOWHERE
+    pieces = job_reply(b"RESERVED", job.id, body_of(job))
+    conversation.link.write_pieces(pieces, durable=is_new)
 
 
 def not_reserved(conversation: BeanstalkdConversation, now: Millis) -> None:
@@ -113,8 +111,8 @@ def _reserve_job(conversation: BeanstalkdConversation, message: ReserveJob) -> T
     if not conversation.is_worker:
         conversation.service.begin_work(conversation)
     conversation.broker.lease(job, conversation.session, conversation.now)
-    conversation.granted(job)
-    return job_reply(b"RESERVED", job.id, body_of(job))
+    reserved(conversation, job)
+    return b""
 
 
 # -- what becomes of a job ------------------------------------------------------------------------
