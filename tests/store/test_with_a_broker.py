@@ -183,12 +183,16 @@ class Stores(RuleBasedStateMachine):
         self.broker.close_session(self.guest, self.now)
         self.guest = self.open_guest()
 
-    @rule(queue=queues, word=st.sampled_from(("purge", "purge", "remove_queue", "pause", "resume")))
+    @rule(queue=queues, word=st.sampled_from(("purge", "purge", "remove", "pause", "resume")))
     def steer(self, queue: str, word: str) -> None:
         if word == "pause":
             self.broker.pause(queue)
+        elif word == "resume":
+            self.broker.resume(queue, self.now)
+        elif word == "remove":
+            self.broker.remove_queues((queue,), self.now)
         else:
-            getattr(self.broker, word)(queue, self.now)
+            self.broker.purge_queues((queue,), self.now)
 
     @rule(
         sure=st.integers(0, 9),
