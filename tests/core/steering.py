@@ -98,7 +98,7 @@ class SteeredMachine(RuleBasedStateMachine):
         self.model.hear(self.broker, self.now)
 
     @rule(
-        verb=st.sampled_from(("cancel", "kill", "retry", "promote", "lease", "lease")),
+        verb=st.sampled_from(("cancel", "kill", "retry", "lease", "lease")),
         pick=PICK,
         dead=st.booleans(),
     )
@@ -125,15 +125,13 @@ class SteeredMachine(RuleBasedStateMachine):
         taken = entry.key and (entry.queue, entry.key) in [(j.queue, j.key) for j in alive]
         runs = entry.state is LEASED or bool(entry.behind)
         session = self.sessions[job.id % len(self.sessions)]
-        verbs: dict[str, tuple[Any, ...]] = {
-            "promote": (self.broker.retry, job, now, 0),
-            "lease": (self.broker.lease, job, session, now),
-        }
-        verb_of_broker, *arguments = verbs.get(verb) or (getattr(self.broker, verb), job, now)
         try:
-            verb_of_broker(*arguments)
+            if verb == "lease":
+                self.broker.lease(job, session, now)
+            else:
+                getattr(self.broker, verb)(job, now)
         except NotUnique:
-            assert verb in ("retry", "promote", "lease")
+            assert verb in ("retry", "lease")
             assert taken, "refused, though the key is free"
             return
         except NotHeld:
@@ -157,8 +155,6 @@ class SteeredMachine(RuleBasedStateMachine):
             model.hold(entry, session, now, self.broker)
         else:
             assert not taken, "two jobs to a key"
-            if verb == "promote":
-                entry.priority = 0
             if not model.gives_way(entry, now, self.broker):
                 model.enqueue(entry, now, self.broker)
 
