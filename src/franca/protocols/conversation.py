@@ -110,13 +110,6 @@ class Link:
             self.speaking.append(self)
         out.append(data)
 
-    def write_bulk(self, *pieces: bytes) -> None:
-        """Send what is so long that it must not be copied only to be sent in one piece."""
-        if not self.out:
-            self.speaking.append(self)
-        self.out += pieces
-        self.bulky = True
-
     def write_after_commit(self, data: bytes) -> None:
         """Send what must be durable first, and everything after it."""
         out = self.out
@@ -125,7 +118,7 @@ class Link:
         out.append(data)
         self.after_commit = True
 
-    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool) -> None:
+    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool = False) -> None:
         """Send what is in one piece, or in several that must not be copied.
 
         After the commit if it must be `durable` first, else at once.

@@ -82,6 +82,8 @@ class Surroundings(Struct, frozen=True):
     machine: str
 
 
+Stop = Callable[[], None]
+"""Begins to stop the server."""
 Environment = Mapping[str, str]
 
 

@@ -22,7 +22,7 @@ from franca.protocols.faktory import (
     worker_commands,
 )
 from franca.protocols.faktory.fetching import LONG_REPLY_BYTES, NO_JOB, Fetching
-from franca.protocols.faktory.go_json import LARGE_BYTES
+from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
 from franca.protocols.faktory.wire import OK, error, quoted, refusal_of
 from franca.protocols.faktory.workers import Worker
 
@@ -63,12 +63,15 @@ class FaktoryConversation(Conversation):
         verb, rest = message
         self.service.commands += 1
         act = self._commands.get(verb)
-        if act is not None:
-            act(self, rest, now)
-        elif self.link.known:
-            self.say(error(f"unknown command {quoted(verb)}"))
-        else:
-            self.link.close()
+        try:
+            if act is not None:
+                act(self, rest, now)
+            elif self.link.known:
+                raise Unfit(f"unknown command {quoted(verb)}")
+            else:
+                self.link.close()
+        except Refused as refusal:
+            self.say(refusal_of(refusal))
 
     def on_partial(self, now: Millis) -> None:
         """The beginning of a large line has come: there must be room for the rest."""
@@ -125,7 +128,8 @@ class FaktoryConversation(Conversation):
     def say_shared(self, pieces: Sequence[bytes]) -> None:
         """Answer with pieces that many clients share."""
         self.fetching.last_grant = NO_JOB
-        self.link.write_bulk(*pieces)
+        self.link.write_pieces(pieces)
+        self.link.bulky = True
 
     # -- what takes long --------------------------------------------------------------------------
 

@@ -205,10 +205,8 @@ def _dump(connection: PeriodicConversation, msgid: bytes) -> Task:
     finally:
         service.dump_bytes -= charged
     front, back = dialect.dump_around(msgid, count, Shared(b"", sum(map(len, pages)), crc))
-    first, *rest = [piece for piece in (front, *pages, back) if piece]
-    connection.link.write_after_commit(first)
-    if rest:
-        connection.link.write_bulk(*rest)
+    said = [piece for piece in (front, *pages, back) if piece]
+    connection.link.write_pieces(said, durable=True)
     return b""
 
 
