@@ -57,7 +57,7 @@ class Notice(Struct):
     error: Exception | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 

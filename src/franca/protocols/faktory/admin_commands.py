@@ -105,11 +105,7 @@ def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
         total_ready += sum(ready.values())
         total_queues += len(ready)
         yield
-    rest = {
-        **_counts(service, sets),
-        "total_enqueued": total_ready,
-        "total_queues": total_queues,
-    }
+    rest = {**_counts(service, sets), "total_enqueued": total_ready, "total_queues": total_queues}
     server = {
         "description": "Faktory",
         "faktory_version": service.settings.version,

@@ -60,8 +60,8 @@ def at_epoch(conversation: GearmanConversation, said: list[bytes], now: Millis) 
 def at_match(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
     """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
     conversation.spent += SCHED_MESSAGES
-    after = conversation.broker.wall(now)
-    run_at = next_match(said, conversation.service.settings.zone, after)
+    zone = conversation.service.settings.zone
+    run_at = next_match(said, zone, conversation.broker.wall(now))
     if run_at is None:
         raise ErrorReply(_NO_SUCH_TIME)
     return run_at, b""
@@ -228,8 +228,7 @@ def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> No
 def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> None:
     """Write a packet; a long one is not copied."""
     size = sum(map(len, pieces))
-    head = _pack(wire.RES, number, size)
-    whole = (head, *pieces)
+    whole = (_pack(wire.RES, number, size), *pieces)
     conversation.link.write_pieces(whole if size > wire.LONG_BYTES else (b"".join(whole),))
 
 

@@ -154,8 +154,7 @@ def _drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
             except Refused:
                 pass  # it has ended since
 
-    query = JobQuery(states=_DROPPED, queue=func, limit=PAGE_JOBS)
-    yield from _walk(connection, query, cancel)
+    yield from _walk(connection, JobQuery(states=_DROPPED, queue=func, limit=PAGE_JOBS), cancel)
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
         broker.remove_queues((func,), connection.now)

@@ -274,15 +274,7 @@ class PeriodicService(Service):
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
     """The service with what was chosen for it; an address may say how its listener is served."""
     usual = Listening(str(chosen["dialect"]), str(chosen["confirm"]))
-    settings = PeriodicSettings(
-        listening=usual,
-        listeners={
-            str(address): replace(usual, **dict(address.options))
-            for address in around.addresses
-            if address.options
-        },
-        submit_while_running=str(chosen["submit_while_running"]),
-        remote_shutdown=around.remote_shutdown,
-        auth_file=str(chosen["auth_file"]),
-    )
+    others = {str(a): replace(usual, **dict(a.options)) for a in around.addresses if a.options}
+    while_running, auth_file = str(chosen["submit_while_running"]), str(chosen["auth_file"])
+    settings = PeriodicSettings(usual, others, while_running, around.remote_shutdown, auth_file)
     return PeriodicService(around.broker, settings, around.rng, around.server.request_stop)
