@@ -240,7 +240,7 @@ def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
     assert link.is_full()
     stage.said(link)
     assert not link.is_full()
-    link.write_bulk(b"x" * 500, b"y" * 500)
+    link.write_pieces((b"x" * 500, b"y" * 500))
     assert not link.is_full()
     link.write(b"z")
     assert link.is_full()

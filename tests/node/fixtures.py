@@ -125,7 +125,7 @@ class Talk(Conversation):
         self.link.write(f"took {body};".encode())
 
     def _bulk(self, body: str, now: Millis) -> None:
-        self.link.write_bulk(b"bulk ", body.encode(), b";")
+        self.link.write_pieces((b"bulk ", body.encode(), b";"))
 
     def _end(self, _: str, now: Millis) -> None:
         self.link.close()

@@ -244,8 +244,7 @@ def _disk(settings: Settings) -> Found:
 def _sqlite() -> Found:
     text = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < SQLITE_MIN:
-        wanted = ".".join(str(part) for part in SQLITE_MIN)
-        yield "fail", f"{text} is too old: {wanted} or newer"
+        yield "fail", f"{text} is too old: {'.'.join(map(str, SQLITE_MIN))} or newer"
     elif sqlite3.threadsafety == 0:
         yield "fail", f"{text} was built without threads"
     else:

@@ -84,8 +84,7 @@ def age(moment: str | None) -> str:
         then = datetime.datetime.fromisoformat(moment)
     except ValueError:
         return moment
-    now = datetime.datetime.now(datetime.UTC)
-    passed = int((now - then).total_seconds() * 1000)
+    passed = int((datetime.datetime.now(datetime.UTC) - then).total_seconds() * 1000)
     return span(passed) if passed >= 0 else f"in {span(-passed)}"
 
 

@@ -81,8 +81,7 @@ class Remote:
         except client.TimedOut as error:
             raise Failed(str(error), exits.TIMED_OUT) from None
         except client.Declined as error:
-            code = exits.OF_CODES.get(error.code, exits.FAILURE)
-            raise Failed(error.text, code) from None
+            raise Failed(error.text, exits.OF_CODES.get(error.code, exits.FAILURE)) from None
         if self.as_json:
             click.echo(msgspec.json.format(result, indent=2).decode())
         return msgspec.json.decode(result, type=of_type)

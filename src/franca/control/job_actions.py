@@ -50,8 +50,7 @@ DELETE = Action(Broker.cancel, (State.WAITING, State.READY, State.DEAD))
 
 async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     """Do it to the jobs that are chosen, as far as they are in the right state."""
-    by_filter = bool(params.states or params.queue or params.type)
-    if by_filter == bool(params.jobs):
+    if bool(params.states or params.queue or params.type) == bool(params.jobs):
         raise BadRequest("say which jobs: by id or name, or by state, queue or type")
     if params.jobs:
         references = list(dict.fromkeys(str(reference) for reference in params.jobs))
@@ -89,19 +88,13 @@ class ActionRun:
                     await self._act_on_named(query)
             left = [reference for reference in left if reference not in done]
         states = await self._states_of(left)
-        return {
-            "count": self._count,
-            "missing": [reference for reference in left if reference not in states],
-            "skipped": [
-                {
-                    "job": reference,
-                    "state": states[reference],
-                    "reason": self._reasons.get(reference, f"it is {states[reference]}"),
-                }
-                for reference in left
-                if reference in states
-            ],
-        }
+        missing = [reference for reference in left if reference not in states]
+        skipped: list[View] = []
+        for job in left:
+            if job in states:
+                reason = self._reasons.get(job, f"it is {states[job]}")
+                skipped.append({"job": job, "state": states[job], "reason": reason})
+        return {"count": self._count, "missing": missing, "skipped": skipped}
 
     async def on_filter(self, params: Choose) -> View:
         """Act on all that a filter fits; jobs newer than the request are left."""

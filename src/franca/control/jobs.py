@@ -86,17 +86,9 @@ async def push(node: NodePort, params: Push) -> View:
     body = await _arguments(params.args, node.engine.limits.nesting_max)
     _check_sizes(params, body, node.engine.limits)
     policy = Policy(failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
-    new = NewJob(
-        queue=params.queue,
-        kind=params.type,
-        body=body,
-        policy=policy,
-        name=params.name or secrets.token_hex(12),
-        media="json-args",
-        origin=ORIGIN,
-        digest=zlib.crc32(body),
-        once=bool(params.name),
-    )
+    name = params.name or secrets.token_hex(12)
+    new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
+    new.digest, new.once = zlib.crc32(body), bool(params.name)
     if params.at is not None:
         new.run_at = max(0, _in_time(int(params.at.timestamp() * 1000)))
 

@@ -117,20 +117,16 @@ Layer = dict[str, tuple[object, str]]
 def load(flags: Mapping[str, object], env: Mapping[str, str], config: str = "") -> Settings:
     """The settings of all sources together. `flags` are by key; None and () were not given."""
     table = keys()
-    merged = _merge(
-        [
-            _defaults(table.values(), env),
-            _of_file(config or _found_config(env), table),
-            _of_originals(env),
-            _of_environment(env, table),
-            {
-                name: (raw, f"flag {table[name].flag}")
-                for name, raw in flags.items()
-                if raw is not None and raw != ()
-            },
-        ],
-        [(_other(one.name, one.holds), one.name) for one in table.values() if one.holds],
-    )
+    given = {name: raw for name, raw in flags.items() if raw is not None and raw != ()}
+    layers = [
+        _defaults(table.values(), env),
+        _of_file(config or _found_config(env), table),
+        _of_originals(env),
+        _of_environment(env, table),
+        {name: (raw, f"flag {table[name].flag}") for name, raw in given.items()},
+    ]
+    held = [(_other(one.name, one.holds), one.name) for one in table.values() if one.holds]
+    merged = _merge(layers, held)
     chosen: dict[str, object] = {}
     for name, (raw, source) in merged.items():
         try:
@@ -289,13 +285,10 @@ def _build(
         tables.setdefault(inside, {})[inner] = value
     whole = tables[""]
     whole["stop_grace_ms"] = whole.pop("stop_grace")
-    whole["listeners"] = {
-        name: [
-            replace(address, path=address.path.replace("{data}", data))
-            for address in values.read_addresses(merged[f"{name}.listen"][0])
-        ]
-        for name in LISTENERS
-    }
+    whole["listeners"] = listeners = dict[str, list[values.Address]]()
+    for name in LISTENERS:
+        found = values.read_addresses(merged[f"{name}.listen"][0])
+        listeners[name] = [replace(a, path=a.path.replace("{data}", data)) for a in found]
     whole["protocols"] = {
         name: {one.name: tables[name][one.name] for one in declared.settings}
         for name, declared in PROTOCOLS.items()

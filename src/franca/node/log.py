@@ -78,8 +78,7 @@ def start(
 ) -> Log:
     """Send all that is logged in this process to `descriptor` until the log is closed."""
     colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
-    for_people = is_console(form, descriptor)
-    written = Format(Redaction(secrets), for_people=for_people, colour=colour)
+    written = Format(Redaction(secrets), for_people=is_console(form, descriptor), colour=colour)
     return Log(written, level, descriptor)
 
 

@@ -150,8 +150,7 @@ class Output:
         return self.total > self._limit and self.total > 2 * self._most()
 
     def _most(self) -> int:
-        largest = max(self._giants.values(), default=0)
-        return max(self._limit, largest + self._limit // 4)
+        return max(self._limit, max(self._giants.values(), default=0) + self._limit // 4)
 
     def look(self, is_waited_for: bool) -> None:
         """Cut off peers that take nothing, while there is too much and others wait for that.

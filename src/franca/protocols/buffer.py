@@ -1,19 +1,16 @@
-"""Unread bytes, handed out as lines, with or without a body, or counted pieces."""
+"""Unread bytes, handed out as lines or counted pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.gathering import Gathering
 
 LARGE_PIECE = 64 * 1024
 HTTP_METHODS: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
                        b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 """What a browser's request begins with: a web page must not be able to speak to us."""
 _CR = 0x0D
-_CRLF: Final = b"\r\n"
 
 
 class LineReader:
@@ -58,91 +55,6 @@ class LineReader:
         self._buffer = ByteBuffer()
         self._is_empty = True
         self.has_input = False
-
-
-class LineWithBody(NamedTuple):
-    """A line and the body behind it: None if that was too large, and was dropped as it came.
-
-    It `is_ended` if CRLF stood behind the body, as it must.
-    """
-
-    word: bytes
-    rest: bytes
-    body: bytes | None
-    is_ended: bool
-
-
-class LineTooLong(NamedTuple):
-    """A line of more bytes than may be, which was dropped as it came."""
-
-
-class BodyReader:
-    """Cuts lines, and bodies with CRLF behind them, whose size the line before them gives.
-
-    `size_of` a line's word and rest is how many bytes its body has, None if it has none. A body of
-    more than `body_max` bytes is skipped, and so is a line that is too long: what follows is read.
-    """
-
-    def __init__(
-        self, limit: int, body_max: int, size_of: Callable[[bytes, bytes], int | None]
-    ) -> None:
-        self.has_input = False
-        self._limit = limit
-        self._body_max = body_max
-        self._size_of = size_of
-        self._buffer = ByteBuffer()
-        self._skips = False  # the rest of a line that is too long
-        self._line = b"", b""
-        self._body: Gathering | None = None
-
-    def __len__(self) -> int:
-        return len(self._buffer) + (0 if self._body is None else 1 + self._body.kept)
-
-    def feed(self, data: bytes) -> None:
-        """Bytes came."""
-        body = self._body
-        self._buffer.feed(data if body is None else data[body.feed(data) :])
-        self.has_input = body is None or body.is_whole
-
-    def next_message(
-        self, data: bytes = b""
-    ) -> tuple[bytes, bytes] | LineWithBody | LineTooLong | None:
-        """The next line, cut at its first space, with its body; None until it is there."""
-        if data:
-            self.feed(data)
-        message = self._cut() if self.has_input else None
-        self.has_input = message is not None and len(self._buffer) > 0
-        return message
-
-    def _cut(self) -> tuple[bytes, bytes] | LineWithBody | LineTooLong | None:
-        buffer = self._buffer
-        if self._skips:
-            self._skips = not buffer.skip_line()
-            return None if self._skips else LineTooLong()
-        if self._body is not None:
-            return self._end_body(self._body)
-        try:
-            line = buffer.take_line(self._limit)
-        except WireError:
-            self._skips = True
-            return self._cut()
-        size = None if line is None else self._size_of(*line)
-        if line is None or size is None:
-            return line
-        whole = buffer.take(size + len(_CRLF)) if size <= self._body_max else None
-        if whole is not None:
-            return LineWithBody(*line, whole[:size], whole.endswith(_CRLF))
-        self._line = line
-        self._body = Gathering(size, keeps=size <= self._body_max)
-        self._body.feed(buffer.take(min(size, len(buffer))) or b"")
-        return self._end_body(self._body)
-
-    def _end_body(self, body: Gathering) -> LineWithBody | None:
-        end = self._buffer.take(len(_CRLF)) if body.is_whole else None
-        if end is None:
-            return None
-        self._body = None
-        return LineWithBody(*self._line, body.value() if body.keeps else None, end == _CRLF)
 
 
 class ByteBuffer:
@@ -201,12 +113,6 @@ class ByteBuffer:
             words = self._copy(start, space), self._copy(space + 1, stop)
         self._advance(end + 1)
         return words
-
-    def skip_line(self) -> bool:
-        """Drop what is there of a line; True if its end was there."""
-        end = self._data.find(b"\n", self._start)
-        self._advance(end + 1 if end >= 0 else len(self._data))
-        return end >= 0
 
     def _copy(self, start: int, end: int) -> bytes:
         if end - start < LARGE_PIECE:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -56,6 +57,7 @@ class Notice(Struct):
     error: Exception | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 
@@ -65,7 +67,8 @@ class Link:
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
-    `weighed` is how many pieces of `out` were counted so far: 0 whenever it was emptied.
+    `weighed` is how many pieces of `out` were counted so far, 0 whenever it was emptied, and
+    `weight` how many bytes they have.
     `heavy` if what the peer sends takes long to be acted on: the others come first.
     `ready` if what comes may be read at once: the link is none of these, nor held back.
     `input_ended` if the peer sends no more, but may still read.
@@ -73,73 +76,32 @@ class Link:
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
-    conversation: Conversation
-
-    __slots__ = (
-        "_soft_bytes",
-        "_wanting",
-        "_weight",
-        "after_commit",
-        "broken",
-        "bulky",
-        "carrier",
-        "closed",
-        "closing",
-        "conversation",
-        "full",
-        "heavy",
-        "id",
-        "input_ended",
-        "known",
-        "notices",
-        "opened_at",
-        "out",
-        "partial_bytes",
-        "partial_since",
-        "paused",
-        "peer",
-        "protocol",
-        "ready",
-        "speaking",
-        "weighed",
-    )
-
-    def __init__(
-        self,
-        link_id: str,
-        peer: Peer,
-        speaking: list[Link],
-        wanting: list[Link],
-        notices: list[Notice],
-        now: Millis,
-        protocol: str = "",
-        soft_bytes: int = 1024 * 1024,
-    ) -> None:
-        self.id = link_id
-        self._soft_bytes = soft_bytes
-        self._weight = 0
-        self.weighed = 0
-        self.protocol = protocol
-        self.notices = notices
-        self.peer = peer
-        self.speaking = speaking
-        self._wanting = wanting
-        self.opened_at = now
-        self.out: list[bytes] = []
-        self.after_commit = False
-        self.broken = False
-        self.bulky = False
-        self.known = False
-        self.full = False
-        self.input_ended = False
-        self.heavy = False
-        self.ready = True
-        self.closing = False
-        self.closed = False
-        self.paused = False
-        self.partial_since: Millis = 0
-        self.partial_bytes = 0
-        self.carrier: object = None
+    id: str
+    peer: Peer
+    speaking: list[Link]
+    wanting: list[Link]
+    notices: list[Notice]
+    opened_at: Millis
+    protocol: str = ""
+    soft_bytes: int = 1024 * 1024
+    out: list[bytes] = field(default_factory=list)
+    after_commit: bool = False
+    broken: bool = False
+    bulky: bool = False
+    known: bool = False
+    full: bool = False
+    input_ended: bool = False
+    heavy: bool = False
+    ready: bool = True
+    closing: bool = False
+    closed: bool = False
+    paused: bool = False
+    partial_since: Millis = 0
+    partial_bytes: int = 0
+    weighed: int = 0
+    weight: int = 0
+    carrier: object = None
+    conversation: Conversation = field(init=False)
 
     def write(self, data: bytes) -> None:
         """Send what is true whatever the disk does."""
@@ -147,13 +109,6 @@ class Link:
         if not out:
             self.speaking.append(self)
         out.append(data)
-
-    def write_bulk(self, *pieces: bytes) -> None:
-        """Send what is so long that it must not be copied only to be sent in one piece."""
-        if not self.out:
-            self.speaking.append(self)
-        self.out += pieces
-        self.bulky = True
 
     def write_after_commit(self, data: bytes) -> None:
         """Send what must be durable first, and everything after it."""
@@ -163,7 +118,7 @@ class Link:
         out.append(data)
         self.after_commit = True
 
-    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool) -> None:
+    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool = False) -> None:
         """Send what is in one piece, or in several that must not be copied.
 
         After the commit if it must be `durable` first, else at once.
@@ -185,14 +140,14 @@ class Link:
         if len(out) < FEW_PIECES and not self.bulky:
             return False
         if not weighed or weighed > len(out):
-            weighed = self._weight = 0
-        self._weight += sum(map(len, out[weighed:]))
+            weighed = self.weight = 0
+        self.weight += sum(map(len, out[weighed:]))
         self.weighed = len(out)
-        return self._weight > self._soft_bytes
+        return self.weight > self.soft_bytes
 
     def call_next_turn(self) -> None:
         """Have the conversation called next turn, though nothing came; once it is not full."""
-        self._wanting.append(self)
+        self.wanting.append(self)
 
     def forget_said(self) -> None:
         """Drop what was written: nobody will get it."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from franca.values import Address, Reader
 
@@ -38,12 +37,6 @@ class Setting(Struct, frozen=True):
     path: bool = False
     secret: bool = False
     holds: str = ""
-
-
-def settings_of(struct: type[Struct], readers: Mapping[str, Reader]) -> tuple[Setting, ...]:
-    """Settings that are fields of a struct and have its defaults."""
-    defaults = {field.name: field.default for field in fields(struct)}
-    return tuple(Setting(name, read, defaults[name]) for name, read in readers.items())
 
 
 class ServerFacts(Protocol):
@@ -82,11 +75,9 @@ class Surroundings(Struct, frozen=True):
     machine: str
 
 
+Stop = Callable[[], None]
+"""Begins to stop the server."""
 Environment = Mapping[str, str]
-
-
-def _nothing(_: Environment) -> dict[str, tuple[str, str]]:
-    return {}
 
 
 class Declaration(Struct, frozen=True):
@@ -103,7 +94,7 @@ class Declaration(Struct, frozen=True):
     listeners: Mapping[str, tuple[str, ...]]
     settings: tuple[Setting, ...] = ()
     address_options: Mapping[str, Reader] = {}
-    originals: Callable[[Environment], dict[str, tuple[str, str]]] = _nothing
+    originals: Callable[[Environment], dict[str, tuple[str, str]]] = lambda _: {}
     secured_by: str = ""
     remedy: str = ""
     client_line: str = ""

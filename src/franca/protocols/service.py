@@ -35,6 +35,7 @@ class Service(ABC):
     """The path of a file that the service wants to have read to it, now and when it changes."""
     refusal = b""
     """What a peer is told when there are too many connections already."""
+    stopping = False
 
     @abstractmethod
     def open(self, link: Link, now: Millis) -> Conversation:
@@ -64,6 +65,7 @@ class Service(ABC):
 
     def stop(self, now: Millis) -> None:
         """The server is about to stop. Conversations are told one by one after this."""
+        self.stopping = True
 
     def consumers(self) -> int:
         """How many links still belong to workers that were asked to leave."""

@@ -9,16 +9,8 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import asdict
 
-from franca.core.model import (
-    HISTORY_BODY_BYTES,
-    HISTORY_RESULT_BYTES,
-    Attempt,
-    Job,
-    JobQuery,
-    Millis,
-    Policy,
-    State,
-)
+from franca.core import model
+from franca.core.model import Attempt, Job, JobQuery, Millis, Policy, State
 from franca.store.port import fits, order_of
 from franca.store.rows import Row, seal
 
@@ -54,12 +46,8 @@ _kept = attrgetter(*Ended.__struct_fields__[:-2])
 
 def encode(jobs: Iterable[Job]) -> bytes:
     """One piece for all of them."""
-    return _encode(
-        [
-            (*_kept(job), job.body[:HISTORY_BODY_BYTES], job.result[:HISTORY_RESULT_BYTES])
-            for job in jobs
-        ]
-    )
+    body, result = slice(model.HISTORY_BODY_BYTES), slice(model.HISTORY_RESULT_BYTES)
+    return _encode([(*_kept(job), job.body[body], job.result[result]) for job in jobs])
 
 
 def search(rows: Iterable[Row], query: JobQuery) -> list[Job]:

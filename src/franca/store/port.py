@@ -7,8 +7,8 @@ for the interpreter, and only the wait for the disk runs on another.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, State, TailCount
@@ -31,19 +31,17 @@ class StoreFull(StoreError):
     """No room on the disk, and none could be made. The group is not durable."""
 
 
-class Store(ABC):
+class Store(Protocol):
     """Jobs on two shelves, queues, schedules, counts, and a bounded history of ended jobs."""
 
-    instant = False
+    instant: bool = False
     """Whether `commit` returns at once, so that no thread is needed for it."""
-    quick = False
+    quick: bool = False
     """Whether `commit` is mostly so quick that waiting for it costs less than handing it over."""
 
-    @abstractmethod
     def open(self) -> Snapshot:
         """What a broker must remember at birth. `StoreDamaged` rather than a wrong memory."""
 
-    @abstractmethod
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Put a group into the store, and read what is wanted as it is behind that group.
 
@@ -58,7 +56,6 @@ class Store(ABC):
         """
         self.write(changes, ())
 
-    @abstractmethod
     def commit(self) -> None:
         """Make durable what was written or prepared. A failure leaves it unknown whether it is."""
 
@@ -74,11 +71,9 @@ class Store(ABC):
         """Whether `tidy` has something to do that can wait. Asked when there are no groups."""
         return False
 
-    @abstractmethod
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included. May be called on another thread."""
 
-    @abstractmethod
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """A whole and consistent copy, as a file. May be called on another thread.
 
@@ -89,7 +84,6 @@ class Store(ABC):
         """End searches and copies that other threads are at. Returns when none is left."""
         return
 
-    @abstractmethod
     def close(self) -> None:
         """Leave the store tidy. Nothing may be called after it."""
 

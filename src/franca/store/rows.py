@@ -59,15 +59,8 @@ def life_values(job: Job, salt: int = 0) -> Row:
 
 def row_of(job: Job, salt: int = 0) -> Row:
     """All columns; the piece has no body where that is kept apart."""
-    return (
-        job.id,
-        job.queue,
-        job.kind,
-        job.name,
-        job.key,
-        APART if job.away or len(job.body) > BODY_APART_BYTES else 0,
-        *life_values(job, salt),
-    )
+    apart = APART if job.away or len(job.body) > BODY_APART_BYTES else 0
+    return (job.id, job.queue, job.kind, job.name, job.key, apart, *life_values(job, salt))
 
 
 def body_row(job: Job) -> Row:

@@ -231,13 +231,11 @@ class Reading:
             return jobs
         # In two parts, because of (run_at, id) SQLite would use the first only, and any number of
         # jobs may have the same time.
-        same = f"{_WAITING} AND j.run_at = ? AND j.id > ?"
-        sql = select("tail", same, "id", bodies=False)
+        sql = select("tail", f"{_WAITING} AND j.run_at = ? AND j.id > ?", "id", bodies=False)
         jobs = self._tail(db, sql, (*want.mark, want.limit), want.bytes_max)
         room = want.bytes_max - sum(job.weight for job in jobs)
         if len(jobs) < want.limit and room > 0:
-            later = f"{_WAITING} AND j.run_at > ?"
-            sql = select("tail", later, "run_at, id", bodies=False)
+            sql = select("tail", f"{_WAITING} AND j.run_at > ?", "run_at, id", bodies=False)
             jobs += self._tail(db, sql, (want.mark[0], want.limit - len(jobs)), room)
         _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs

@@ -15,17 +15,7 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.model import (
-    KEPT_MS,
-    NEVER,
-    Job,
-    JobId,
-    Policy,
-    Schedule,
-    Shelf,
-    State,
-    TailCount,
-)
+from franca.core.model import KEPT_MS, NEVER, Job, JobId, Policy, Schedule, Shelf, State, TailCount
 from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.wants import Snapshot
 from franca.store import search

@@ -12,13 +12,26 @@ from typing import Any
 
 from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.faktory import client as wire
 from tests.protocols.world import AnyPuppet, AnyWorld
 from tests.support.faktory import Reply, take_reply
+from tests.support.protocols import NoServer
+
+
+class Facts(NoServer):
+    """What a node says of itself."""
+
+    def uptime_s(self) -> int:
+        return 29
+
+    def connections(self) -> int:
+        return 2
+
+    def memory_mb(self) -> int:
+        return 7
 
 
 class World(AnyWorld["Puppet"]):
@@ -29,7 +42,6 @@ class World(AnyWorld["Puppet"]):
         *,
         limits: Limits | None = None,
         settings: FaktorySettings | None = None,
-        facts: ServerFacts | None = None,
         seed: int = 1,
     ) -> None:
         super().__init__(limits, seed=seed)
@@ -37,7 +49,7 @@ class World(AnyWorld["Puppet"]):
             self.broker,
             settings or FaktorySettings(),
             Random(seed),
-            lambda now: facts or ServerFacts(uptime_s=1, connections=1, used_memory_mb=1),
+            Facts(),
         )
         self.serve({"faktory": self.service})
 

@@ -11,13 +11,11 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.protocols.faktory import admin_commands
-from franca.protocols.faktory.admin_commands import ServerFacts
 from tests.protocols.faktory.puppet import OK, World, err, job
 
 
 def test_info_has_the_originals_shape_to_the_letter() -> None:
-    facts = ServerFacts(uptime_s=29, connections=2, command_count=78, used_memory_mb=7)
-    world = World(facts=facts)
+    world = World()
     client = world.client("w1")
     client.push("jid-0001")
     client.push("jid-0002", queue="b")
@@ -27,6 +25,7 @@ def test_info_has_the_originals_shape_to_the_letter() -> None:
     client.fetch("c")
     client.fail("jid-0004")
     client.fetch("c")
+    world.service.commands = 77
     reply = client.line("INFO")
     task = '{"cycles":0,"enqueued":0,"size":%d,"wall_time_sec":0.0}'
     assert (reply.body or b"").decode() == (

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.protocols.conversation import Peer
-from franca.protocols.faktory.admin_commands import ServerFacts
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.gearman.conversation import GearmanConversation
@@ -24,6 +23,7 @@ from franca.store.memory import MemoryStore
 from tests.protocols.gearman.client import Message, parse_response
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support.gearman import request
+from tests.support.protocols import NoServer
 
 SETTINGS = GearmanSettings(host="box", pid=4711)
 
@@ -43,9 +43,7 @@ class World(AnyWorld["Puppet"]):
         super().__init__(limits, seed=seed, store=store, now=now)
         self.stop_asked = 0
         self.service = GearmanService(self.broker, settings, Random(seed), self._stop_asked)
-        self.faktory = FaktoryService(
-            self.broker, FaktorySettings(), Random(seed), lambda now: ServerFacts(1, 1, 1, 1)
-        )
+        self.faktory = FaktoryService(self.broker, FaktorySettings(), Random(seed), NoServer())
         self.serve({"gearman": self.service, "faktory": self.faktory})
         self._settings = settings
 

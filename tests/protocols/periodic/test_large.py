@@ -18,7 +18,7 @@ from franca.protocols.bodies import JSON_ARGS, as_bytes
 from franca.protocols.periodic import jobs
 from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
 from franca.protocols.periodic.crc import BULK_BYTES, MANY, Shared
-from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.jobs import Dialect
 from franca.protocols.periodic.messages import Assignment
 from franca.protocols.periodic.text import DocDialect, TextDialect
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World

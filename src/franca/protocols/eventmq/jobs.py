@@ -22,7 +22,7 @@ from franca.core.model import Job, Millis, NewJob
 from franca.core.names import Names, raw_of, text_of
 from franca.protocols.bodies import BYTES, JSON_CALL, is_utf8, json_args
 from franca.protocols.eventmq.texts import DEFAULT_QUEUE, HEADERS_BYTES_MAX, Terms, Unfit, terms_of
-from franca.protocols.eventmq.wire import long_request, request, request_with_more
+from franca.protocols.eventmq.wire import long_request, request, request_in_pieces
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, more
 
 ORIGIN: Final = "eventmq"
@@ -191,8 +191,7 @@ class Intake:
 
     def plain_job(self, queue_frame: bytes, body: bytes) -> NewJob:
         """A job without headers and without an id of its own, for those that a rule makes."""
-        frames = [b"", b"", b"", b"", queue_frame, b"", body]
-        new = self._new_job(frames, terms_of(b""), None)
+        new = self._new_job([b"", b"", b"", b"", queue_frame, b"", body], terms_of(b""), None)
         new.once = False
         return new
 
@@ -221,18 +220,10 @@ class Intake:
             extra = self._extra_of(frames, intended, client)
         kind = kind_of(body, self._name_max)
         is_call = kind and len(body) <= READ_BYTES_MAX
-        return NewJob(
-            queue,
-            kind,
-            body,
-            terms.policy if is_call else terms.no_call_policy,
-            name_of(msgid),
-            JSON_CALL if is_call else BYTES,
-            ORIGIN,
-            extra=extra,
-            digest=crc32(body),
-            once=True,
-        )
+        policy, media = (terms.policy, JSON_CALL) if is_call else (terms.no_call_policy, BYTES)
+        new = NewJob(queue, kind, body, policy, name_of(msgid), media, ORIGIN, extra=extra)
+        new.digest, new.once = crc32(body), True
+        return new
 
     def _extra_of(
         self, frames: list[bytes], intended: bytes | None, client: Address | None
@@ -300,7 +291,7 @@ def request_of(job: Job) -> list[bytes]:
     else:
         middle, others = _usual_middle(job.queue, extra)
     if others or len(body) > LARGE_BYTES:
-        return request_with_more(shown_msgid(job), middle, [body, *others])
+        return long_request(shown_msgid(job), middle, [body, *others])
     return [request(shown_msgid(job), middle, body)]
 
 
@@ -324,5 +315,5 @@ def _request_of_foreign_job(job: Job) -> list[bytes]:
     body = [before, *json_args(job.media, job.body), behind]
     middle = more(raw_of(job.queue)) + more(terms_of_job(job).forwarded)
     if len(job.body) > LARGE_BYTES:
-        return long_request(shown_msgid(job), middle, body)
+        return request_in_pieces(shown_msgid(job), middle, body)
     return [request(shown_msgid(job), middle, b"".join(body))]

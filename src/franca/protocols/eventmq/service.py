@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link
-from franca.protocols.declaration import Surroundings
+from franca.protocols.declaration import Stop, Surroundings
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.jobs import Intake
 from franca.protocols.eventmq.results import ResultDelivery
@@ -39,11 +39,7 @@ class EventmqService(Service):
     name = "eventmq"
 
     def __init__(
-        self,
-        broker: Broker,
-        settings: EventmqSettings,
-        rng: Random,
-        request_stop: Callable[[], None],
+        self, broker: Broker, settings: EventmqSettings, rng: Random, request_stop: Stop
     ) -> None:
         self.broker = broker
         self.limits = broker.limits
@@ -60,7 +56,6 @@ class EventmqService(Service):
         self.refused = 0
         self.joined_bytes = 0
         self.listings: dict[object, Millis] = {}
-        self.stopping = False
         self.wait_for_room: dict[EventmqConversation, None] = {}
         self._beat_at: Millis = NEVER
         self._look_at: Millis = NEVER
@@ -140,10 +135,6 @@ class EventmqService(Service):
         else:
             worker.leave()
         return True
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: nobody is given a job any more."""
-        self.stopping = True
 
     def consumers(self) -> int:
         """How many workers still run jobs."""

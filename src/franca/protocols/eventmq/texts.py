@@ -43,11 +43,13 @@ QUEUES_BYTES_MAX: Final = 64 * 1024
 QUEUES_MAX: Final = 1_024
 NESTING_MAX: Final = 8
 _TERMS_MAX: Final = 1_000
-_KNOWN: Final = {"reply-requested", "retry-count", "timeout", "guarantee", "nohaste"} | {
-    "run_count",
-    "run-count",
-    "interval",
-    "timezone",
+_OF_RULES: Final = {"run_count", "run-count", "interval", "timezone"}
+_KNOWN: Final = _OF_RULES | {
+    "reply-requested",
+    "retry-count",
+    "timeout",
+    "guarantee",
+    "nohaste",
 }
 _NO: Final = ("false", "0", "no", "off", "none", "null")
 REPLY_REQUESTED: Final = "reply-requested"

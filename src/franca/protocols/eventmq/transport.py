@@ -71,12 +71,10 @@ class ZmtpConversation(Conversation):
 
     def send(self, pieces: Sequence[bytes]) -> None:
         """Send what many are sent, unless this peer does not even read."""
-        if self.link.full:
-            return
-        if len(pieces) > 1 or len(pieces[0]) > COPIED_BYTES:
-            self.link.write_bulk(*pieces)
-        else:
-            self.link.write(pieces[0])
+        if not self.link.full:
+            self.link.write_pieces(pieces)
+            if len(pieces[0]) > COPIED_BYTES:
+                self.link.bulky = True
 
     # -- the handshake --------------------------------------------------------------------------
 

@@ -12,15 +12,8 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from franca.protocols.eventmq.zmtp import (
-    LAST_HEADERS,
-    MORE_HEADERS,
-    SHORT_MAX,
-    header,
-    last,
-    more,
-    pieces,
-)
+from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.zmtp import LAST_HEADERS, MORE_HEADERS, SHORT_MAX, last, more
 
 VERSION: Final = b"eMQP/1.0"
 VERSIONS: Final = b"eMQP/"
@@ -76,20 +69,20 @@ class Encoder:
     def handed_over(self, msgid: bytes) -> bytes:
         """REPLY to a client: its request is with a worker now."""
         size = len(msgid)
-        start = LAST_HEADERS[size] if size <= SHORT_MAX else header(0, size)
+        start = LAST_HEADERS[size] if size <= SHORT_MAX else zmtp.header(0, size)
         return b"".join((_REPLY, next(self._ids), start, msgid))
 
     def result(self, result: bytes, msgid: bytes, envelope: bytes) -> list[bytes]:
         """REPLY to a client: what came of its request, in pieces."""
         size, id_size = len(result), len(msgid)
         if size > SHORT_MAX or id_size > SHORT_MAX or envelope:
-            return pieces(envelope + _REPLY + next(self._ids), [result, msgid])
+            return zmtp.pieces(envelope + _REPLY + next(self._ids), [result, msgid])
         start, middle = MORE_HEADERS[size], LAST_HEADERS[id_size]
         return [b"".join((_REPLY, next(self._ids), start, result, middle, msgid))]
 
     def report(self, text: bytes, envelope: bytes) -> list[bytes]:
         """REPLY to an administrator, in pieces."""
-        return pieces(envelope + _REPLY + next(self._ids), [text])
+        return zmtp.pieces(envelope + _REPLY + next(self._ids), [text])
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""
@@ -112,11 +105,11 @@ def request(msgid: bytes, middle: bytes, body: bytes) -> bytes:
     return b"".join((_REQUEST, MORE_HEADERS[id_size], msgid, middle, LAST_HEADERS[size], body))
 
 
-def long_request(msgid: bytes, middle: bytes, body: Sequence[bytes]) -> list[bytes]:
+def request_in_pieces(msgid: bytes, middle: bytes, body: Sequence[bytes]) -> list[bytes]:
     """REQUEST with a long body that is there in pieces."""
-    return [b"".join((_REQUEST, more(msgid), middle, header(0, sum(map(len, body))))), *body]
+    return [b"".join((_REQUEST, more(msgid), middle, zmtp.header(0, sum(map(len, body))))), *body]
 
 
-def request_with_more(msgid: bytes, middle: bytes, frames: Sequence[bytes]) -> list[bytes]:
+def long_request(msgid: bytes, middle: bytes, frames: Sequence[bytes]) -> list[bytes]:
     """REQUEST with frames behind its body, in pieces."""
-    return pieces(_REQUEST + more(msgid) + middle, frames)
+    return zmtp.pieces(_REQUEST + more(msgid) + middle, frames)

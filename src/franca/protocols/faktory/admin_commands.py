@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, to_builtins
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
 from franca.protocols.conversation import Task
-from franca.protocols.faktory.go_json import QUICK_BYTES, Steps, repaired
+from franca.protocols.faktory.go_json import QUICK_BYTES, Steps, Unfit, repaired
 from franca.protocols.faktory.mutations import MUTATION_BYTES_MAX, read_mutation
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
-from franca.protocols.faktory.workers import Workers
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
+    from franca.protocols.faktory.service import FaktoryService
 
 QUEUES_A_STEP: Final = 1_000
 LONG_BYTES: Final = 1024 * 1024
@@ -35,50 +34,35 @@ _encode = msgspec.json.Encoder().encode
 def on_end(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """END: no answer, the connection is closed."""
     if rest:
-        conversation.say(error("END takes no arguments"))
-    else:
-        conversation.drop(now)
+        raise Unfit("END takes no arguments")
+    conversation.drop(now)
 
 
 def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """FLUSH: remove everything. An argument may be meant as a queue's name, so it is refused."""
     if rest:
-        conversation.say(error("FLUSH takes no arguments"))
-        return
+        raise Unfit("FLUSH takes no arguments")
     conversation.broker.flush(now)
     conversation.say_after_commit(OK)
 
 
 def on_track(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """TRACK: what the open-source server says."""
-    conversation.say(error("tracking subsystem is only available in Faktory Enterprise"))
+    raise Unfit("tracking subsystem is only available in Faktory Enterprise")
 
 
 def on_batch(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """BATCH: what the open-source server says."""
-    conversation.say(error("batch subsystem is only available in Faktory Enterprise"))
+    raise Unfit("batch subsystem is only available in Faktory Enterprise")
 
 
 # -- INFO --------------------------------------------------------------------------------------
 
 
-class ServerFacts(Struct, rename={"uptime_s": "uptime"}):
-    """What only the node knows about itself, as INFO shows it."""
-
-    uptime_s: int = 0
-    connections: int = 0
-    command_count: int = 0
-    used_memory_mb: int = 0
-
-
-FactsSource = Callable[[Millis], ServerFacts]
-
-
 def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """INFO: everything about the server in one object."""
     if rest:
-        conversation.say(error("INFO takes no arguments"))
-        return
+        raise Unfit("INFO takes no arguments")
     reply = conversation.service.info(now)
     if reply is None:
         conversation.begin(_info(conversation), now, len(rest))
@@ -97,9 +81,7 @@ def _info(conversation: FaktoryConversation) -> Task:
     return b""
 
 
-def info(
-    broker: Broker, workers: Workers, facts: ServerFacts, version: str, stamp: str
-) -> Steps[Sequence[bytes]]:
+def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
     """The reply to INFO in the original's exact shape, on most of which clients assert; in pieces.
 
     Everything about the server in one object with four members.
@@ -108,7 +90,7 @@ def info(
     sets = {"dead": 0, "retries": 0, "scheduled": 0, "working": 0}
     total_ready = total_queues = 0
     pieces = [begin[:-1] + b',"faktory":{"queues":{']
-    queues = list(broker.queues.values())
+    queues = list(service.broker.queues.values())
     for start in range(0, len(queues), QUEUES_A_STEP):
         ready: dict[str, int] = {}
         for queue in queues[start : start + QUEUES_A_STEP]:
@@ -123,36 +105,36 @@ def info(
         total_ready += sum(ready.values())
         total_queues += len(ready)
         yield
-    totals = {"total_enqueued": total_ready, "total_queues": total_queues}
-    server = {"description": "Faktory", "faktory_version": version, **to_builtins(facts)}
-    rest = _rest_of_info(broker, workers, sets, totals)[1:]
-    pieces.append(b'},%b,"server":%b}' % (rest, _encode(server)))
+    rest = {**_counts(service, sets), "total_enqueued": total_ready, "total_queues": total_queues}
+    server = {
+        "description": "Faktory",
+        "faktory_version": service.settings.version,
+        "uptime": service.server.uptime_s(),
+        "connections": service.server.connections(),
+        "command_count": service.commands,
+        "used_memory_mb": service.server.memory_mb(),
+    }
+    pieces.append(b'},%b,"server":%b}' % (_encode(rest)[1:], _encode(server)))
     size = sum(map(len, pieces))
     whole = (b"$%d\r\n" % size, *pieces, b"\r\n")
     # A client may take one read for one reply, so a short one is one piece.
     return (b"".join(whole),) if size < LONG_BYTES else whole
 
 
-def _rest_of_info(
-    broker: Broker, workers: Workers, sets: dict[str, int], totals: dict[str, int]
-) -> bytes:
+def _counts(service: FaktoryService, sets: dict[str, int]) -> dict[str, object]:
+    broker, workers = service.broker, service.registry
     # We scan no set of waiting jobs, so there are no scans to count.
     scans = {"cycles": 0, "enqueued": 0, "size": 0, "wall_time_sec": 0.0}
-    return _encode(
-        {
-            "sets": sets,
-            "tasks": {
-                "Busy": {"reaped": broker.upkeep.leases_expired, "size": sets["working"]},
-                "Dead": scans | {"size": sets["dead"]},
-                "Retries": scans | {"size": sets["retries"]},
-                "Scheduled": scans | {"size": sets["scheduled"]},
-                "Workers": {"reaped": workers.reaped, "size": len(workers.by_wid)},
-            },
-            "total_failures": broker.totals.failures,
-            "total_processed": broker.totals.processed,
-            **totals,
-        }
-    )
+    tasks = {
+        "Busy": {"reaped": broker.upkeep.leases_expired, "size": sets["working"]},
+        "Dead": scans | {"size": sets["dead"]},
+        "Retries": scans | {"size": sets["retries"]},
+        "Scheduled": scans | {"size": sets["scheduled"]},
+        "Workers": {"reaped": workers.reaped, "size": len(workers.by_wid)},
+    }
+    failures, processed = broker.totals.failures, broker.totals.processed
+    counted = {"total_failures": failures, "total_processed": processed}
+    return {"sets": sets, "tasks": tasks, **counted}
 
 
 # -- QUEUE -------------------------------------------------------------------------------------
@@ -162,8 +144,7 @@ def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
     """QUEUE PAUSE, RESUME, REMOVE or LATENCY, and names; `*` stands for all queues there are."""
     if rest.count(b" ") > QUEUE_NAMES_MAX or len(rest) > QUEUE_BYTES_MAX:
         most = f"{QUEUE_NAMES_MAX} queues in {QUEUE_BYTES_MAX} bytes"
-        conversation.say(error(f"QUEUE cannot name more than {most}"))
-        return
+        raise Unfit(f"QUEUE cannot name more than {most}")
     conversation.begin(_queue(conversation.broker, rest), now, len(rest))
 
 
@@ -176,16 +157,16 @@ def _queue(broker: Broker, rest: bytes) -> Task:
     names = list(dict.fromkeys(text_of(word) for word in words if word))
     most = broker.limits.name_bytes_max
     if any(len(word) > most for word in words):
-        return error(f"queue names cannot be longer than {most} bytes")
+        raise Unfit(f"queue names cannot be longer than {most} bytes")
     if verb == "LATENCY":
         if names == ["*"]:
-            return error("QUEUE LATENCY does not support wildcards")
+            raise Unfit("QUEUE LATENCY does not support wildcards")
         return (yield from _latencies(broker, names, now))
     change = _CHANGES.get(verb)
     if change is None:
-        return error(f"no such QUEUE subcommand: {verb}")
+        raise Unfit(f"no such QUEUE subcommand: {verb}")
     if not names:
-        return error(f"QUEUE {verb} needs the name of a queue, or *")
+        raise Unfit(f"QUEUE {verb} needs the name of a queue, or *")
     if "*" in names:
         names = [queue.name for queue in broker.queues.values() if queue.listed]
     for start in range(0, len(names), QUEUES_A_TURN):
@@ -234,9 +215,8 @@ _CHANGES: Final[Mapping[str, Callable[[Broker, list[str], Millis], None]]] = {
 def on_mutate(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """MUTATE: change many jobs of a set. It reads the store, so the answer comes later."""
     if len(rest) > MUTATION_BYTES_MAX:
-        conversation.say(error(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes"))
-    else:
-        conversation.begin(_mutate(conversation, rest), now, len(rest))
+        raise Unfit(f"a mutation cannot be longer than {MUTATION_BYTES_MAX} bytes")
+    conversation.begin(_mutate(conversation, rest), now, len(rest))
 
 
 def _mutate(conversation: FaktoryConversation, text: bytes) -> Task:

@@ -21,7 +21,7 @@ from franca.protocols.faktory.fetching import NO_JOB
 from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.jobs import Intake, check_shape, size_of
 from franca.protocols.faktory.messages import WireJob
-from franca.protocols.faktory.wire import OK, bulk, refusal_of
+from franca.protocols.faktory.wire import OK, bulk
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -61,12 +61,7 @@ _decode_each: Final = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
 
 def on_push(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     """PUSH: one job. One that is large, or hard to read, takes several turns."""
-    try:
-        is_taken = len(rest) <= LARGE_BYTES and conversation.push(rest, now)
-    except Refused as refusal:
-        conversation.say(refusal_of(refusal))
-        return
-    if is_taken:
+    if len(rest) <= LARGE_BYTES and conversation.push(rest, now):
         # As `say_after_commit`, without the call: this is the most frequent reply.
         conversation.fetching.last_grant = NO_JOB
         conversation.link.write_after_commit(OK)

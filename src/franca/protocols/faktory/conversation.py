@@ -14,15 +14,10 @@ from franca.core.events import Event, Granted, Unmet
 from franca.core.model import Millis, Session
 from franca.protocols.buffer import LineReader
 from franca.protocols.conversation import Conversation, Link, Task
-from franca.protocols.faktory import (
-    admin_commands,
-    client_commands,
-    fetching,
-    handshake,
-    worker_commands,
-)
+from franca.protocols.faktory import admin_commands, client_commands, fetching, worker_commands
 from franca.protocols.faktory.fetching import LONG_REPLY_BYTES, NO_JOB, Fetching
-from franca.protocols.faktory.go_json import LARGE_BYTES
+from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
+from franca.protocols.faktory.handshake import HELLO_BYTES_MAX, Challenge, on_hello
 from franca.protocols.faktory.wire import OK, error, quoted, refusal_of
 from franca.protocols.faktory.workers import Worker
 
@@ -48,9 +43,9 @@ class FaktoryConversation(Conversation):
         self.holder = ""
         self.fetching = Fetching(self)
         self.push = service.intake.push
-        self.reader = LineReader(handshake.HELLO_BYTES_MAX)
+        self.reader = LineReader(HELLO_BYTES_MAX)
         settings = service.settings
-        self.challenge = handshake.Challenge(
+        self.challenge = Challenge(
             settings.password, service.rng, old_too=settings.allow_v1_passwords
         )
         self._commands = _HELLO
@@ -63,12 +58,15 @@ class FaktoryConversation(Conversation):
         verb, rest = message
         self.service.commands += 1
         act = self._commands.get(verb)
-        if act is not None:
-            act(self, rest, now)
-        elif self.link.known:
-            self.say(error(f"unknown command {quoted(verb)}"))
-        else:
-            self.link.close()
+        try:
+            if act is not None:
+                act(self, rest, now)
+            elif self.link.known:
+                raise Unfit(f"unknown command {quoted(verb)}")
+            else:
+                self.link.close()
+        except Refused as refusal:
+            self.say(refusal_of(refusal))
 
     def on_partial(self, now: Millis) -> None:
         """The beginning of a large line has come: there must be room for the rest."""
@@ -125,7 +123,8 @@ class FaktoryConversation(Conversation):
     def say_shared(self, pieces: Sequence[bytes]) -> None:
         """Answer with pieces that many clients share."""
         self.fetching.last_grant = NO_JOB
-        self.link.write_bulk(*pieces)
+        self.link.write_pieces(pieces)
+        self.link.bulky = True
 
     # -- what takes long --------------------------------------------------------------------------
 
@@ -190,7 +189,7 @@ class FaktoryConversation(Conversation):
 
 Command = Callable[[FaktoryConversation, bytes, Millis], None]
 
-_HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": handshake.on_hello}
+_HELLO: Final[Mapping[bytes, Command]] = {b"HELLO": on_hello}
 
 COMMANDS: Final[Mapping[bytes, Command]] = {
     b"PUSH": client_commands.on_push,

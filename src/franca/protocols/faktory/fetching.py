@@ -19,7 +19,7 @@ from franca.core.model import NEVER, Demand, Job, JobId, Millis
 from franca.core.names import text_of
 from franca.protocols.conversation import Task, give_back
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
-from franca.protocols.faktory.wire import NULL, error
+from franca.protocols.faktory.wire import NULL
 from franca.protocols.faktory.workers import WorkerState
 
 if TYPE_CHECKING:
@@ -144,10 +144,9 @@ class Fetching:
                 self._choose(rest)
             demand = Demand(conversation.session, self._wanted, now + FETCH_WAIT_MS)
             answer = self._broker.demand(demand, now)
-        except Refused as refusal:
+        except Refused:
             self.end_wait()
-            conversation.say(error(refusal.text))
-            return
+            raise
         if isinstance(answer, Granted):
             if self._names_waiting or self.asked is None:
                 self.end_wait()

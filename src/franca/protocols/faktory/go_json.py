@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.core.errors import Refused
+from franca.protocols.bodies import NO_BRACKETS, outside_strings
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
@@ -57,7 +58,6 @@ _SOUND: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])%b{4}|%b%b)*+" % (_HEX, _HIGH, _LOW), re.DOTALL
 )
 _LONE: Final = re.compile(rb"%b|%b(?!%b)" % (_LOW, _HIGH, _LOW))
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LEVELS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 _DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
@@ -211,8 +211,8 @@ def check(text: bytes | memoryview, depth_max: int) -> Steps[None]:
     """
     depth = 0
     number = b""
-    for _, outside in _outside(text):
-        levels = memoryview(outside.translate(_LEVELS, _NOT_BRACKETS)).cast("b")
+    for _, outside in outside_strings(text, 0, STEP_BYTES):
+        levels = memoryview(outside.translate(_LEVELS, NO_BRACKETS)).cast("b")
         if max(accumulate(levels, initial=depth)) > depth_max:
             raise Unfit(f"jobs cannot be nested deeper than {depth_max + 1} levels")
         depth += sum(levels)
@@ -238,7 +238,7 @@ def ends_of_elements(text: bytes, start: int, depth_max: int) -> Iterator[int]:
     The last is where that array's own bracket stands, as a negative number less one; 0 is a pause.
     """
     level = 0
-    for begin, outside in _outside(text, start):
+    for begin, outside in outside_strings(text, start, STEP_BYTES):
         for match in _BRACKET.finditer(outside):
             if match[0] in b"[{":
                 level += 1
@@ -252,24 +252,6 @@ def ends_of_elements(text: bytes, start: int, depth_max: int) -> Iterator[int]:
                     yield -1 - begin - match.start()
                     return
         yield 0
-
-
-def _outside(text: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The text in pieces and where each begins, with `_` for what is inside of strings."""
-    inside = 0
-    while start < len(text):
-        piece = bytes(text[start : start + STEP_BYTES])
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
-            piece = bytes(text[start : start + STEP_BYTES + 1])  # an escape is not cut
-        size = len(piece)
-        if b"\\" in piece:
-            piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-        parts = piece.split(b'"')
-        for i in range(1 - inside, len(parts), 2):
-            parts[i] = b"_" * len(parts[i])
-        inside = (inside + len(parts) - 1) % 2
-        yield start, b'"'.join(parts)
-        start += size
 
 
 # -- messages --------------------------------------------------------------------------------------

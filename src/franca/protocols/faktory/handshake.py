@@ -76,7 +76,6 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
     holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
     conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
     if wid:
-        registry = conversation.service.registry
-        conversation.worker = registry.join(wid, hello, conversation, now)
+        conversation.worker = conversation.service.registry.join(wid, hello, conversation, now)
     conversation.let_in()
     conversation.link.write(OK)

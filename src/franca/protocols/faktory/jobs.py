@@ -7,6 +7,7 @@ with `retry`, `created_at` and `reserve_for`, without what only a delivery knows
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from zlib import adler32, crc32
 
@@ -44,7 +45,7 @@ read_earlier_failure: Final = go_json.Reader(EarlierFailure).read
 
 
 class Intake:
-    """Takes in pushed jobs. Keeps nothing but the policies that they share.
+    """Takes in pushed jobs.
 
     `refusal_bytes` is the size of the answers to PUSHB that are not yet written.
     """
@@ -65,7 +66,6 @@ class Intake:
         self._decode = self._reader.strict
         self._decode_large = msgspec.json.Decoder(LargeJob).decode
         self._encode = msgspec.json.Encoder().encode
-        self._policies: dict[tuple[int, int], Policy] = {}
         self._usual = self._policy_of(WireJob(jid="", jobtype="", args=Raw(_NULL)))
 
     # -- jobs as they come -------------------------------------------------------------------
@@ -261,19 +261,20 @@ class Intake:
         reserve_s = job.reserve_for = job.reserve_for or RESERVE_S_DEFAULT
         if reserve_s > RESERVE_S_MAX:
             raise Unfit("jobs cannot be reserved for more than one day")
-        policy = self._policies.get((retry, reserve_s))
-        if policy is None:
-            if len(self._policies) >= _POLICIES_MAX:
-                self._policies.clear()
-            policy = self._policies[retry, reserve_s] = Policy(
-                failures=max(retry, 0),
-                losses=-1,
-                loss_is_failure=True,
-                bury=retry != 0,
-                backoff=Backoff.POWER,
-                lease_ms=1000 * max(reserve_s, RESERVE_S_MIN),
-            )
-        return policy
+        return _policy(retry, reserve_s)
+
+
+@lru_cache(_POLICIES_MAX)
+def _policy(retry: int, reserve_s: int) -> Policy:
+    """One for all jobs that say the same."""
+    return Policy(
+        failures=max(retry, 0),
+        losses=-1,
+        loss_is_failure=True,
+        bury=retry != 0,
+        backoff=Backoff.POWER,
+        lease_ms=1000 * max(reserve_s, RESERVE_S_MIN),
+    )
 
 
 def check_shape(job: WireJob) -> None:

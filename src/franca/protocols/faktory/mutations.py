@@ -21,7 +21,7 @@ from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.protocols.conversation import Link
 from franca.protocols.faktory.glob import Glob, Search, Share
-from franca.protocols.faktory.go_json import Reader
+from franca.protocols.faktory.go_json import Reader, Unfit
 from franca.protocols.faktory.messages import Filter, Mutate
 from franca.protocols.faktory.render import Renderer
 
@@ -54,12 +54,6 @@ Fingerprint = tuple[int, int, Millis, Millis]
 
 
 # -- what is asked for -------------------------------------------------------------------------
-
-
-class UnknownMutation(Refused):
-    """There is no such change, or no such set."""
-
-    code = "unknown-mutation"
 
 
 class Target(Struct, frozen=True):
@@ -99,20 +93,20 @@ class Order(Struct, frozen=True):
 
 
 def read_mutation(text: bytes) -> Order:
-    """What a MUTATE asks for, or `Unreadable` or `UnknownMutation`."""
+    """What a MUTATE asks for, or `Unreadable` or `Unfit`."""
     said = _MUTATE.read(text)
     change = _CHANGES.get(said.cmd or "")
     if change is None:
-        raise UnknownMutation("unknown mutate operation")
+        raise Unfit("unknown mutate operation")
     target = _TARGETS.get(said.target or "")
     if target is None:
-        raise UnknownMutation("invalid target for mutation command")
+        raise Unfit("invalid target for mutation command")
     if said.cmd == "clear" or not isinstance(said.filter, Raw):
         return Order(change, target)
     chosen = _FILTER.read(bytes(said.filter))
     if chosen.jids:
         if len(chosen.jids) > JIDS_MAX:
-            raise UnknownMutation(f"a mutation cannot name more than {JIDS_MAX} jobs")
+            raise Unfit(f"a mutation cannot name more than {JIDS_MAX} jobs")
         return Order(change, target, jids=tuple(dict.fromkeys(j or "" for j in chosen.jids)))
     jobtype = chosen.jobtype or ""
     pattern = chosen.regexp or ""
@@ -125,10 +119,10 @@ def read_mutation(text: bytes) -> Order:
 
 def _glob(pattern: str) -> Glob:
     if len(pattern) > PATTERN_BYTES_MAX or len(pattern.encode()) > PATTERN_BYTES_MAX:
-        raise UnknownMutation(f"a pattern cannot be longer than {PATTERN_BYTES_MAX} bytes")
+        raise Unfit(f"a pattern cannot be longer than {PATTERN_BYTES_MAX} bytes")
     glob = Glob(pattern.encode())
     if glob.classes > CLASSES_MAX:
-        raise UnknownMutation(f"a pattern cannot have more than {CLASSES_MAX} different classes")
+        raise Unfit(f"a pattern cannot have more than {CLASSES_MAX} different classes")
     return glob
 
 
@@ -158,7 +152,7 @@ class Mutations:
             self._drop_gone(self._searching)
             self._drop_gone(self._walking)
             if not self._has_room(mutation):
-                raise UnknownMutation("too many mutations are under way, try again later")
+                raise Unfit("too many mutations are under way, try again later")
         self._bytes += mutation.size
         line.append(mutation)
         if len(line) == 1:

@@ -9,8 +9,8 @@ from typing import Final
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link
-from franca.protocols.declaration import Surroundings
-from franca.protocols.faktory.admin_commands import FactsSource, ServerFacts, info
+from franca.protocols.declaration import ServerFacts, Surroundings
+from franca.protocols.faktory.admin_commands import info
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.fetching import QueueLists
 from franca.protocols.faktory.go_json import LARGE_BYTES, Steps, run_steps
@@ -80,14 +80,14 @@ class LargeCommands:
 class FaktoryService(Service):
     """What all Faktory connections share. `rng` must be unguessable where there is a password.
 
-    `facts` is asked what only the node knows, for INFO. `commands` counts the lines acted on.
+    `server` is asked what only the node knows, for INFO. `commands` counts the lines acted on.
     """
 
     name = "faktory"
     refusal = error("too many connections")
 
     def __init__(
-        self, broker: Broker, settings: FaktorySettings, rng: Random, facts: FactsSource
+        self, broker: Broker, settings: FaktorySettings, rng: Random, server: ServerFacts
     ) -> None:
         self.broker = broker
         self.limits = broker.limits
@@ -100,7 +100,7 @@ class FaktoryService(Service):
         self.queue_lists = QueueLists(broker)
         self.registry = Workers()
         self.commands = 0
-        self._facts = facts
+        self.server = server
         self._reap_at: Millis = NEVER
         self.overview = Overview(self._info)
 
@@ -146,19 +146,10 @@ class FaktoryService(Service):
         return self.overview.kept(now)
 
     def _info(self, now: Millis) -> Steps[Sequence[bytes]]:
-        stamp = Stamps().text(self.broker.wall(now))
-        return info(self.broker, self.registry, self._facts(now), self.settings.version, stamp)
+        return info(self, Stamps().text(self.broker.wall(now)))
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> FaktoryService:
     """The service with what was chosen for it."""
-    server = around.server
-
-    def facts(now: Millis) -> ServerFacts:
-        return ServerFacts(
-            server.uptime_s(), server.connections(), service.commands, server.memory_mb()
-        )
-
-    password, allow_v1 = str(chosen["password"]), bool(chosen["allow_v1_passwords"])
-    service = FaktoryService(around.broker, FaktorySettings(password, allow_v1), around.rng, facts)
-    return service
+    settings = FaktorySettings(str(chosen["password"]), bool(chosen["allow_v1_passwords"]))
+    return FaktoryService(around.broker, settings, around.rng, around.server)

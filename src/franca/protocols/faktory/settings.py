@@ -10,6 +10,8 @@ from msgspec import Struct
 from franca.protocols.declaration import Declaration, Setting
 from franca.values import read_switch, read_text
 
+_FLAG: Final = ("--password-file", "A file with the password that clients must know.")
+
 
 class FaktorySettings(Struct, frozen=True):
     """What an operator may choose. Without a password everybody is let in."""
@@ -35,15 +37,7 @@ DECLARATION: Final = Declaration(
     listeners={"faktory": ("127.0.0.1:7419",)},
     settings=(
         Setting("password", read_text, "", secret=True),
-        Setting(
-            "password_file",
-            read_text,
-            "",
-            flag="--password-file",
-            help="A file with the password that clients must know.",
-            path=True,
-            holds="password",
-        ),
+        Setting("password_file", read_text, "", *_FLAG, path=True, holds="password"),
         Setting("allow_v1_passwords", read_switch, True),
     ),
     originals=_originals,

@@ -20,7 +20,7 @@ from franca.core.limits import Limits
 from franca.core.model import Failure, Job, Millis, Outcome, State
 from franca.protocols.conversation import Task
 from franca.protocols.faktory import go_json
-from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unreadable
+from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
 from franca.protocols.faktory.workers import ANONYMOUS, WorkerState
@@ -87,8 +87,7 @@ def on_ack(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
     except BAD_JSON:
         jid = _read_ack(rest)
     if jid is None:
-        conversation.say(error(f"invalid ACK {quoted(rest)}"))
-        return
+        raise Unfit(f"invalid ACK {quoted(rest)}")
     broker, holder = conversation.broker, conversation.holder
     job = held_by(broker, holder, jid)
     if job is not None:
@@ -133,7 +132,7 @@ def _fail_slowly(conversation: FaktoryConversation, rest: bytes) -> Task:
         text = yield from go_json.repaired(rest)
         fail = _read_fail(text) if len(rest) <= LARGE_BYTES else _read_large_fail(text)
     except Unreadable:
-        return error(f"invalid FAIL {quoted(rest)}")
+        raise Unfit(f"invalid FAIL {quoted(rest)}") from None
     if not is_quick:
         now = yield
     return _fail(conversation, fail, now)
@@ -194,12 +193,11 @@ def on_beat(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
             raise Unreadable("too long")
         beat = _read_beat(rest)
     except Unreadable:
-        conversation.say(error(f"invalid BEAT {quoted(rest)}"))
-        return
+        raise Unfit(f"invalid BEAT {quoted(rest)}") from None
     worker = conversation.service.registry.beat(beat, now)
     if worker is None:
-        conversation.say(error(f"unknown worker {beat.wid or ''}"))
-    elif worker.state is WorkerState.RUNNING:
+        raise Unfit(f"unknown worker {beat.wid or ''}")
+    if worker.state is WorkerState.RUNNING:
         conversation.say(OK)
     else:
         conversation.say(bulk(b'{"state":"%b"}' % worker.state.name.lower().encode()))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Job, JobQuery, Millis, NewJob, State
 from franca.protocols.bodies import BYTES
@@ -58,8 +60,8 @@ def at_epoch(conversation: GearmanConversation, said: list[bytes], now: Millis) 
 def at_match(conversation: GearmanConversation, said: list[bytes], now: Millis) -> Middle:
     """SUBMIT_JOB_SCHED: once, at the next minute that all five fields match."""
     conversation.spent += SCHED_MESSAGES
-    after = conversation.broker.wall(now)
-    run_at = next_match(said, conversation.service.settings.zone, after)
+    zone = conversation.service.settings.zone
+    run_at = next_match(said, zone, conversation.broker.wall(now))
     if run_at is None:
         raise ErrorReply(_NO_SUCH_TIME)
     return run_at, b""
@@ -72,35 +74,25 @@ def reduced(conversation: GearmanConversation, said: list[bytes], now: Millis) -
     return NEVER, said[0]
 
 
-class Submission:
+class Submission(Struct, frozen=True):
     """One kind of SUBMIT packet: its priority, whether its sender waits for the result, and how
     many arguments stand between the unique id and the work.
     """
 
-    __slots__ = ("_background", "_count", "_priority", "_read")
-
-    def __init__(
-        self,
-        priority: int = NORMAL,
-        *,
-        background: bool,
-        count: int = 0,
-        read: Callable[[GearmanConversation, list[bytes], Millis], Middle] | None = None,
-    ) -> None:
-        self._priority = priority
-        self._background = background
-        self._count = count
-        self._read = read
+    priority: int = NORMAL
+    background: bool = False
+    count: int = 0
+    read: Callable[[GearmanConversation, list[bytes], Millis], Middle] | None = None
 
     def on_submit(self, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
         """Take the job in, or join the one with the same key, and answer with its handle."""
-        arguments = body.split(b"\0", 2 + self._count)
-        if len(arguments) != 3 + self._count:
+        arguments = body.split(b"\0", 2 + self.count)
+        if len(arguments) != 3 + self.count:
             raise ErrorReply(wire.MISSING)
         function, unique, workload = arguments[0], arguments[1], arguments[-1]
         run_at, reducer = NEVER, b""
-        if self._read is not None:
-            run_at, reducer = self._read(conversation, arguments[2:-1], now)
+        if self.read is not None:
+            run_at, reducer = self.read(conversation, arguments[2:-1], now)
         service, link = conversation.service, conversation.link
         if len(unique) > wire.UNIQUE_BYTES_MAX:
             raise ErrorReply(_UNIQUE_TOO_LARGE)
@@ -113,7 +105,7 @@ class Submission:
         broker = conversation.broker
         name = service.prefix + str(broker.next_id())
         key = key_of(unique, workload, name) if unique else ""
-        priority, background = self._priority, self._background
+        priority, background = self.priority, self.background
         if service.maxqueue and service.is_full(queue, key, priority):
             raise ErrorReply(_QUEUE_FULL)
         if key and not background and _is_crowded(conversation, queue, key):
@@ -236,11 +228,8 @@ def _say(conversation: GearmanConversation, handle: bytes, status: Status) -> No
 def _send(conversation: GearmanConversation, number: int, *pieces: bytes) -> None:
     """Write a packet; a long one is not copied."""
     size = sum(map(len, pieces))
-    head = _pack(wire.RES, number, size)
-    if size > wire.LONG_BYTES:
-        conversation.link.write_bulk(head, *pieces)
-    else:
-        conversation.link.write(b"".join((head, *pieces)))
+    whole = (_pack(wire.RES, number, size), *pieces)
+    conversation.link.write_pieces(whole if size > wire.LONG_BYTES else (b"".join(whole),))
 
 
 def on_get_status_unique(conversation: GearmanConversation, body: bytes, now: Millis) -> None:

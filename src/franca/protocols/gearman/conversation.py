@@ -8,6 +8,7 @@ packet does is in `client_commands.py` and `worker_commands.py`, what a line doe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, WireError
@@ -16,9 +17,9 @@ from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outco
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task, give_back
 from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
 from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
-from franca.protocols.gearman.jobs import HIGH, LOW, ORIGIN
+from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN
 from franca.protocols.gearman.wire import ErrorReply, Packet, error
-from franca.protocols.gearman.worker_commands import EXCEPTION, STATUS, WARNING
+from franca.protocols.gearman.worker_commands import DATA, EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
@@ -173,10 +174,9 @@ class GearmanConversation(Conversation):
             head = b"%b%b\0" % (_pack(wire.RES, number, len(handle) + 1 + len(data)), handle)
             pieces = (head, data) if len(data) > wire.LONG_BYTES else (head + data,)
             self.service.forwarded = (event, number, pieces)
-        if len(pieces) > 1 or (is_shared and len(data) > SHARED_BYTES):
-            self.link.write_bulk(*pieces)
-        else:
-            self.link.write(pieces[0])
+        self.link.write_pieces(pieces)
+        if is_shared and len(data) > SHARED_BYTES:
+            self.link.bulky = True
 
     def _on_lease_lost(self, job: Job) -> None:
         """The lease of a job has ended, or somebody else ended the job."""
@@ -274,31 +274,29 @@ _COMMANDS: Final[dict[int, Command]] = {
     Packet.CANT_DO: worker_commands.on_cant_do,
     Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
     Packet.PRE_SLEEP: worker_commands.on_pre_sleep,
-    Packet.SUBMIT_JOB: Submission(background=False).on_submit,
+    Packet.SUBMIT_JOB: Submission().on_submit,
     Packet.GRAB_JOB: worker_commands.on_grab,
     Packet.WORK_STATUS: worker_commands.on_status,
     Packet.WORK_COMPLETE: worker_commands.on_complete,
     Packet.WORK_FAIL: worker_commands.on_fail,
     Packet.GET_STATUS: client_commands.on_get_status,
     Packet.ECHO_REQ: client_commands.on_echo,
-    Packet.SUBMIT_JOB_BG: Submission(background=True).on_submit,
-    Packet.SUBMIT_JOB_HIGH: Submission(HIGH, background=False).on_submit,
+    Packet.SUBMIT_JOB_BG: Submission(NORMAL, True).on_submit,
+    Packet.SUBMIT_JOB_HIGH: Submission(HIGH).on_submit,
     Packet.SET_CLIENT_ID: client_commands.on_client_id,
     Packet.CAN_DO_TIMEOUT: worker_commands.on_can_do_timeout,
     Packet.WORK_EXCEPTION: worker_commands.on_exception,
     Packet.OPTION_REQ: client_commands.on_option,
-    Packet.WORK_DATA: worker_commands.on_data,
-    Packet.WORK_WARNING: worker_commands.on_warning,
+    Packet.WORK_DATA: partial(worker_commands.on_report, DATA),
+    Packet.WORK_WARNING: partial(worker_commands.on_report, WARNING),
     Packet.GRAB_JOB_UNIQ: worker_commands.on_grab_uniq,
-    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, background=True).on_submit,
-    Packet.SUBMIT_JOB_LOW: Submission(LOW, background=False).on_submit,
-    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, background=True).on_submit,
-    Packet.SUBMIT_JOB_SCHED: Submission(background=True, count=5, read=at_match).on_submit,
-    Packet.SUBMIT_JOB_EPOCH: Submission(background=True, count=1, read=at_epoch).on_submit,
-    Packet.SUBMIT_REDUCE_JOB: Submission(background=False, count=2, read=reduced).on_submit,
-    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(
-        background=True, count=2, read=reduced
-    ).on_submit,
+    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, True).on_submit,
+    Packet.SUBMIT_JOB_LOW: Submission(LOW).on_submit,
+    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, True).on_submit,
+    Packet.SUBMIT_JOB_SCHED: Submission(NORMAL, True, 5, at_match).on_submit,
+    Packet.SUBMIT_JOB_EPOCH: Submission(NORMAL, True, 1, at_epoch).on_submit,
+    Packet.SUBMIT_REDUCE_JOB: Submission(NORMAL, False, 2, reduced).on_submit,
+    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(NORMAL, True, 2, reduced).on_submit,
     Packet.GRAB_JOB_ALL: worker_commands.on_grab_all,
     Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
 }

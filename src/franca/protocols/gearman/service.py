@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from random import Random
 from typing import Final
@@ -16,7 +16,7 @@ from franca.core.events import Event
 from franca.core.model import NEVER, Job, Millis, Policy, State
 from franca.core.names import Names
 from franca.protocols.conversation import Link
-from franca.protocols.declaration import Surroundings
+from franca.protocols.declaration import Stop, Surroundings
 from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import BOOT_DIGITS, HIGH
 from franca.protocols.gearman.settings import GearmanSettings
@@ -54,11 +54,7 @@ class GearmanService(Service):
     refusal = error("SERVER_ERROR", "too many connections")
 
     def __init__(
-        self,
-        broker: Broker,
-        settings: GearmanSettings,
-        rng: Random,
-        request_stop: Callable[[], None],
+        self, broker: Broker, settings: GearmanSettings, rng: Random, request_stop: Stop
     ) -> None:
         self.broker = broker
         broker.dispatch.wakeups = settings.wakeup or EVERYBODY
@@ -84,7 +80,6 @@ class GearmanService(Service):
         self.conversations: dict[str, GearmanConversation] = {}
         self.abilities_bytes = 0
         self.forwarded = NOTHING
-        self.stopping = False
         self._opened = 0
         self._foreign_prefix = f"H:{host}:{boot + 1}".encode()
         self._deliveries = 0
@@ -218,10 +213,6 @@ class GearmanService(Service):
             for conversation in self.conversations.values()
             if conversation.functions
         ]
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: no job is given out any more."""
-        self.stopping = True
 
     def consumers(self) -> int:
         """How many connections still run a job."""

@@ -12,6 +12,9 @@ from franca.protocols.declaration import Declaration, Setting, on_port
 from franca.values import one_of, read_switch, whole_number
 
 LISTENERS: Final = {"gearman": ("127.0.0.1:4730",)}
+_WAKEUP: Final = "How many sleeping workers are woken for each job; 0 is all of them."
+_JOB_RETRIES: Final = "How often a job is run again whose worker was lost; -1: no limit."
+_EXCEPTIONS: Final = "Send WORK_EXCEPTION to every client, not only to those who ask for it."
 
 
 class GearmanSettings(Struct, frozen=True):
@@ -43,28 +46,9 @@ DECLARATION: Final = Declaration(
     name="gearman",
     listeners=LISTENERS,
     settings=(
-        Setting(
-            "wakeup",
-            whole_number(0, 255),
-            1,
-            flag="--gearman-wakeup",
-            help="How many sleeping workers are woken for each job; 0 is all of them.",
-        ),
-        Setting(
-            "job_retries",
-            whole_number(-1, 255),
-            -1,
-            flag="--gearman-job-retries",
-            help="How often a job is run again whose worker was lost; -1: no limit.",
-        ),
-        Setting(
-            "exceptions",
-            read_switch,
-            False,
-            flag="--gearman-exceptions",
-            help="Send WORK_EXCEPTION to every client, not only to those who ask for it.",
-            switch=True,
-        ),
+        Setting("wakeup", whole_number(0, 255), 1, "--gearman-wakeup", _WAKEUP),
+        Setting("job_retries", whole_number(-1, 255), -1, "--gearman-job-retries", _JOB_RETRIES),
+        Setting("exceptions", read_switch, False, "--gearman-exceptions", _EXCEPTIONS, switch=True),
         Setting("on_timeout", one_of("requeue", "fail"), "requeue"),
         Setting("admin", one_of("loopback", "all", "off"), "loopback"),
     ),

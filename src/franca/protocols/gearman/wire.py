@@ -257,8 +257,7 @@ class PacketReader:
         if magic not in (REQ, RES) or not 0 < number < TYPES:
             raise WireError("not-gearman", "")
         if length > self._body_max:
-            text = f"a packet may have {self._body_max} bytes, not {length}"
-            raise WireError(TOO_LARGE, text)
+            raise WireError(TOO_LARGE, f"a packet may have {self._body_max} bytes, not {length}")
 
     def _line_end(self, data: bytes, at: int) -> int:
         """Where the line that begins at `at` ends, or -1 until that is known."""

@@ -208,7 +208,8 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         # Once the store has the job, that somebody runs it need not survive a crash.
         link.after_commit = True
     if is_long:
-        link.write_bulk(body)
+        link.write(body)
+        link.bulky = True
 
 
 STATUS: Final = "status"
@@ -300,16 +301,10 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
     _report(conversation, handle, STATUS, data, _NOT_FOUND)
 
 
-def on_data(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_DATA: a part of the result."""
+def on_report(kind: str, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
+    """WORK_DATA: a part of the result. WORK_WARNING: something that its clients should know."""
     handle, data = wire.split_handle(body)
-    _report(conversation, handle, DATA, data, _NO_SUCH_JOB)
-
-
-def on_warning(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
-    """WORK_WARNING: something that its clients should know."""
-    handle, data = wire.split_handle(body)
-    _report(conversation, handle, WARNING, data, _NO_SUCH_JOB)
+    _report(conversation, handle, kind, data, _NO_SUCH_JOB)
 
 
 def _report(

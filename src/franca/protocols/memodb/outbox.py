@@ -182,7 +182,7 @@ class Outbox:
         head, body = self._head(size), reply.body
         if size > LARGE_BYTES or (reply.again and len(body) >= SHARED_BYTES):
             self._has_large = self._has_large or size > LARGE_BYTES
-            link.write_bulk(b"".join((head, reply.stack, reply.head)), body)
+            link.write_pieces((b"".join((head, reply.stack, reply.head)), body))
         else:
             link.write(b"".join((head, reply.stack, reply.head, body)))
         if reply.durable:

@@ -40,7 +40,6 @@ class MemoDBService(Service):
         self.unsent = Unsent(settings.unsent_bytes)
         self.requests = Requests(broker, settings)
         self.conversations: dict[MemoDBConversation, None] = {}
-        self.stopping = False
         self._sweep_at: Millis = NEVER
 
     def open(self, link: Link, now: Millis) -> MemoDBConversation:
@@ -86,10 +85,6 @@ class MemoDBService(Service):
             return False
         worker.connection_workers.stop_giving_jobs(worker, leaving=what == "stop")
         return True
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: nobody is given a job, results still reach their clients."""
-        self.stopping = True
 
     def consumers(self) -> int:
         """How many workers still hold a job."""

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import fields
 
-from franca.protocols.declaration import Declaration, settings_of
+from franca.protocols.declaration import Declaration, Setting
 from franca.values import reader_of
 
 
@@ -39,7 +39,5 @@ class MemoDBSettings(Struct, frozen=True):
 DECLARATION: Final = Declaration(
     name="memodb",
     listeners={"memodb": ("127.0.0.1:12703",)},
-    settings=settings_of(
-        MemoDBSettings, {field.name: reader_of(field.name) for field in fields(MemoDBSettings)}
-    ),
+    settings=tuple(Setting(f.name, reader_of(f.name), f.default) for f in fields(MemoDBSettings)),
 )

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from franca.protocols.memodb import cbor
+from franca.protocols.memodb import cbor, messages, sp
 from franca.protocols.memodb.cbor import OPEN, Decoder, Malformed
-from franca.protocols.memodb.messages import (
-    DISCONNECT,
-    HEARTBEAT,
-    HELLO,
-    IGNORED,
-    JOB,
-    NOT_ADDRESSED,
-    READY,
-    RESULT,
-    Header,
-    Message,
-)
-from franca.protocols.memodb.sp import (
-    HEAD_BYTES,
-    ID_BIT,
-    NOBODY,
-    WORD,
-    Hello,
-    Inbox,
-    Parts,
-    stack_end,
-)
+from franca.protocols.memodb.messages import HEARTBEAT, JOB, READY, RESULT, Header, Message
+from franca.protocols.memodb.sp import HEAD_BYTES, ID_BIT, NOBODY, WORD, Inbox
 
 VERSION: Final = b"memo01"
-_ITEMS: Final = {READY: (4, 4), JOB: (5, 5), RESULT: (3, 4), HEARTBEAT: (3, 3), DISCONNECT: (3, 3)}
+_ITEMS: Final = {
+    READY: (4, 4),
+    JOB: (5, 5),
+    RESULT: (3, 4),
+    HEARTBEAT: (3, 3),
+    messages.DISCONNECT: (3, 3),
+}
 SERVICES_MAX: Final = 1_024
 """Services that one worker may offer."""
 HEADER_PIECES_MAX: Final = 1_024
@@ -65,7 +51,7 @@ def task(service: str, timeout_ms: int) -> bytes:
 
 def encode_disconnect(worker_id: bytes) -> bytes:
     """Begin anew with READY."""
-    return begin(DISCONNECT, 3) + cbor.of_bytes(worker_id)
+    return begin(messages.DISCONNECT, 3) + cbor.of_bytes(worker_id)
 
 
 RESULT_HEAD: Final = begin(RESULT, 3) + cbor.of_bytes(b"")
@@ -149,7 +135,7 @@ class MessageReader(Inbox):
         self._header: Header | None = None
         self._put_back: Message | None = None
 
-    def put_back(self, message: Message | Parts) -> None:
+    def put_back(self, message: Message | sp.Parts) -> None:
         """Hand out a message once more, before all others; of one in parts, what has come."""
         if isinstance(message, Message):
             self._put_back = message
@@ -169,23 +155,23 @@ class MessageReader(Inbox):
         cut = self.cut(data)
         if isinstance(cut, bytes):
             return self._message(cut)
-        if isinstance(cut, Parts):
+        if isinstance(cut, sp.Parts):
             if cut.size <= LARGE_BYTES and not cut.too_large:
                 return self._message(cut.rest(0))
             return self._message(cut.head(HEAD_BYTES), cut)
-        if isinstance(cut, Hello):
-            return Message(HELLO, b"", b"", 0, 0)
+        if isinstance(cut, sp.Hello):
+            return Message(messages.HELLO, b"", b"", 0, 0)
         if self.parts is not None:
             self._glance(self.parts)
         return None
 
-    def _message(self, data: bytes, parts: Parts | None = None) -> Message:
+    def _message(self, data: bytes, parts: sp.Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
         at = WORD
         if len(data) < WORD or data[0] < ID_BIT:
-            at = stack_end(data, 0, len(data))
+            at = sp.stack_end(data, 0, len(data))
             if at < 0:
-                op = NOT_ADDRESSED if at == NOBODY else IGNORED
+                op = messages.NOT_ADDRESSED if at == NOBODY else messages.IGNORED
                 return Message(op, b"", data, 0, 0, is_large=parts is not None)
         named = at + USUAL
         usual = data[at:named]
@@ -209,7 +195,7 @@ class MessageReader(Inbox):
         payload, size = parts.rest(end), parts.size - end
         return Message(op, data[:at], data, at, end, payload, size, False, worker_id, header, True)
 
-    def _unusual(self, data: bytes, at: int, parts: Parts | None) -> Message:
+    def _unusual(self, data: bytes, at: int, parts: sp.Parts | None) -> Message:
         """A message that is written in another way than most."""
         try:
             header = read_header(data, at, len(data), self._name_max)
@@ -217,7 +203,7 @@ class MessageReader(Inbox):
             if parts is not None and len(data) == HEAD_BYTES and not parts.too_large:
                 # Its header may be longer than what was looked at; no payload follows a READY.
                 return self._unusual(parts.head(HEADER_BYTES_MAX), at, parts)
-            return Message(IGNORED, b"", data, at, len(data), is_large=parts is not None)
+            return Message(messages.IGNORED, b"", data, at, len(data), is_large=parts is not None)
         if header.op == JOB:
             # Only what follows the usual beginning can be found by its bytes next time.
             named = at + USUAL
@@ -239,14 +225,14 @@ class MessageReader(Inbox):
                 self._known.clear()
             self._known[said] = header
 
-    def _glance(self, parts: Parts) -> None:
+    def _glance(self, parts: sp.Parts) -> None:
         """More of a large message has come: see what it is, once. Its payload is gathered apart."""
         is_large = parts.size > LARGE_BYTES or parts.too_large
         if not is_large or parts.op is not None or parts.have < GLANCE_BYTES:
             return
-        parts.op = IGNORED
+        parts.op = messages.IGNORED
         head = parts.head(GLANCE_BYTES)
-        at = stack_end(head, 0, GLANCE_BYTES)
+        at = sp.stack_end(head, 0, GLANCE_BYTES)
         usual = head[at : at + USUAL]
         if parts.too_large:
             try:

@@ -154,8 +154,7 @@ def _drop(connection: PeriodicConversation, msgid: bytes, func: str) -> Task:
             except Refused:
                 pass  # it has ended since
 
-    query = JobQuery(states=_DROPPED, queue=func, limit=PAGE_JOBS)
-    yield from _walk(connection, query, cancel)
+    yield from _walk(connection, JobQuery(states=_DROPPED, queue=func, limit=PAGE_JOBS), cancel)
     queue = broker.queues.get(func)
     if queue is not None and not queue.ready:
         broker.remove_queues((func,), connection.now)
@@ -205,10 +204,8 @@ def _dump(connection: PeriodicConversation, msgid: bytes) -> Task:
     finally:
         service.dump_bytes -= charged
     front, back = dialect.dump_around(msgid, count, Shared(b"", sum(map(len, pages)), crc))
-    first, *rest = [piece for piece in (front, *pages, back) if piece]
-    connection.link.write_after_commit(first)
-    if rest:
-        connection.link.write_bulk(*rest)
+    said = [piece for piece in (front, *pages, back) if piece]
+    connection.link.write_pieces(said, durable=True)
     return b""
 
 

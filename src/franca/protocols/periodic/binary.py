@@ -9,19 +9,10 @@ from typing import Final
 from zlib import crc32
 
 from franca.core.names import text_of
-from franca.protocols.periodic import messages
+from franca.protocols.periodic import messages, wire
 from franca.protocols.periodic.crc import Shared
-from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.dialect import BaseDialect
 from franca.protocols.periodic.messages import Assignment, Unreadable, WireJob
-from franca.protocols.periodic.wire import (
-    BinaryFrames,
-    CrcFrames,
-    Frames,
-    crc_frame,
-    crc_front,
-    plain_frame,
-    plain_front,
-)
 
 _TIMES: Final = Layout(">qB")
 _NUMBER: Final = Layout(">i")
@@ -63,13 +54,13 @@ def _handle_at(args: bytes, start: int) -> bytes:
     return args[start:]
 
 
-class CrcDialect(Dialect):
+class CrcDialect(BaseDialect):
     """Today's dialect."""
 
     name = "crc"
-    frames: type[Frames] = CrcFrames
-    frame = staticmethod(crc_frame)
-    front = staticmethod(crc_front)
+    frames: type[wire.Frames] = wire.CrcFrames
+    frame = staticmethod(wire.crc_frame)
+    front = staticmethod(wire.crc_front)
     before_data = messages.DATA.to_bytes()
     columns = 6
     confirms_loads = True
@@ -242,9 +233,9 @@ class BinaryDialect(CrcDialect):
     """
 
     name = "bin"
-    frames = BinaryFrames
-    frame = staticmethod(plain_frame)
-    front = staticmethod(plain_front)
+    frames = wire.BinaryFrames
+    frame = staticmethod(wire.plain_frame)
+    front = staticmethod(wire.plain_front)
     before_data = b""
     columns = 5
     limits_runs = False

@@ -90,8 +90,7 @@ def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) 
         connection.answer(message.id, messages.NO_WORKER)
         return
     limits_runs = connection.dialect.limits_runs
-    intake = connection.service.intake
-    new = intake.new_job(wire_job, now, limits_runs=limits_runs, waited_for=True)
+    new = connection.service.intake.new_job(wire_job, now, limits_runs=limits_runs, waited_for=True)
     seconds = wire_job.timeout if wire_job.timeout > 0 else WAIT_S
     name = (new.queue, new.key)
     wait = connection.waits.add(name, message.id, is_stream=False)

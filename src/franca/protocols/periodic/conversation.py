@@ -18,8 +18,8 @@ from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.binary import CrcDialect
 from franca.protocols.periodic.client_commands import Waits
 from franca.protocols.periodic.crc import SHARED_BYTES
-from franca.protocols.periodic.dialect import Dialect
 from franca.protocols.periodic.handshake import Handshake
+from franca.protocols.periodic.jobs import Dialect
 from franca.protocols.periodic.messages import NO_WORKER, SUCCESS, UNKNOWN, Message, Opening
 from franca.protocols.periodic.wire import LARGE_BYTES, FrameReader
 from franca.protocols.periodic.worker_commands import NotNow
@@ -190,7 +190,7 @@ class PeriodicConversation(Conversation):
         """Answer with data, of which all who are sent it share one copy unless it is short."""
         shared = self.service.share(data) if len(data) >= SHARED_BYTES else None
         if shared is not None and shared.is_for_many():
-            self.link.write_bulk(self.dialect.data_front(msgid, shared), data)
+            self.link.write_pieces((self.dialect.data_front(msgid, shared), data))
         else:
             self.link.write(self.dialect.data(msgid, data))
         if after_commit:
@@ -283,7 +283,7 @@ DOCUMENT: Final[Commands] = {
 ALL: Final[Commands] = {
     **DOCUMENT,
     messages.SHUTDOWN: admin_commands.on_shutdown,
-    messages.BROADCAST: worker_commands.on_broadcast,
+    messages.BROADCAST: worker_commands.on_can_do,
     messages.CONFIG_GET: admin_commands.on_config_get,
     messages.CONFIG_SET: admin_commands.on_config_set,
     messages.RUN_JOB: client_commands.on_run_job,

@@ -1,23 +1,23 @@
-"""What every dialect can read and write; one object of it serves all connections that speak it.
+"""What all dialects have in common; one object of each serves all connections that speak it.
 
-A Dialect turns arguments into values and values into frames. It knows no broker and keeps nothing.
+A dialect turns arguments into values and values into frames. It knows no broker and keeps nothing.
 Arguments that cannot be read are `Unreadable`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from franca.protocols.periodic.crc import Shared
-from franca.protocols.periodic.messages import JOB_ASSIGN, Assignment, WireJob
+from franca.protocols.periodic.messages import JOB_ASSIGN, Assignment
 from franca.protocols.periodic.wire import Frames, plain_frame, plain_front
 
 _ASSIGN: Final = JOB_ASSIGN.to_bytes()
 
 
-class Dialect(ABC):
+class BaseDialect(ABC):
     """One dialect. A bare command stands behind `before_command`, data behind `before_data`."""
 
     name = ""
@@ -41,38 +41,6 @@ class Dialect(ABC):
         """Whether a name arrives as it is."""
         return True
 
-    # -- reading ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def read_job(self, args: bytes) -> WireJob:
-        """The job of a SUBMIT_JOB, a RUN_JOB or a RECV_DATA."""
-
-    @abstractmethod
-    def read_jobs(self, args: bytes) -> Iterable[WireJob]:
-        """The jobs of a LOAD; raises during the iteration if it is cut short."""
-
-    @abstractmethod
-    def read_func(self, args: bytes) -> str:
-        """A function's name alone."""
-
-    @abstractmethod
-    def read_removal(self, args: bytes) -> tuple[str, str]:
-        """The function and the name of a job to be removed."""
-
-    @abstractmethod
-    def read_handle(self, args: bytes) -> tuple[bytes, bytes]:
-        """A handle, and what follows it."""
-
-    @abstractmethod
-    def read_later(self, args: bytes) -> tuple[bytes, int, int]:
-        """A handle, a delay in seconds, and how much is added to the job's counter."""
-
-    # -- writing ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def welcome(self, connection: bytes) -> bytes:
-        """The answer to a registration; `connection` names it, in four bytes."""
-
     def bare(self, msgid: bytes, command: int) -> bytes:
         """A command without arguments."""
         return self.frame(msgid + self.before_command + command.to_bytes())
@@ -84,10 +52,6 @@ class Dialect(ABC):
     def data_front(self, msgid: bytes, shared: Shared) -> bytes:
         """What precedes data that is too large to be copied into a frame."""
         return self.front(msgid + self.before_data, shared)
-
-    @abstractmethod
-    def handle(self, func: bytes, name: bytes, job_id: int) -> bytes:
-        """What a worker will call a job."""
 
     @abstractmethod
     def around(self, assignment: Assignment) -> tuple[bytes, bytes]:
@@ -108,15 +72,3 @@ class Dialect(ABC):
     def status(self, lines: Sequence[bytes]) -> bytes:
         """A listing of all functions, as the data of an answer."""
         return b"\n".join(lines)
-
-    @abstractmethod
-    def dumped(self, job: Assignment) -> bytes:
-        """One job of a dump, as a LOAD would take it. `Unreadable` if it cannot be carried."""
-
-    @abstractmethod
-    def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
-        """Jobs of a dump as they stand in its answer, or as answers of their own."""
-
-    @abstractmethod
-    def dump_around(self, msgid: bytes, count: int, pages: Shared) -> tuple[bytes, bytes]:
-        """What precedes all pages, and what follows them."""

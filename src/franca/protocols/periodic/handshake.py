@@ -12,8 +12,9 @@ from franca.core.model import Millis
 from franca.protocols.periodic import messages
 from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
+from franca.protocols.periodic.jobs import Dialect
 from franca.protocols.periodic.messages import Message, Opening
-from franca.protocols.periodic.wire import UndecidedFrames, is_uuid
+from franca.protocols.periodic.wire import UUID, UndecidedFrames
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
@@ -64,8 +65,8 @@ class Handshake:
             self._await_silence(now)
             return
         else:
-            dialects = {"doc": service.doc, "text": service.text, "bin": _BINARY}
-            connection.use(dialects[listening.dialect])
+            old: dict[str, Dialect] = {"doc": service.doc, "text": service.text, "bin": _BINARY}
+            connection.use(old[listening.dialect])
             connection.follows_document = listening.dialect == "doc"
             if connection.follows_document:
                 return
@@ -85,7 +86,8 @@ class Handshake:
         if isinstance(frames, UndecidedFrames):
             has_waited = not self._is_unwelcomed
             self._is_unwelcomed = False
-            self.is_undecided = not (frames.is_binary or has_waited) and is_uuid(message.id)
+            is_from_npm = UUID.fullmatch(message.id) is not None
+            self.is_undecided = is_from_npm and not (frames.is_binary or has_waited)
             if frames.is_binary:
                 connection.use(_BINARY)
             else:
@@ -150,8 +152,7 @@ class Handshake:
 
     def _connection_id(self) -> bytes:
         """Four bytes that no peer takes for anything: none of them is below 2."""
-        rng = self._connection.service.rng
-        return bytes(rng.randrange(2, 256) for _ in range(4))
+        return bytes(self._connection.service.rng.randrange(2, 256) for _ in range(4))
 
     def leave(self) -> None:
         """The connection is gone."""

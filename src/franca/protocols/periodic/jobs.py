@@ -8,6 +8,7 @@ counter, the job's own timeout and whether it was written in JSON, is kept besid
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from struct import Struct as Layout
 from typing import Final
 
@@ -16,8 +17,12 @@ from franca.core.errors import TooMuch
 from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, Policy
 from franca.core.names import raw_of
 from franca.protocols.bodies import BYTES, as_bytes
-from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.binary import CrcDialect
 from franca.protocols.periodic.messages import Assignment, Unreadable, WireJob
+from franca.protocols.periodic.text import TextDialect
+
+Dialect = CrcDialect | TextDialect
+"""Any of the four: each of the two has another below it."""
 
 ORIGIN: Final = "periodic"
 KEY: Final = "periodic/"
@@ -35,7 +40,7 @@ _IN_JSON: Final = b"j"
 
 
 class Intake:
-    """Makes jobs of what clients send. Keeps nothing but the policies that they share."""
+    """Makes jobs of what clients send."""
 
     def __init__(self, broker: Broker, config: Mapping[str, int]) -> None:
         self._broker = broker
@@ -43,7 +48,6 @@ class Intake:
         self._name_max = broker.limits.name_bytes_max
         self._name_chars = broker.limits.name_bytes_max // 4
         self._body_max = broker.limits.body_bytes_max
-        self._policies: dict[tuple[int, bool], Policy] = {}
 
     def new_job(
         self, wire_job: WireJob, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
@@ -63,7 +67,7 @@ class Intake:
         seconds = wire_job.timeout
         if seconds <= 0:
             seconds = self._config["timeout"] if limits_runs else 0
-        policy = self._policy(seconds, waited_for)
+        policy = _policy(seconds, waited_for)
         new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
         if wire_job.count or wire_job.timeout or wire_job.in_json:
             new.extra = _EXTRA.pack(_fitting(wire_job.count), _fitting(wire_job.timeout))
@@ -80,24 +84,19 @@ class Intake:
         if len(name.encode()) > self._name_max:
             raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
 
-    def _policy(self, seconds: int, waited_for: bool) -> Policy:
-        """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
-        key = (seconds, waited_for)
-        policy = self._policies.get(key)
-        if policy is None:
-            policy = Policy(
-                failures=-1,
-                losses=-1,
-                loss_is_failure=True,
-                backoff=Backoff.FIXED,
-                delay_ms=AGAIN_MS,
-                lease_ms=1000 * min(seconds, NUMBER_MAX),
-                fails_watched=waited_for,
-            )
-            if len(self._policies) >= _POLICIES_MAX:
-                self._policies.clear()
-            self._policies[key] = policy
-        return policy
+
+@lru_cache(_POLICIES_MAX)
+def _policy(seconds: int, waited_for: bool) -> Policy:
+    """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
+    return Policy(
+        failures=-1,
+        losses=-1,
+        loss_is_failure=True,
+        backoff=Backoff.FIXED,
+        delay_ms=AGAIN_MS,
+        lease_ms=1000 * min(seconds, NUMBER_MAX),
+        fails_watched=waited_for,
+    )
 
 
 def later(job: Job, step: int) -> bytes | None:
@@ -125,16 +124,11 @@ def assignment(job: Job, workload: bytes, dialect: Dialect, broker: Broker) -> A
     if not 0 < len(name) <= _NAME_BYTES_MAX or not dialect.carries(name):
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)
-    return Assignment(
-        dialect.handle(func, name, job.id),
-        func,
-        name,
-        workload,
-        (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000,
-        count,
-        timeout if timeout > 0 else min(job.policy.lease_ms // 1000, NUMBER_MAX),
-        job.id,
-    )
+    if timeout <= 0:
+        timeout = min(job.policy.lease_ms // 1000, NUMBER_MAX)
+    sched_at = (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000
+    handle = dialect.handle(func, name, job.id)
+    return Assignment(handle, func, name, workload, sched_at, count, timeout, job.id)
 
 
 def rename(shown: Assignment, dialect: Dialect) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
@@ -12,7 +12,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.protocols.budget import Budget
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.declaration import Surroundings
+from franca.protocols.declaration import Stop, Surroundings
 from franca.protocols.periodic.admin_commands import CONFIG
 from franca.protocols.periodic.alarms import Alarms
 from franca.protocols.periodic.auth import Rules, read_rules
@@ -53,11 +53,7 @@ class PeriodicService(Service):
     name = "periodic"
 
     def __init__(
-        self,
-        broker: Broker,
-        settings: PeriodicSettings,
-        rng: Random,
-        request_stop: Callable[[], None],
+        self, broker: Broker, settings: PeriodicSettings, rng: Random, request_stop: Stop
     ) -> None:
         self.broker = broker
         self.limits = broker.limits
@@ -91,7 +87,6 @@ class PeriodicService(Service):
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
-        self.stopping = False
         self.commands = self.unreadable = 0
         self._connections: dict[str, PeriodicConversation] = {}
         self._request_stop = request_stop
@@ -271,10 +266,6 @@ class PeriodicService(Service):
             connection.drop(self._now)
         return True
 
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: nothing more is given out."""
-        self.stopping = True
-
     def consumers(self) -> int:
         """How many connections still run something."""
         return sum(connection.worker.runs.is_busy() for connection in self._connections.values())
@@ -283,15 +274,7 @@ class PeriodicService(Service):
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
     """The service with what was chosen for it; an address may say how its listener is served."""
     usual = Listening(str(chosen["dialect"]), str(chosen["confirm"]))
-    settings = PeriodicSettings(
-        listening=usual,
-        listeners={
-            str(address): replace(usual, **dict(address.options))
-            for address in around.addresses
-            if address.options
-        },
-        submit_while_running=str(chosen["submit_while_running"]),
-        remote_shutdown=around.remote_shutdown,
-        auth_file=str(chosen["auth_file"]),
-    )
+    others = {str(a): replace(usual, **dict(a.options)) for a in around.addresses if a.options}
+    while_running, auth_file = str(chosen["submit_while_running"]), str(chosen["auth_file"])
+    settings = PeriodicSettings(usual, others, while_running, around.remote_shutdown, auth_file)
     return PeriodicService(around.broker, settings, around.rng, around.server.request_stop)

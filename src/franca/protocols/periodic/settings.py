@@ -13,6 +13,7 @@ from franca.values import one_of, read_text
 LISTENERS: Final = {"periodic": ("127.0.0.1:5000", "unix:{data}/periodic.sock")}
 _read_dialect: Final = one_of("auto", "doc", "text", "bin", "crc")
 _read_confirm: Final = one_of("modern", "old")
+_AUTH_FILE: Final = "Who may use which functions over Periodic, a line each."
 
 
 class Listening(Struct, frozen=True):
@@ -56,14 +57,7 @@ DECLARATION: Final = Declaration(
         Setting("dialect", _read_dialect, "auto"),
         Setting("confirm", _read_confirm, "modern"),
         Setting("submit_while_running", one_of("keep", "drop"), "keep"),
-        Setting(
-            "auth_file",
-            read_text,
-            "",
-            flag="--periodic-auth-file",
-            help="Who may use which functions over Periodic, a line each.",
-            path=True,
-        ),
+        Setting("auth_file", read_text, "", "--periodic-auth-file", _AUTH_FILE, path=True),
     ),
     address_options={"dialect": _read_dialect, "confirm": _read_confirm},
     originals=_originals,

@@ -16,7 +16,7 @@ from franca.core.model import Millis, State
 from franca.core.names import raw_of
 from franca.protocols.overview import KEPT_MS, LONG, Overview
 from franca.protocols.periodic.auth import Rule
-from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.dialect import BaseDialect
 
 LISTED_A_TICK: Final = 5_000
 """Functions listed between two ticks; whoever asks then may be sent what another was sent."""
@@ -68,7 +68,7 @@ class Listings:
             overview.forget(now)
 
     def listing(
-        self, dialect: Dialect, rule: Rule | None, now: Millis
+        self, dialect: BaseDialect, rule: Rule | None, now: Millis
     ) -> Generator[None, Millis, Listing]:
         """Every function that a peer with these rights may know of.
 
@@ -93,7 +93,7 @@ class Listings:
         return listing
 
     def _make(
-        self, dialect: Dialect, rule: Rule | None, now: Millis
+        self, dialect: BaseDialect, rule: Rule | None, now: Millis
     ) -> Generator[None, None, Listing]:
         """The listing, a slice between two stops; a short one has none."""
         queues = self._broker.queues

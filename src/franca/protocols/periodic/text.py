@@ -19,7 +19,7 @@ from franca.core.limits import Limits
 from franca.core.names import text_of
 from franca.protocols.bodies import is_utf8
 from franca.protocols.periodic.crc import Shared
-from franca.protocols.periodic.dialect import Dialect
+from franca.protocols.periodic.dialect import BaseDialect
 from franca.protocols.periodic.messages import EOF, JOB_ASSIGN, Assignment, Unreadable, WireJob
 from franca.protocols.periodic.wire import SEPARATOR, TextFrames
 
@@ -61,7 +61,7 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class TextDialect(Dialect):
+class TextDialect(BaseDialect):
     """The dialect between the document's and today's: jobs are fields, handles are names.
 
     Nothing in it says how long a field is, so it is known here how long a name may be: only so much
@@ -216,8 +216,7 @@ class DocDialect(TextDialect):
         self, msgid: bytes, assignment: Assignment, shared: Shared | None = None
     ) -> Sequence[bytes]:
         """A job for a worker, in one piece: its workload is written anew."""
-        job = _as_json(assignment, "processing")
-        parts = (JOB_ASSIGN.to_bytes(), assignment.handle, job)
+        parts = (JOB_ASSIGN.to_bytes(), assignment.handle, _as_json(assignment, "processing"))
         return (self.data(msgid, SEPARATOR.join(parts)),)
 
     def carries(self, name: bytes) -> bool:

@@ -82,8 +82,7 @@ def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
     if not 0 <= size <= len(payload) - _NAMED_MIN:
         raise WireError("not-periodic", "the name does not fit into its frame")
     start = 9 + size
-    rest = _LENGTH.unpack_from(payload, start)[0]
-    if rest != len(payload) - start - 8:
+    if _LENGTH.unpack_from(payload, start)[0] != len(payload) - start - 8:
         raise WireError("not-periodic", "the token does not fit into its frame")
     return payload[9:start], payload[start + 8 :]
 
@@ -327,12 +326,8 @@ class FrameReader:
         self._part.clear()
 
 
-_UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def is_uuid(msgid: bytes) -> bool:
-    """Whether an id is a UUID in text, as npm's clients write it."""
-    return _UUID.fullmatch(msgid) is not None
+UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id as npm's clients write it."""
 
 
 # -- answers -------------------------------------------------------------------------------

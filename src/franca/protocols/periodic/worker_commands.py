@@ -12,7 +12,7 @@ from franca.core.errors import NotHeld, TooMuch
 from franca.core.model import Failure, Job, Millis
 from franca.protocols.periodic.client_commands import DATA_KIND, LEASED, Name
 from franca.protocols.periodic.jobs import AT_MAX_S, later
-from franca.protocols.periodic.messages import NOOP, Message
+from franca.protocols.periodic.messages import BROADCAST, NOOP, Message
 from franca.protocols.periodic.runs import Run
 
 if TYPE_CHECKING:
@@ -40,14 +40,9 @@ class NotNow(Exception):
 
 
 def on_can_do(connection: PeriodicConversation, message: Message, now: Millis) -> None:
-    """CAN_DO: jobs of this function are wanted."""
-    connection.worker.can_do(connection.dialect.read_func(message.args), for_all=False)
-    connection.handshake.confirm(message.id)
-
-
-def on_broadcast(connection: PeriodicConversation, message: Message, now: Millis) -> None:
-    """BROADCAST: the same, and every worker that sends this is to run each job."""
-    connection.worker.can_do(connection.dialect.read_func(message.args), for_all=True)
+    """CAN_DO: jobs of this function are wanted. BROADCAST: each of them, by every such worker."""
+    func, for_all = connection.dialect.read_func(message.args), message.command == BROADCAST
+    connection.worker.can_do(func, for_all=for_all)
     connection.handshake.confirm(message.id)
 
 

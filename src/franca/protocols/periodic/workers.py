@@ -363,9 +363,9 @@ class Worker:
         is_shared = size >= BULK_BYTES or (for_all and size >= SHARED_BYTES)
         shared = self.service.share(workload) if is_shared else None
         pieces = dialect.assign(msgid, shown, shared)
-        self.link.write_after_commit(pieces[0])
+        self.link.write_pieces(pieces, durable=True)
         if is_shared:
-            self.link.write_bulk(*pieces[1:])
+            self.link.bulky = True
         if size >= LONG_BYTES:
             if dialect.writes_anew:
                 self.service.written += len(pieces[0])
