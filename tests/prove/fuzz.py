@@ -31,7 +31,7 @@ from franca.protocols.service import Service
 from tests.prove.fuzzing import Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.harness import Options, Result, Tally
-from tests.prove.mutants import plant
+from tests.prove.mutants import BUGS, plant
 from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
@@ -216,7 +216,7 @@ def run(options: Options) -> Result:
     names = [name for name in PROTOCOLS if name in options.extra.get("only", PROTOCOLS)]
     enough = _ENOUGH
     if options.mutant:
-        plant(options.mutant)
+        plant(BUGS[options.mutant])
         # A bug is named after its protocol: all the time there is goes to that one. The hunt ends
         # when it is found, so that the longest search costs nothing but where a bug escapes.
         seconds *= len(names) * _LONGEST_SEARCH

@@ -14,6 +14,7 @@ from tests.core import proof as model_proof
 from tests.prove.harness import Result
 from tests.sim import proof
 from tests.sim.run import live
+from tests.sim.world import fingerprint
 
 
 def main(argv: list[str]) -> int:
@@ -42,9 +43,11 @@ def _told(name: str, result: Result) -> int:
 
 def _replay(seed: int) -> int:
     life = live(seed)
+    history, tally = life.world.history, life.world.tally
+    deliveries = sum(event.op == "fetch" and event.out == "ok" for event in history)
     print(
-        f"seed={seed} history={life.fingerprint} jobs={life.jobs} deliveries={life.deliveries} "
-        f"sim_hours={life.hours:.1f} crashes={life.crashes} "
+        f"seed={seed} history={fingerprint(history)} jobs={tally.jobs} deliveries={deliveries} "
+        f"sim_hours={life.hours:.1f} crashes={tally.crashes} "
         f"protocols={','.join(life.protocols)} violations={len(life.violations)}"
     )
     for violation in life.violations:
