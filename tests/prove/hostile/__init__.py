@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import NamedTuple, Protocol, cast
 
@@ -38,6 +38,18 @@ class Case(NamedTuple):
 
     def __str__(self) -> str:
         return self.name or repr(self.data[:60])
+
+
+def each(
+    outcome: str, data: Iterable[bytes] | Mapping[str, bytes], *, known: bool = True
+) -> Iterator[Case]:
+    """A case for each of them, with the names that they have."""
+    named = data.items() if isinstance(data, Mapping) else (("", one) for one in data)
+    return (Case(one, outcome, known, name) for name, one in named)
+
+
+def noise(rng: Random, *sizes: int) -> bytes:
+    return rng.randbytes(rng.choice(sizes))
 
 
 class Heavy(NamedTuple):
