@@ -70,41 +70,6 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
         return self.worker or self.conn
 
 
-class Habits(msgspec.Struct, frozen=True):
-    """What a history must know of a protocol.
-
-    Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
-    may end; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
-    `ack_lasts` that it is on the disk by then. Where it is not, it is once a later promise was heard.
-
-    Of its jobs, whoever runs them: `expiry_fails` says that a lease that ran out counts as a failure
-    of the job; `fail_ends` that a job whose worker said it failed has ended.
-    """
-
-    grace: float
-    ack_tells: bool = False
-    ack_lasts: bool = True
-    expiry_fails: bool = False
-    fail_ends: bool = False
-
-
-# Faktory's leases outlive the connection; a worker that stays silent for a minute is given up.
-BOUND = Habits(grace=0.0)
-HABITS: dict[str, Habits] = {
-    "": BOUND,
-    "faktory": Habits(grace=60.0, expiry_fails=True),
-    # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
-    "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
-    "periodic": Habits(grace=0.0, expiry_fails=True),
-    # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
-    "periodic-doc": Habits(grace=0.0, ack_lasts=False, expiry_fails=True),
-    "memodb": BOUND,
-    "eventmq": BOUND,
-    # A harness inside the process, which sees what the broker itself answered.
-    "core": Habits(grace=60.0, ack_tells=True, expiry_fails=True),
-}
-
-
 class Rules(msgspec.Struct, frozen=True):
     """How exact the clock is, how late is late, and after how many unclean ends a job is given up.
 

@@ -68,6 +68,9 @@ class Probe(NamedTuple):
     `errors` is an error; where there are any, whoever is hung up on hears nothing else. `halves_wait`: what may be
     answered or closed may also be half a message, which waits for its other half. `counts`: every message has one
     answer, of which so many `greetings` are not counted, and an error may be the last word.
+
+    `small` may be said a thousand times, `large` makes a job with a body; what fits the pattern `harm` hurts neighbours
+    by what it means.
     """
 
     hello: bytes
@@ -78,6 +81,9 @@ class Probe(NamedTuple):
     halves_wait: bool = False
     counts: bool = False
     greetings: int = 0
+    small: bytes = b""
+    large: Callable[[bytes], bytes] = bytes
+    harm: bytes = b"$^"
 
 
 class Hostility(Protocol):

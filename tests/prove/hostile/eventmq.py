@@ -24,7 +24,10 @@ def _answers(data: bytes) -> Iterator[bytes]:
     return map(b"|".join, said(data))
 
 
-PROBE = Probe(_HANDSHAKE, _PING, _PONG, _answers, halves_wait=True)
+PROBE = Probe(
+    _HANDSHAKE, _PING, _PONG, _answers, halves_wait=True, small=_command(b"PING", b"\0\0"),
+    large=lambda body: _say(b"REQUEST", b"large", b"q", b"", body),
+)  # fmt: skip
 _COMMANDS = (
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH", b"HELLO", b"ACK", b"STATUS",
     b"ROUTER_SHOW_WORKERS", b"ROUTER_SHOW_SCHEDULERS", b"", b"\xff", b"request", b"x" * 300,

@@ -14,9 +14,11 @@ from tests.support.faktory import said
 _HELLO = b'HELLO {"v":2}\r\n'
 _LATENCY = b'{"hostile-probe":0}'
 _ANSWER = b"$%d\r\n%b\r\n" % (len(_LATENCY), _LATENCY)
+_LARGE = b'PUSH {"jid":"large-job","jobtype":"x","queue":"q","args":["%b"]}\r\n'
 PROBE = Probe(
-    _HELLO, b"QUEUE LATENCY hostile-probe\r\n", _ANSWER, said, (b"-",), counts=True, greetings=2
-)
+    _HELLO, b"QUEUE LATENCY hostile-probe\r\n", _ANSWER, said, errors=(b"-",), counts=True, greetings=2,
+    small=b"QUEUE LATENCY q\r\n", large=lambda body: _LARGE % body, harm=rb"(?i)FLUSH|QUEUE.*\*",
+)  # fmt: skip
 SILENCES = {
     "nothing": b"", "half a greeting": b'HELLO {"v"', "half a word": _HELLO + b"PU",
     "half a job": _HELLO + b'PUSH {"jid":"hostile', "a line and a half": _HELLO + b"INFO\r\nINF",

@@ -21,7 +21,10 @@ _FUNCTIONS = 10_000
 _ECHO = b"hostile echo"
 _ECHOED = struct.pack(">4sII", b"\0RES", Type.ECHO_RES, len(_ECHO)) + _ECHO
 _ERRORS = (b"ERR", bytes([Type.ERROR]))
-PROBE = Probe(b"", request(Type.ECHO_REQ, _ECHO), _ECHOED, said, errors=_ERRORS)
+PROBE = Probe(
+    b"", request(Type.ECHO_REQ, _ECHO), _ECHOED, said, errors=_ERRORS, small=request(Type.ECHO_REQ, b"x"),
+    large=lambda body: request(Type.SUBMIT_JOB_BG, b"q", b"", body), harm=b"cancel",
+)  # fmt: skip
 # Who says nothing at all may be a client that has no job yet.
 SILENCES = {
     "a NUL": b"\0", "half a header": b"\0REQ\0\0\0", "half a word": b"stat",

@@ -30,7 +30,10 @@ def _ask(message: bytes, number: int = 1) -> bytes:
 
 _LAST = _ask(heartbeat(b"nobody"), 0x7FFFFFFF)
 _ANSWER = _frame(struct.pack(">I", 0xFFFFFFFF) + m._header(m.DISCONNECT, b"nobody"))
-PROBE = Probe(HELLO, _LAST, _ANSWER, m.said)
+PROBE = Probe(
+    HELLO, _LAST, _ANSWER, m.said, small=_ask(heartbeat(b"nobody")),
+    large=lambda body: _ask(job("q", body, 100)),
+)  # fmt: skip
 SILENCES = {
     "nothing": b"", "half a hello": HELLO[:5], "half a length": HELLO + b"\0\0",
     "half a message": HELLO + _ask(job("hostile"))[:-1], "a message and a half": HELLO + _LAST + _LAST[:9],

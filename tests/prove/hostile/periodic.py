@@ -5,6 +5,7 @@ Behind every case of a known client comes a PING, which must be answered.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from itertools import product
@@ -33,7 +34,11 @@ _CLIENT, _WORKER = _frame(b"\x01"), _frame(b"\x02")
 _PING = _say(p.PING, msgid=b"last")
 _PONG_BODY = b"last" + bytes([p.PONG])
 _PONG = b"\0RES" + struct.pack(">II", len(_PONG_BODY), crc32(_PONG_BODY)) + _PONG_BODY
-PROBE = Probe(_WORKER, _PING, _PONG, p.said)
+PROBE = Probe(
+    _WORKER, _PING, _PONG, p.said, small=_say(p.PING),
+    large=lambda body: _say(p.SUBMIT_JOB, packed("q", "n", body)),
+    harm=b"timeout|keepalive|" + re.escape(bytes([p.CONFIG_SET])),
+)  # fmt: skip
 _SMUGGLED = _CLIENT + _say(p.SUBMIT_JOB, packed("smuggled", "job", b""))
 _JOB = packed("hostile", "job", b"abc", at=1, count=2, timeout=3)
 SILENCES = {
