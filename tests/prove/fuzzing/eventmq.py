@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.tables import tables
 from tests.support import eventmq
 from tests.support.eventmq import _command, call, encoded, handshake
 
@@ -57,12 +58,7 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    b"{'a':0x" + b"f" * 3_800 + b"}", b"{'timeout': 1e400}", b"{'timeout': -1}", b'{"timeout": ' + b"9" * 5_000 + b"}", b"retry-count:" + b"9" * 5_000,
-    b"timeout:1e400,retry-count:-1", b"{'a':" * 300, b"{'a':(" * 90 + b")}" * 90, b"{b'\\xff': 1}", b"interval:" + b"9" * 400, b"cron:99999999999 * * * *", b"cron:*/0 * * * *",
-    b"run_count:" + b"9" * 5_000, b"[[1e400, \"q\"]]", b"[[" + b"9" * 5_000 + b", \"q\"]]", b"(" * 400, b"[[10, \"\\ud800\"]]", b"\xff\xfe", b'{"error": "\\ud800"}',
-    b'["run", {"path": "\\ud800", "callable": "c", "args": [1e400]}]', b'["run", ' + b"[" * 2_000, b"-1", b"1e400", b"9" * 5_000, b"reply-requested,guarantee", b"q" * 2_000,
-)  # fmt: skip
+VALUES = tables(__file__)["values"]
 
 
 def encode(message: Message) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.tables import tables
 from tests.support.faktory import said
 
 LINKS: dict[str, str] = {}
@@ -45,15 +46,7 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    _job(b"jid-0001", b',"retry":' + b"9" * 5_000), _job(b"jid-0001", b',"retry":1e400'), _job(b"jid-0001", b',"reserve_for":1e400'), _job(b"jid-0001", b',"at":"99999-01-01T00:00:00Z"'),
-    _job(b"jid-0001", b',"at":"0001-01-01T00:00:00Z"'), _job(b"jid-0001", b',"priority":99999999999999999999'), _job(b"\\ud800\\ud800"), _job(b"\xff\xfe\xed\xa0\x80-12"),
-    _job(b"jid-0001", b',"custom":{"unique_for":1e400}'), _job(b"jid-0001", b',"custom":{"unique_for":"' + b"9" * 5_000 + b'"}'), _job(b"jid-0001", b',"custom":' + b"[" * 200),
-    _job(b"jid-0001", b',"failure":{"retry_count":' + b"9" * 400 + b',"remaining":-1,"failed_at":"x"}'), _job(b"jid-0001", b',"queue":"\\udfff"'), _job(b"jid-0001", b',"jid":null'),
-    b'{"jid":"jid-0001","message":"\xff\\ud800","errtype":1e400,"backtrace":["' + b"x" * 3_000 + b'"]}', b'{"wid":"\\ud800","pid":1e400,"v":2}', b'{"v":' + b"9" * 5_000 + b"}",
-    b'{"jid":"jid-0001","message":null,"backtrace":[1,[2]]}', b'{"cmd":"kill","target":"scheduled","filter":{"jids":["' + b'","'.join([b"x" * 9] * 300) + b'"],"regexp":"***"}}',
-    b'{"cmd":"requeue","target":"dead","filter":{"jobtype":"*","regexp":"' + b"*a" * 500 + b'"}}', b"[" * 2_000, b"{" * 2_000, b"9" * 5_000,
-)  # fmt: skip
+VALUES = tables(__file__)["values"]
 
 
 def encode(message: Message) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from franca.protocols.gearman.service import GearmanService
 from franca.protocols.service import Service
 from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.tables import tables
 from tests.support import gearman
 from tests.support.gearman import Type
 
@@ -55,10 +56,7 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    b"9" * 5_000, b"-1", b"-" + b"9" * 500, b"0x10", b"1e9", b" 12", b"1_0", b"\xef\xbc\x91", b"18446744073709551616", b"9223372036854775807", b"\xff" * 64, b"u" * 65, b"u" * 2_000,
-    b"f\xff", b"\xed\xa0\x80", b"", b"-", b"@999999999", b"@-1", b"@" + b"9" * 400, b"*", b"60", b"7", b"exceptions\0", b"\0" * 200, b"x" * 200_000,
-)  # fmt: skip
+VALUES = tables(__file__)["values"]
 
 
 def encode(message: Message) -> bytes:

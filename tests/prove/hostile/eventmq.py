@@ -13,8 +13,10 @@ from random import Random
 from tests.prove import hostile as h
 from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
 from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.tables import tables
 from tests.support.eventmq import _GREETING, _command, encoded, handshake, said
 
+_TABLES = tables(__file__)
 _HANDSHAKE = handshake()
 _PING = _command(b"PING", b"\0\0last")
 _PONG = _command(b"PONG", b"last")
@@ -27,15 +29,6 @@ def _answers(data: bytes) -> Iterator[bytes]:
 PROBE = Probe(
     _HANDSHAKE, _PING, _PONG, _answers, halves_wait=True, small=_command(b"PING", b"\0\0"),
     large=lambda body: _say(b"REQUEST", b"large", b"q", b"", body),
-)  # fmt: skip
-_COMMANDS = (
-    b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH", b"HELLO", b"ACK", b"STATUS",
-    b"ROUTER_SHOW_WORKERS", b"ROUTER_SHOW_SCHEDULERS", b"", b"\xff", b"request", b"x" * 300,
-)  # fmt: skip
-_PARTS = (
-    b"", b"worker", b"scheduler", b"hostile", b"\xff\xfe", b'[[10,"hostile"]]', b"[[" * 500, b"[]", b"[[1]]", b'[["a","b"]]', b"10", b"(10, 'hostile')", b"{'a': ",
-    b"reply-requested", b"retry-count:-1", b"retry-count:99999999999999999999", b"timeout:x", b"{'timeout': 1e999}", b'{"a":' * 300, b"-1", b"* * * * *", b"61 25 * * *", b"\0",
-    b"x" * 3_000, b'["run", {}]', b'["run", {"path": 1, "callable": []}]', b"[" * 5_000, b'{"error": NaN}', b"id",
 )  # fmt: skip
 
 
@@ -63,9 +56,7 @@ _GREETINGS = {
     "no mechanism": (12, bytes(20)), "a mechanism of noise": (12, b"\xff" * 20), "no signature": (0, b"\xfe"),
 }  # fmt: skip
 _SIZES = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 40, (1 << 30) + 1)
-_TRANSPORT = (b"", b"PING", b"PONG", b"SUBSCRIBE", b"CANCEL", b"ERROR", b"x" * 200)
 _SCHEDULE = (b"hostile", b"nohaste", b"x", b"[]", b"y")
-_NO_PARTS = (b"\xff", b"[" * 300, b"61 25 * * *", b"99999999999999999999", b"-5", b"x" * 3_000)
 
 
 # -- small ones --------------------------------------------------------------------------------
@@ -84,7 +75,7 @@ def cases(rng: Random) -> Iterator[Case]:
     frames = [*product((2, 3, 6), _SIZES), (6, FRAME_BYTES + 1)]
     yield from each(h.CLOSED, (struct.pack(">BQ", *frame) + b"x" * 50 for frame in frames))
     yield from each(h.EITHER, (bytes([flags, 1]) + b"x" for flags in (8, 16, 128, 255, 5, 7)))
-    commands = product(_TRANSPORT, (b"", b"\0", b"\xff" * 40))
+    commands = product(_TABLES["transport"], (b"", b"\0", b"\xff" * 40))
     yield from each(h.EITHER, (_command(*command) for command in commands))
     # A command without a name, and one whose name is longer than itself.
     yield from each(h.EITHER, (bytes([4, 0]), bytes([4, 2, 200, 65])))
@@ -96,7 +87,7 @@ def cases(rng: Random) -> Iterator[Case]:
     yield from each(h.EITHER, (noise(rng, 1, 9, 300) for _ in range(60)))
     for _ in range(60):
         parts = [noise(rng, 0, 3, 40) for _ in range(rng.randrange(7))]
-        yield Case(_say(rng.choice(_COMMANDS), b"id", *parts), h.ANSWERED)
+        yield Case(_say(rng.choice(_TABLES["commands"]), b"id", *parts), h.ANSWERED)
 
 
 def _greeting(at: int, to: bytes) -> bytes:
@@ -108,13 +99,13 @@ def _messages() -> Iterator[bytes]:
     yield from (encoded([b""] * count) for count in range(1, 5))
     yield encoded([b"x", b"eMQP/1.0", b"STATUS", b"id"])  # no empty frame
     yield encoded([b"", b"eMQP/9", b"STATUS", b"id"])
-    for words in product(_COMMANDS, (b"id", b"", b"\xff", b"x" * 2_000)):
+    for words in product(_TABLES["commands"], (b"id", b"", b"\xff", b"x" * 2_000)):
         yield _say(*words)
-    for command, part in product(_COMMANDS, _PARTS):
+    for command, part in product(_TABLES["commands"], _TABLES["parts"]):
         if command != b"SCHEDULE":  # a good one among them would go on for ever
             for before in ((), (b"hostile",), (b"hostile", b"")):
                 yield _say(command, b"id", *before, part)
-    for place, part in product(range(5), _NO_PARTS):
+    for place, part in product(range(5), _TABLES["schedule parts"]):
         yield _say(b"SCHEDULE", b"id", *_SCHEDULE[:place], part, *_SCHEDULE[place + 1 :])
 
 

@@ -9,7 +9,10 @@ from random import Random
 from tests.prove import hostile as h
 from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
 from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.tables import tables
 from tests.support.faktory import said
+
+_TABLES = tables(__file__)
 
 _HELLO = b'HELLO {"v":2}\r\n'
 _LATENCY = b'{"hostile-probe":0}'
@@ -24,8 +27,6 @@ SILENCES = {
     "half a job": _HELLO + b'PUSH {"jid":"hostile', "a line and a half": _HELLO + b"INFO\r\nINF",
 }  # fmt: skip
 ENDLESS = (b"PUSH ", _HELLO + b"PUSH ")
-_DIGITS = 5_000  # more than Python turns into a number
-_DEEP = 100_000
 _ENTRIES = 100_000
 
 
@@ -33,12 +34,6 @@ _SMUGGLED = _HELLO + b'PUSH {"jid":"smuggled-1","jobtype":"x","queue":"smuggled"
 """What a web page would like to be heard; nothing of it may be."""
 _VERBS = b"PUSH PUSHB FETCH ACK FAIL BEAT MUTATE QUEUE INFO TRACK BATCH".split()
 
-# What may stand where something else is expected.
-_VALUES: tuple[bytes, ...] = (
-    b"null", b"true", b"0", b"-1", b"1.5", b"1e999", b"-1e-999", b"9223372036854775808", b"-9223372036854775809",
-    b"9" * _DIGITS, b"NaN", b"Infinity", b'""', b'"x"', b'"\\ud800"', b'"\\u0000"', b'"\\x"', b"[]", b"{}", b"[1,[2,[3]]]", b'{"a":{"b":1}}',
-    b"[" * 200 + b"]" * 200, b'"' + b"x" * 5_000 + b'"', b'["a",1,null]', b"'x'", b"",
-)  # fmt: skip
 # Objects, and the members whose values are tried. Of two members alike the last one counts, as in the original.
 _OBJECTS = {
     b'PUSH {"jid":"hostile-job","jobtype":"x","args":[],"queue":"hostile","%b":%b}\r\n':
@@ -50,32 +45,6 @@ _OBJECTS = {
     b'MUTATE {"cmd":"kill","target":"dead","filter":{"%b":%b}}\r\n': b"jids jobtype regexp",
 }  # fmt: skip
 _GREETING_MEMBERS = b"hostname wid pid labels v pwdhash username rss_kb".split()
-_GREETINGS = (
-    b"", b" ", b"hello {}", b"HELLO", b"HELLO ", b"HELLO  {}", b"HELLO{}", b"HELLO []", b"HELLO null", b"HELLO 1",
-    b"HELLO {", b'HELLO {"v":2', b'HELLO {"v":2}}', b'HELLO {"v":2} x', b"HELLO {'v':2}", b'HELLO {"v":2}\0', b'\0HELLO {"v":2}',
-    b'HELLO {"v":\xff}', b'\xef\xbb\xbfHELLO {"v":2}', b"PUSH {}", b"FETCH default", b"INFO", b"END", b"FLUSH",
-    b"HELLO {%b}" % (b'"a":' + b"[" * 30_000), b"HELLO " + b'{"a":' * 10_000,
-)  # fmt: skip
-_JSON = (
-    b"", b"{", b"}", b"[", b"]", b"{}", b"[]", b"[[]]", b"[{}]", b"null", b"1", b'"x"', b"{,}", b'{"a"}', b'{"a":}', b'{"jid":"\xff\xfe"}',
-    b"\xef\xbb\xbf{}", b"{}\0", b"\0{}", b"{} {}", b"// x", b'{"jid":"a\tb"}', b'{"jid":"a\x00b"}', b"[" * _DEEP, b'{"a":' * _DEEP,
-    b"[" * _DEEP + b"]" * _DEEP, b'{"jid":' + b"[" * 1_000 + b"]" * 1_000 + b"}", b'{"\\ud800":1}', b'{"jid":"x","jid":"y"}', b"-", b"1e", b"truefalse",
-)  # fmt: skip
-_LINES = (
-    b"", b" ", b"  ", b"\t", b"\r", b"\0", b"push {}", b"PUSH{}", b"PUSH", b"PUSHB", b"ACK", b"FAIL", b"BEAT", b"MUTATE", b"QUEUE", b"QUEUE ", b"QUEUE PAUSE",
-    b"QUEUE REMOVE", b"QUEUE FOO x", b"QUEUE LATENCY *", b"INFO x", b"FLUSH x", b"END x", b"HELLO {}", b'HELLO {"v":2}', b"FETCH " + b"q" * 5_000,
-    b"FETCH " + b" ".join(b"q%d" % n for n in range(2_000)), b"X" * 100_000, b"PUSH " + b" " * 100_000, b"\xff" * 1_000, b"TRACK GET x", b"BATCH NEW {}",
-    b"QUEUE " + b"x" * 100_000 + b" y",
-)  # fmt: skip
-_ARGS = (
-    b"[" * 127 + b"]" * 127, b"[" * 129 + b"]" * 129, b"[" + b'{"a":' * 200 + b"1" + b"}" * 200 + b"]", b"[" + b"9" * 100_000 + b"]",
-    b"[1e400]", b"[-0.0]", b'["\\ud800"]', b'["\\udc00\\ud800"]', b'["' + b"\\u0000" * 1_000 + b'"]', b'["\xff"]', b'["\xed\xa0\x80"]', b"[NaN]", b"[Infinity]", b"[01]",
-    b"[1,]", b"[,1]", b"[1 2]", b'["a" "b"]', b"[\x0b1]", b'{"0":1}', b'"[]"', b"[" + b'"",' * 10_000 + b'""]', b'["\x85"]',
-)  # fmt: skip
-_TIMES = (
-    b'"2020-01-01"', b'"never"', b'"9999-12-31T23:59:59Z"', b'"0000-00-00T00:00:00Z"', b'"2026-13-45T99:99:99Z"', b'"2026-11-15T00:00:00+99:99"',
-    b'"%b"' % (b"2" * 2_000), b'"2026-11-15T00:00:00.%bZ"' % (b"9" * 500), b'"\xd9\xa2\xd9\xa0\xd9\xa2\xd9\xa6-11-15T00:00:00Z"',
-)  # fmt: skip
 
 
 # -- small ones --------------------------------------------------------------------------------
@@ -86,13 +55,16 @@ def cases(rng: Random) -> Iterator[Case]:
     yield from foreign(b"\r\n" + _SMUGGLED)
     garbage = (noise(rng, 1, 7, 100, 2_000, 70_000) + b"\n" for _ in range(40))
     yield from each(h.CLOSED, garbage, known=False)
-    yield from each(h.CLOSED, _ended(_GREETINGS), known=False)
+    yield from each(h.CLOSED, _ended(_TABLES["greetings"]), known=False)
     odd = (b'HELLO {"wid":"\xff\xfe"}', b'HELLO {"wid":"%b"}' % (b"w" * 60_000))
     yield from each(h.EITHER, _ended(odd), known=False)
-    greetings = (b'HELLO {"%b":%b}' % member for member in product(_GREETING_MEMBERS, _VALUES))
+    greetings = (
+        b'HELLO {"%b":%b}' % member for member in product(_GREETING_MEMBERS, _TABLES["values"])
+    )
     yield from each(h.EITHER, _ended(greetings), known=False)
     yield from each(h.ANSWERED, _answered(rng))
-    yield from each(h.REFUSED, _ended(_LINES))
+    queues = b"FETCH " + b" ".join(b"q%d" % n for n in range(2_000))
+    yield from each(h.REFUSED, _ended((*_TABLES["lines"], queues)))
 
 
 def _ended(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -108,12 +80,12 @@ def _answered(rng: Random) -> Iterator[bytes]:
     # A name of a queue that is no text is taken as it can be.
     yield from _ended((b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff", b"FETCH \xff\xfe"))
     for line, members in _OBJECTS.items():
-        yield from (line % member for member in product(members.split(), _VALUES))
+        yield from (line % member for member in product(members.split(), _TABLES["values"]))
     with_json = b"PUSH PUSHB ACK FAIL BEAT MUTATE".split()
-    yield from _ended(b"%b %b" % words for words in product(with_json, _JSON))
+    yield from _ended(b"%b %b" % words for words in product(with_json, _TABLES["json"]))
     head = b'PUSH {"jid":"hostile-%d","jobtype":"x","queue":"hostile","args":'
-    yield from (head % number + args + b"}\r\n" for number, args in enumerate(_ARGS))
-    yield from (head % 99 + b'[],"at":' + at + b"}\r\n" for at in _TIMES)
+    yield from (head % number + args + b"}\r\n" for number, args in enumerate(_TABLES["args"]))
+    yield from (head % 99 + b'[],"at":' + at + b"}\r\n" for at in _TABLES["times"])
 
 
 # -- large ones --------------------------------------------------------------------------------

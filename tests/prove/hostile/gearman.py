@@ -14,7 +14,10 @@ from random import Random
 from tests.prove import hostile as h
 from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
 from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.tables import tables
 from tests.support.gearman import Type, request, said
+
+_TABLES = tables(__file__)
 
 _TYPES = 43
 _FUNCTIONS = 10_000
@@ -45,23 +48,6 @@ _ONE_ARGUMENT = "CAN_DO CANT_DO GET_STATUS GET_STATUS_UNIQUE OPTION_REQ SET_CLIE
 _NO_ARGUMENT = "PRE_SLEEP GRAB_JOB GRAB_JOB_UNIQ GRAB_JOB_ALL RESET_ABILITIES"
 _SIZES = (FRAME_BYTES, FRAME_BYTES + 1, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 _SIZED = (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.CAN_DO, Type.WORK_COMPLETE)
-_LONG = b"x" * 5_000
-_NUMBERS = (
-    b"", b"0", b"-1", b"1", b"abc", b"9" * 30, b"9" * 5_000, b"1e9", b"0x10", b" 7", b"1.5", b"\xd9\xa2",
-)  # fmt: skip
-_HANDLES = (b"H:" + b"x" * 61, b"H:" + b"x" * 62, b"H:" + _LONG, b"\xff", b"H:\xff:1", b"H:a:1\0\0")
-_NO_HANDLES = (b"", b"H:no:1", b"H:" + _LONG, b"\xff\xfe", b"H:vm:99999999999999999999")
-_OPTIONS = (b"", b"exceptions\0", b"EXCEPTIONS", b"except", b"x" * 64, _LONG, b"\xff")
-_REFUSED_LINES = (
-    b"", b"\r", b" ", b"  status", b"what", b"WHAT is this", b"show", b"show x", b"show jobs please", b"cancel", b"cancel job",
-    b"cancel job H:no:1", b"cancel foo bar", b"create", b"create function", b"drop", b"drop function", b"drop function no-such", b"maxqueue",
-    b"\x01\x02\x03", b"\xff\xfe", b"version\tx", b"gladiator", b"x" * 5_000,
-)  # fmt: skip
-_ANSWERED_LINES = (
-    b"status", b"STATUS", b"Status\r", b"workers", b"prioritystatus", b"version", b"getpid", b"verbose", b"maxqueue hostile",
-    b"maxqueue hostile x", b"maxqueue hostile -1", b"maxqueue hostile " + b"9" * 500, b"maxqueue hostile 1 2", b"maxqueue hostile a b c", b"create function hostile",
-    b"jobs", b"clients", b"show unique jobs", b"drop function hostile", b"one two three four five",
-)  # fmt: skip
 
 
 def _packet(
@@ -80,11 +66,11 @@ def cases(rng: Random) -> Iterator[Case]:
     yield from each(h.REFUSED, _refused())
     yield from each(h.ANSWERED, {f"{n} with {c}": p for n, c, p in _short_arguments()})
     yield from each(h.ANSWERED, _values())
-    yield from each(h.ANSWERED, (text + b"\n" for text in _ANSWERED_LINES))
+    yield from each(h.ANSWERED, (text + b"\n" for text in _TABLES["answered"]))
     odd = (b"a b c d e f", b"status" + b" x" * 20, b"y" * 8_190)
     yield from each(h.EITHER, (text + b"\n" for text in odd))
     for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
-        long = request(Type[name], _LONG * 2, b"", b"")
+        long = request(Type[name], b"x" * 10_000, b"", b"")
         yield Case(long, h.EITHER, name=f"{name}, a long function")
     garbage = (noise(rng, 1, 13, 100, 2_000) + b"\n" for _ in range(60))
     yield from each(h.EITHER, garbage)
@@ -112,10 +98,10 @@ def _refused() -> Iterator[bytes]:
         yield _packet(number, body)
     for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
         yield request(Type[name], b"hostile", b"u" * 65, b"")
-    for name, handle in product(_REPORTS.split(), _NO_HANDLES):
+    for name, handle in product(_REPORTS.split(), _TABLES["no handles"]):
         arguments = {"WORK_STATUS": (b"1", b"2"), "WORK_FAIL": ()}.get(name, (b"data",))
         yield request(Type[name], handle, *arguments)
-    yield from (text + b"\n" for text in _REFUSED_LINES)
+    yield from (text + b"\n" for text in _TABLES["refused"])
 
 
 def _short_arguments() -> Iterator[tuple[str, object, bytes]]:
@@ -132,15 +118,15 @@ def _short_arguments() -> Iterator[tuple[str, object, bytes]]:
 def _values() -> Iterator[bytes]:
     for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
         yield request(Type[name], b"hostile", b"u" * 64, b"")
-    for number in _NUMBERS:
+    for number in _TABLES["numbers"]:
         yield request(Type.CAN_DO_TIMEOUT, b"hostile", number)
         yield request(Type.SUBMIT_JOB_EPOCH, b"hostile", b"", number, b"")
         for place in range(5):
             fields = [number if place == n else b"*" for n in range(5)]
             yield request(Type.SUBMIT_JOB_SCHED, b"hostile", b"", *fields, b"")
-    for handle in _HANDLES:
+    for handle in _TABLES["handles"]:
         yield from (request(Type.GET_STATUS, handle), request(Type.GET_STATUS_UNIQUE, handle))
-    yield from (request(Type.OPTION_REQ, option) for option in _OPTIONS)
+    yield from (request(Type.OPTION_REQ, option) for option in _TABLES["options"])
 
 
 # -- large ones --------------------------------------------------------------------------------
