@@ -90,7 +90,7 @@ class Peer(threading.Thread):
         self._halves: deque[Raw] = deque(maxlen=_HALVES)
         self._messages = [
             message
-            for exchange in self.seeds.EXCHANGES
+            for exchange in self.seeds.exchanges
             for step in exchange
             for message in step.messages
             if message[:1] != (RAW,) or len(message) != 2
@@ -127,7 +127,7 @@ class Peer(threading.Thread):
         while True:
             message = self.rng.choice(self._messages)
             if self.rng.random() < 0.5:
-                message = spoiled_message(message, self.seeds.VALUES, self.rng)
+                message = spoiled_message(message, self.seeds.values, self.rng)
             data = self.seeds.encode(message)
             if self.protocol == "gearman":
                 # A handle as the server makes them, of some job or other.

@@ -129,7 +129,7 @@ class Stage:
     def _link(self, name: str) -> Link:
         if name not in self._links:
             protocol, own = split(name)
-            listener = seeds_of(name).LINKS.get(own, protocol)
+            listener = seeds_of(name).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
             self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard.said[name] = bytearray()
@@ -239,7 +239,7 @@ def run(options: Options) -> Result:
 
 
 def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -> None:
-    corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
+    corpora = {name: [_of(name, exchange) for exchange in of(name).exchanges] for name in PROTOCOLS}
     corpus = corpora.pop(protocol)
     good = corpus[:]
     visitors = [exchange for other in corpora.values() for exchange in other]

@@ -14,7 +14,7 @@ from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
 from tests.sim import checks
-from tests.sim.actors import SOMEDAY, Actor, populate
+from tests.sim.actors import SOMEDAY, populate
 from tests.sim.world import START, Faults, World
 from tests.support import protocols
 from tests.support.peer import QUEUES
@@ -105,7 +105,7 @@ def _storm(world: World) -> None:
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
     for actor in world.actors:
-        if isinstance(actor, Actor) and (claim := actor.claim(world.now)) is not None:
+        if (claim := actor.claim(world.now)) is not None:
             yield claim
 
 

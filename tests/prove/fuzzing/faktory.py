@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import Exchange, Seeds, Step
 from tests.prove.tables import tables
 from tests.support.faktory import said
 
-LINKS: dict[str, str] = {}
 _HELLO = (b"HELLO", b'{"v":2}')
 _WORKER = (b"HELLO", b'{"wid":"worker-1","hostname":"h","pid":7,"labels":["a"],"v":2}')
 
 
 def _job(jid: bytes, more: bytes = b"") -> bytes:
-    return b'{"jid":"%b","jobtype":"x","queue":"q","args":[1,"two",{"three":[null]}]%b}' % (
-        jid,
-        more,
-    )
+    fixed = b'"jobtype":"x","queue":"q","args":[1,"two",{"three":[null]}]'
+    return b'{"jid":"%b",%b%b}' % (jid, fixed, more)
 
 
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("p", (_HELLO, (b"PUSH", _job(b"jid-0001")), (b"INFO",))),
         Step("w", (_WORKER, (b"FETCH", b"q", b"default"), (b"BEAT", b'{"wid":"worker-1"}'))),
@@ -46,19 +42,6 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES = tables(__file__)["values"]
-
-
-def encode(message: Message) -> bytes:
-    """A line."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
-    return b" ".join(message) + b"\r\n"
-
-
-def fill(service: Service, data: bytes) -> bytes:
-    """Clients choose all names themselves."""
-    return data
-
-
-answers = said
+SEEDS = Seeds(
+    _EXCHANGES, tables(__file__)["values"], lambda parts: b" ".join(parts) + b"\r\n", said
+)

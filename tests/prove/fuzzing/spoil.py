@@ -54,7 +54,7 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     place = rng.randrange(len(messages))
     choice = rng.random()
     if choice < 0.8:
-        values = of(split(step.link)[0]).VALUES
+        values = of(split(step.link)[0]).values
         messages[place] = spoiled_message(messages[place], values, rng)
     elif choice < 0.88:
         messages[place:place] = [messages[place]] * rng.choice(_REPEATS)
