@@ -27,12 +27,8 @@ def run(options: Options) -> Result:
             report_multiple_bugs=False,
         )
         return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
-    return check(options.number("examples", 20_000, short=1_000), options.seed)
-
-
-def check(examples: int, from_seed: int | None = None) -> Result:
-    """Try the examples; what came of them."""
-    machine = BrokerMachine if from_seed is None else seed(from_seed)(BrokerMachine)
+    examples = options.number("examples", 20_000, short=1_000)
+    machine = seed(options.seed)(BrokerMachine)
     held = _holds(machine, max_examples=examples, stateful_step_count=30, print_error=True)
     return Result(held, f"examples={examples} failures={not held:d}")
 

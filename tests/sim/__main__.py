@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from random import randrange
 
-from tests.core import proof as model_proof
-from tests.prove.harness import Result
-from tests.sim import proof
+from tests.prove.__main__ import run_one
+from tests.prove.harness import Options
 from tests.sim.run import live
 from tests.sim.world import fingerprint
 
@@ -22,23 +22,16 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim")
     parser.add_argument("what", nargs="?", choices=["model"], help="T7 instead of T3")
     parser.add_argument("--seed", type=int, help="replay one world")
-    parser.add_argument("--seeds", type=int, default=100, help="how many worlds to hunt through")
+    parser.add_argument("--seeds", default="100", help="how many worlds to hunt through")
     parser.add_argument("--start", type=int, default=0, help="the first of them")
-    parser.add_argument("--examples", type=int, default=2_000, help="how many examples T7 tries")
+    parser.add_argument("--examples", default="2000", help="how many examples T7 tries")
     options = parser.parse_args(argv)
     if options.what == "model":
-        return _told("T7 model", model_proof.check(options.examples, options.seed))
+        seed = randrange(1_000_000) if options.seed is None else options.seed
+        return run_one("model", Options(seed, extra={"examples": options.examples}))
     if options.seed is not None:
         return _replay(options.seed)
-    seeds = range(options.start, options.start + options.seeds)
-    return _told("T3 sim", proof.check(seeds))
-
-
-def _told(name: str, result: Result) -> int:
-    print(f"{name}: {result.figures}")
-    for detail in result.details:
-        print(f"  {detail}")
-    return 0 if result.held else 1
+    return run_one("sim", Options(options.start, extra={"seeds": options.seeds}))
 
 
 def _replay(seed: int) -> int:
@@ -48,10 +41,10 @@ def _replay(seed: int) -> int:
     print(
         f"seed={seed} history={fingerprint(history)} jobs={tally.jobs} deliveries={deliveries} "
         f"sim_hours={life.hours:.1f} crashes={tally.crashes} "
-        f"protocols={','.join(life.protocols)} violations={len(life.violations)}"
+        f"protocols={','.join(life.protocols)} violations={len(life.violations)}",
+        *life.violations,
+        sep="\n  ",
     )
-    for violation in life.violations:
-        print(f"  {violation}")
     return 1 if life.violations else 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
@@ -13,19 +12,14 @@ from tests.sim.run import live
 
 def run(options: Options) -> Result:
     """So many worlds, from the given seed on; a planted bug need only be found once."""
+    start = options.seed if "seeds" in options.extra else 0
+    seeds, only = range(start, start + options.number("seeds", 1_000, short=100)), ""
     if options.mutant is not None:
-        change = MUTANTS[options.mutant]
+        change, seeds = MUTANTS[options.mutant], SEEDS
         plant(change)
         # A bug in the code of one protocol shows only in worlds in which that takes part.
         module = next(iter(change)).partition(":")[0].split(".")
         only = module[1] if module[0] == "protocols" else ""
-        return check(SEEDS, first_only=True, only=only)
-    start = options.seed if "seeds" in options.extra else 0
-    return check(range(start, start + options.number("seeds", 1_000, short=100)))
-
-
-def check(seeds: Iterable[int], *, first_only: bool = False, only: str = "") -> Result:
-    """Live through the seeds, or until something breaks; what came of them."""
     tally, hours = Tally("seeds", "jobs", "crashes", "violations"), 0.0
     worlds: Counter[str] = Counter()
     for seed in seeds:
@@ -37,7 +31,7 @@ def check(seeds: Iterable[int], *, first_only: bool = False, only: str = "") -> 
         worlds.update(life.protocols)
         if life.violations:
             tally.note("violations", f"seed {seed}: {life.violations[0]}")
-            if first_only:
+            if options.mutant is not None:
                 break
     protocols = ",".join(f"{name}:{count}" for name, count in sorted(worlds.items()))
     figures = f"{tally} sim_hours={hours:.0f} protocols={protocols}"

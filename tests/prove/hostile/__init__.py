@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple, Protocol, cast
 
@@ -174,28 +175,23 @@ def play_heavy(protocol: str, port: int, heavy: Heavy) -> str:
     return ""
 
 
-class Silent:
-    """Somebody who began to say something, and is to be hung up on after a while."""
-
-    def __init__(self, port: int, name: str, begun: bytes) -> None:
-        self.name = name
-        self._peer = Raw(port, SILENT_S + 4.0)
-        self._peer.send(begun)
-
-    def wrong(self) -> str:
-        """What was wrong with the end of it, or nothing."""
-        with self._peer as peer:
-            try:
-                while True:
-                    peer.read()
-            except TimeoutError:
-                return "not hung up on"
-            except ConnectionError:
-                return ""
+def silences(protocol: str, port: int) -> dict[str, Raw]:
+    """Those who began to say something, and are to be hung up on after a while."""
+    peers = {name: Raw(port, SILENT_S + 4.0) for name in of(protocol).SILENCES}
+    for name, begun in of(protocol).SILENCES.items():
+        peers[name].send(begun)
+    return peers
 
 
-def silences(protocol: str, port: int) -> list[Silent]:
-    return [Silent(port, name, begun) for name, begun in of(protocol).SILENCES.items()]
+def stays(silent: Raw) -> bool:
+    """Whether one of them is not hung up on."""
+    with silent, suppress(ConnectionError):
+        try:
+            while True:
+                silent.read()
+        except TimeoutError:
+            return True
+    return False
 
 
 def endless(protocol: str, port: int, *, known: bool) -> Raw:
