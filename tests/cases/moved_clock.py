@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.prove import wall_clock
-from tests.prove.mutants import plant
+from tests.prove.mutants import TWEAKS, plant
 
 if __name__ == "__main__":
     from franca.cli.main import main
 
-    plant(wall_clock.TWEAK)
+    plant(TWEAKS[wall_clock.TWEAK])
     main()

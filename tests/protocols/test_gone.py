@@ -15,7 +15,7 @@ from tests.support.protocols import PROTOCOLS
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_conversation_goes_with_its_link(protocol: str) -> None:
     gone, kept = [], []
-    for exchange in of(protocol).EXCHANGES:
+    for exchange in of(protocol).exchanges:
         steps = tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
         stage = Stage(steps)
         stage.play()

@@ -41,7 +41,7 @@ from franca.store.port import StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove.crash_states import in_memory
 from tests.prove.harness import Options, Result, Tally
-from tests.prove.mutants import plant
+from tests.prove.mutants import BUGS, plant
 from tests.sim.disk import write_out
 
 _NOW = 1_700_000_000_000
@@ -241,7 +241,7 @@ class Files:
 
 def run(options: Options) -> Result:
     if options.mutant:
-        plant(options.mutant)
+        plant(BUGS[options.mutant])
     flips = options.number("flips", 500, short=150)
     cuts = options.number("trunc", 50, short=15)
     rng, tally = options.rng, Tally("flips", "trunc", *_VERDICTS)

@@ -18,19 +18,17 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import NamedTuple
 
 import msgspec
 
-from tests.prove.fuzzing import RAW, Message, of
+from tests.prove import hostile
+from tests.prove.fuzzing import RAW, of
 from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
 from tests.prove.harness import SideProcess
 from tests.prove.hostile.raw import Raw
 from tests.prove.hostile.strangers import FIRST_WORDS
-from tests.support import eventmq, gearman, memodb, periodic
 from tests.support.protocols import PROTOCOLS
 
 HOARD = "hoard"
@@ -72,59 +70,6 @@ class Crowd(SideProcess):
         return msgspec.json.decode(self.ask(), type=Figures)
 
 
-# -- how each protocol is spoken -----------------------------------------------------------------
-
-
-class Dialect(NamedTuple):
-    """A greeting, a last word and its answer; a word that may be said a thousand times; a large job."""
-
-    hello: bytes
-    last: bytes
-    answer: bytes
-    small: bytes
-    large: Callable[[bytes], Message]
-    """A job with this body."""
-    harm: bytes
-    """A pattern of what hurts neighbours by what it means."""
-
-
-def _periodic(command: int, args: bytes = b"", msgid: bytes = b"0001") -> bytes:
-    return of("periodic").encode((msgid, bytes([command]), args))
-
-
-def _memodb(message: bytes) -> bytes:
-    return of("memodb").encode((b"\xff\xff\xff\xff", message))
-
-
-_PONG = of("periodic").encode((b"last", bytes([periodic.PONG]))).replace(b"\0REQ", b"\0RES")
-_ECHO = b"the last word"
-DIALECTS: dict[str, Dialect] = {
-    "faktory": Dialect(
-        b'HELLO {"v":2}\r\n', b"QUEUE LATENCY the-last-word\r\n", b'"the-last-word":', b"QUEUE LATENCY q\r\n",
-        lambda body: (b"PUSH", b'{"jid":"large-job","jobtype":"x","queue":"q","args":["' + body + b'"]}'),
-        rb"(?i)FLUSH|QUEUE.*\*",
-    ),
-    "gearman": Dialect(
-        b"", gearman.request(gearman.Type.ECHO_REQ, _ECHO), _ECHO, gearman.request(gearman.Type.ECHO_REQ, b"x"),
-        lambda body: (bytes([gearman.Type.SUBMIT_JOB_BG]), b"q", b"", body), b"cancel",
-    ),
-    "periodic": Dialect(
-        of("periodic").encode((b"\x02",)), _periodic(periodic.PING, msgid=b"last"), _PONG, _periodic(periodic.PING),
-        lambda body: (b"0001", bytes([periodic.SUBMIT_JOB]), b"\x01q\x01n", len(body).to_bytes(4, "big"), body, b"\0" * 9),
-        b"timeout|keepalive|" + re.escape(bytes([periodic.CONFIG_SET])),
-    ),
-    "memodb": Dialect(
-        memodb.HELLO, _memodb(memodb.heartbeat(b"last")), b"last", _memodb(memodb.heartbeat(b"nobody")),
-        lambda body: (b"\x80\0\0\1", memodb.job("q", b"", 100), body), b"$^",
-    ),
-    "eventmq": Dialect(
-        eventmq.handshake(), eventmq._command(b"PING", b"\0\0last"), eventmq._command(b"PONG", b"last"),
-        eventmq._command(b"PING", b"\0\0"),
-        lambda body: (b"", b"eMQP/1.0", b"REQUEST", b"large", b"q", b"", body), b"$^",
-    ),
-}  # fmt: skip
-
-
 # -- the peers -----------------------------------------------------------------------------------
 
 
@@ -138,14 +83,14 @@ class Peer(threading.Thread):
         self.pace = order.pace / _PEERS
         self.rng = Random(seed)
         self.seeds = of(protocol)
-        self.dialect = DIALECTS[protocol]
+        self.probe = hostile.of(protocol).PROBE
         self.sent = self.past = 0
         self.fault = ""
-        self._harm = re.compile(self.dialect.harm, re.DOTALL)
+        self._harm = re.compile(self.probe.harm, re.DOTALL)
         self._halves: deque[Raw] = deque(maxlen=_HALVES)
         self._messages = [
             message
-            for exchange in self.seeds.EXCHANGES
+            for exchange in self.seeds.exchanges
             for step in exchange
             for message in step.messages
             if message[:1] != (RAW,) or len(message) != 2
@@ -166,15 +111,15 @@ class Peer(threading.Thread):
 
     def _greeted(self, timeout: float = _ANSWER_S) -> Raw:
         peer = Raw(self.port, timeout)
-        peer.send(self.dialect.hello)
+        peer.send(self.probe.hello)
         return peer
 
     def _say_last(self, peer: Raw, count: int) -> None:
         """Say the last word behind so many messages; they got past the reader if it is answered."""
         self.sent += count
         del peer.heard[:]
-        peer.send(self.dialect.last)
-        peer.read_until(self.dialect.answer)
+        peer.send(self.probe.last)
+        peer.read_until(self.probe.answer)
         self.past += count
 
     def _message(self) -> bytes:
@@ -182,7 +127,7 @@ class Peer(threading.Thread):
         while True:
             message = self.rng.choice(self._messages)
             if self.rng.random() < 0.5:
-                message = spoiled_message(message, self.seeds.VALUES, self.rng)
+                message = spoiled_message(message, self.seeds.values, self.rng)
             data = self.seeds.encode(message)
             if self.protocol == "gearman":
                 # A handle as the server makes them, of some job or other.
@@ -210,7 +155,7 @@ class Peer(threading.Thread):
         deaf = self.rng.random() < 0.2
         count = 300 if deaf else 1_000
         with self._greeted(_FLOOD_S) as peer:
-            peer.send(self.dialect.small * count)
+            peer.send(self.probe.small * count)
             if deaf:
                 self.sent += count
             else:
@@ -219,7 +164,7 @@ class Peer(threading.Thread):
     def _shout(self) -> None:
         """One large job, or one that is never finished, or one that is far too large."""
         size = self.rng.choice((100_000, 1 << 20, 6 << 20))
-        data = self.seeds.encode(self.dialect.large(b"x" * size))
+        data = self.probe.large(b"x" * size)
         with self._greeted(_FLOOD_S) as peer:
             if self.rng.random() < 0.5:
                 peer.send(data)
@@ -242,7 +187,7 @@ class Peer(threading.Thread):
 
     def _mistake_the_door(self) -> None:
         """Words of another protocol, or noise."""
-        other = DIALECTS[self.rng.choice(PROTOCOLS)].hello
+        other = hostile.of(self.rng.choice(PROTOCOLS)).PROBE.hello
         words = (other, self.rng.randbytes(200), *FIRST_WORDS.values(), b"\0" * 500, b"x" * _PIECE)
         with Raw(self.port, _ANSWER_S) as peer:
             self.sent += 1
@@ -253,16 +198,16 @@ class Peer(threading.Thread):
 
 def _hoard(order: Order) -> None:
     """Fill a queue with large jobs now and then, and ask for one of them."""
-    dialect, queue = DIALECTS["faktory"], HOARD.encode()
+    probe, queue = hostile.of("faktory").PROBE, HOARD.encode()
     head = b'PUSH {"jid":"hoard-%08d","jobtype":"x","queue":"%b","args":["'
     while order.hoard:
         with suppress(OSError), Raw(order.ports["faktory"]) as peer:
-            peer.send(dialect.hello)
+            peer.send(probe.hello)
             for number in range(order.hoard):
                 peer.send(head % (number, queue) + b"x" * _HOARD_BYTES + b'"]}\r\n')
             peer.send(b"FETCH %b\r\nQUEUE REMOVE %b\r\n" % (queue, queue))
-            peer.send(dialect.last)
-            peer.read_until(dialect.answer)
+            peer.send(probe.last)
+            peer.read_until(probe.answer)
         time.sleep(_HOARD_EVERY_S)
 
 

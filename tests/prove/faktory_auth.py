@@ -18,6 +18,7 @@ import pyfaktory
 
 from tests.prove.harness import Options, Result
 from tests.prove.observe import errors_logged
+from tests.prove.tables import tables
 from tests.support.faktory import Faktory, compact, password_hash
 from tests.support.server import HOST, Server
 
@@ -27,18 +28,6 @@ _OK, _REFUSED = b"+OK\r\n", b"-ERR Invalid password\r\n"
 _SALT_BITS_MIN = 128
 _ABSENT = "absent"
 _OLD: tuple[object, ...] = (None, 0, 1, _ABSENT)
-
-# Values for `pwdhash` that no client sends; `H` stands for the right hash.
-_ODD_HASHES: tuple[str, ...] = (
-    '""', '"H "', '" H"', '"H\\n"', '"H\\u0000"', '"\\u0000"', '"é"', '"ééééééééééééééé"',
-    '"' + "ｆ" * 64 + '"', '"' + "٣" * 64 + '"', '"' + "F" * 64 + '"', '"' + "0" * 64 + '"',
-    '"' + "0" * 63 + '"', '"' + "0" * 65 + '"', '"' + "a" * 60_000 + '"', '"\\ud800"',
-    '"\\ud83d\\ude00"', '"0x' + "0" * 62 + '"', '"HH"', "null", "true", "0", "1e999", "[]", '["H"]',
-    "{}", '{"H":"H"}', "-1", '"' + "\\u0030" * 64 + '"', "H", '"H', '"\\xH"',
-)  # fmt: skip
-_RAW_HASHES: tuple[bytes, ...] = (
-    b'"\xff\xfe"', b'"\xc3"', b'"' + b"\xe9" * 64 + b'"', b'"\x00"', b'"' + b"\xf0\x9f" * 32 + b'"',
-)  # fmt: skip
 
 
 class Greeting(NamedTuple):
@@ -120,8 +109,7 @@ def _downgrades(port: int, *, strict: bool) -> int:
 def _odd(port: int) -> int:
     """Odd values for a hash: how many were answered otherwise than by a refusal or a closed door."""
     wrong = 0
-    odds = (*(text.encode() for text in _ODD_HASHES), *_RAW_HASHES)
-    for odd, (v, rounds) in product(odds, ((2, None), (1, 1))):
+    for odd, (v, rounds) in product(tables(__file__)["hashes"], ((2, None), (1, 1))):
         with _greeted(port) as greeting:
             right = greeting.hash_of(_PASSWORD, rounds).upper().encode()
             line = b'HELLO {"v":%d,"pwdhash":%b}' % (v, odd.replace(b"H", right))

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from tests.prove import fences
-from tests.prove.fences import Script, Word, Worker
+from tests.prove.fences import Script, Worker
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.observe import show
 from tests.prove.wall_clock import TWEAK, WallClock
@@ -47,11 +47,11 @@ class Play:
         self.workers: dict[tuple[str, str], Worker] = {}
         self.completions: Counter[str] = Counter()
         self.parts: dict[str, Part] = {}  # by its queue
-        for number, script in enumerate(self.cast.SCRIPTS):
-            if killing and not script.killed:
+        for number, script in enumerate(self.cast.scripts):
+            if killing and script.alive:
                 continue
             for copy in range(copies):
-                for variant in [script.only] if script.only else self.cast.VARIANTS:
+                for variant in [script.only] if script.only else self.cast.variants:
                     queue = f"{protocol}-{number:02}-{copy:02}-{variant}"
                     name = fences.submit(protocol, server.ports, queue)
                     self.parts[queue] = Part(script, variant, name)
@@ -60,15 +60,17 @@ class Play:
         """A takes every job, B those that are to be taken again; a stale word may have ended one."""
         for queue, part in self.parts.items():
             stage.stir()
-            wanted = (who == "a" or part.script.taken) and not self.completions[part.name]
+            wanted = (who == "a" or "taken" in part.script.words) and not self.completions[
+                part.name
+            ]
             if wanted and not self._worker(who, part.variant).take(queue):
                 self.tally.note("unheeded", f"{part.script.name}: {who} found no job")
 
     def say(self, when: str, stage: Stage) -> None:
         for part in self.parts.values():
-            for word in getattr(part.script, when):
+            for word in part.script.words.get(when, ()):
                 stage.stir()
-                self._say_word(part, when, word)
+                self._say_word(part, when, *word)
 
     def leave(self) -> None:
         for worker in self.workers.values():
@@ -79,13 +81,12 @@ class Play:
         if (who, variant) not in self.workers:
             protocol, kind = self.protocol, variant
             if who == "x":
-                protocol, kind = self.other, fences.of(self.other).VARIANTS[0]
+                protocol, kind = self.other, fences.of(self.other).variants[0]
             made = Worker(protocol, self.server.ports[protocol], who, kind)
             self.workers[who, variant] = made
         return self.workers[who, variant]
 
-    def _say_word(self, part: Part, when: str, word: Word) -> None:
-        who, verb, wanted = word
+    def _say_word(self, part: Part, when: str, who: str, verb: str, wanted: str) -> None:
         before = show(self.server, part.name)
         heard = self._worker(who, part.variant).say(verb, part.name)
         self._settle()
@@ -127,7 +128,7 @@ class Stage:
         if killing:
             self.server.restart()
             for play in self.plays:
-                if not play.cast.LASTING:
+                if not play.cast.lasting:
                     play.take("b", self)
         self._say("taken")
         self._wait(fences.LEASE_S + 2)

@@ -31,7 +31,7 @@ from franca.protocols.service import Service
 from tests.prove.fuzzing import Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.harness import Options, Result, Tally
-from tests.prove.mutants import plant
+from tests.prove.mutants import BUGS, plant
 from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
@@ -129,7 +129,7 @@ class Stage:
     def _link(self, name: str) -> Link:
         if name not in self._links:
             protocol, own = split(name)
-            listener = seeds_of(name).LINKS.get(own, protocol)
+            listener = seeds_of(name).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
             self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard.said[name] = bytearray()
@@ -216,7 +216,7 @@ def run(options: Options) -> Result:
     names = [name for name in PROTOCOLS if name in options.extra.get("only", PROTOCOLS)]
     enough = _ENOUGH
     if options.mutant:
-        plant(options.mutant)
+        plant(BUGS[options.mutant])
         # A bug is named after its protocol: all the time there is goes to that one. The hunt ends
         # when it is found, so that the longest search costs nothing but where a bug escapes.
         seconds *= len(names) * _LONGEST_SEARCH
@@ -239,7 +239,7 @@ def run(options: Options) -> Result:
 
 
 def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -> None:
-    corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
+    corpora = {name: [_of(name, exchange) for exchange in of(name).exchanges] for name in PROTOCOLS}
     corpus = corpora.pop(protocol)
     good = corpus[:]
     visitors = [exchange for other in corpora.values() for exchange in other]

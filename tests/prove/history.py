@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.prove import history_order
-from tests.prove.events import HABITS, Event, Rules
-from tests.prove.history_index import NEVER, Index, JobStory
+from tests.prove.events import Event, Rules
+from tests.prove.history_index import NEVER, Index, JobStory, habits_of
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -187,7 +187,7 @@ class _Judge:
                 continue
             # Who runs another protocol's volatile job need not be told that its time is over.
             crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
-            told = HABITS[ack.proto].ack_tells and not crossed
+            told = habits_of(ack.proto).ack_tells and not crossed
             if told or self._held(run, ack):
                 place = next(i for i, other in enumerate(self.runs) if other is run)
                 settled[place] = min(settled.get(place, NEVER), ack.t1)

@@ -12,9 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from tests.prove.events import HABITS, Event, Habits
+from tests.prove.events import Event
+from tests.support.peer import Habits
+from tests.support.protocols import PEERS
 
 NEVER = float("inf")
+# `core`: a harness inside the process, which sees what the broker itself answered.
+_HABITS = {"core": Habits(grace=60.0, ack_tells=True, expiry_fails=True)}
+_HABITS |= {name: one for kind in PEERS.values() for name, one in kind.behaviour.habits.items()}
+
+
+def habits_of(protocol: str) -> Habits:
+    return _HABITS.get(protocol, Habits())
 
 
 class Least:
@@ -98,7 +107,7 @@ class JobStory:
     @property
     def habits(self) -> Habits:
         """Those of the protocol in which it was submitted."""
-        return HABITS[self.pushes[0].proto if self.pushes else ""]
+        return habits_of(self.pushes[0].proto if self.pushes else "")
 
     @property
     def volatile(self) -> bool:
@@ -175,7 +184,7 @@ class Index:
         Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before
         they were said. With `reports` off, only what the holder did not report itself.
         """
-        grace = HABITS[delivery.proto].grace
+        grace = habits_of(delivery.proto).grace
         over = min(
             self.closed_from(delivery.conn, delivery.t0) + grace,
             # What is not on the disk is forgotten in a restart, leases and all.
@@ -195,7 +204,7 @@ class Index:
 
     def lasts(self, end: Event) -> bool:
         """Whether no restart can have undone what this report was told."""
-        on_the_disk = HABITS[end.proto].ack_lasts
+        on_the_disk = habits_of(end.proto).ack_lasts
         return on_the_disk or self._promises.since(end.t1) <= self.restarts.since(end.t1)
 
     def closed_from(self, conn: str, moment: float) -> float:

@@ -60,8 +60,9 @@ class Trial:
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
         self.cases += len(table) + _STRANGERS
-        for silence in silences:
-            self._note(f"{protocol}, silence after {silence.name}", silence.wrong())
+        for name, silent in silences.items():
+            wrong = "not hung up on" if hostile.stays(silent) else ""
+            self._note(f"{protocol}, silence after {name}", wrong)
         with Faktory(self.server.port) as client:
             heard = "smuggled" in client.hello().info()["faktory"]["queues"]
             self._note(protocol, "a web page was heard" if heard else "")

@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from tests.prove import bodies
-from tests.prove.events import Event, Out
+from tests.prove.events import Event, Notes
 from tests.support import peer as said
 from tests.support.faktory import Faktory
 from tests.support.peer import Answer, Grant, Offer, Peer, Wired
@@ -154,12 +154,11 @@ def left_in(info: dict[str, Any]) -> int:
     return sum(sizes, sum(facts["queues"].values(), 0))
 
 
-class Actor(ABC):
+class Actor(Notes, ABC):
     """A thread with a name, one connection at a time, and a diary."""
 
-    worker = ""  # the name under which it holds jobs, where they outlive the connection
-
     def __init__(self, load: Load, protocol: str, name: str, rng: Random) -> None:
+        super().__init__(time.monotonic, [])
         self.load = load
         self.protocol = protocol
         self.name = f"{protocol}-{name}"
@@ -167,43 +166,12 @@ class Actor(ABC):
         self.kind = PEERS[protocol]
         self.behaviour = self.kind.behaviour
         self.habits = protocol
-        self.events: list[Event] = []
         self.done = 0  # jobs accepted, or jobs finished
         self.error: BaseException | None = None
         self.broken: list[Exception] = []  # why each connection ended that did not end by itself
-        self.begun: Callable[[Event], None] | None = None  # hears of each event before it is over
         self.thread = threading.Thread(target=self.run, name=self.name, daemon=True)
         self._lives = 0
-        self._under_way: dict[int, Event] = {}
-
-    @property
-    def conn(self) -> str:
-        return f"{self.name}.{self._lives}"
-
-    # -- the diary -------------------------------------------------------------------------
-
-    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
-        """Something is about to be said; it is written down when `end` is told what came of it."""
-        now = time.monotonic()
-        event = Event(op, self.habits, self.conn, jid, now, now, worker=self.worker, **fields)
-        self._under_way[id(event)] = event
-        if self.begun is not None:
-            self.begun(event)
-        return event
-
-    def end(self, event: Event, out: Out = "ok") -> None:
-        """Its answer is here."""
-        del self._under_way[id(event)]
-        event.t1, event.out = time.monotonic(), out
-        self.events.append(event)
-
-    def _broken(self) -> None:
-        """What is still under way will never be answered."""
-        now = time.monotonic()
-        under_way, self._under_way = self._under_way, {}
-        for event in under_way.values():
-            event.t1, event.out = now, "maybe"
-            self.events.append(event)
+        self.conn = f"{self.name}.0"
 
     def toil(self) -> None:
         """Do what a job asks for."""
@@ -231,11 +199,12 @@ class Actor(ABC):
                 while self.step(client):
                     last_open = time.monotonic()
             finally:
-                self._broken()
+                self.break_off()
                 self.gone()
                 now = time.monotonic()
                 self.events.append(Event("close", self.protocol, self.conn, t0=last_open, t1=now))
                 self._lives += 1
+                self.conn = f"{self.name}.{self._lives}"
 
     def connect(self) -> Wired:
         """A new connection."""

@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 Make = Callable[[Any], Any]
 """Makes the replacement out of the original."""
 Change = Mapping[str, Make]
-"""What is replaced, as `module:attribute` or `module:Class.attribute`, of Franca unless it is Python's."""
+"""What is replaced, as `module:attribute` or `module:Class.attribute`, of Franca unless it is Python's or of the tests."""
 
 KILL_VARIABLE = "PROVE_KILL"
 KILLED = 137
@@ -46,17 +46,17 @@ def resolve(target: str) -> tuple[Any, str]:
     """The object that has the attribute, and the attribute's name; it must exist."""
     module, _, path = target.partition(":")
     *classes, name = path.split(".")
-    is_pythons = module in sys.stdlib_module_names
-    holder: Any = importlib.import_module(module if is_pythons else f"franca.{module}")
+    is_full = module in sys.stdlib_module_names or module.startswith("tests.")
+    holder: Any = importlib.import_module(module if is_full else f"franca.{module}")
     for one in classes:
         holder = getattr(holder, one)
     assert hasattr(holder, name), f"{target} does not exist"
     return holder, name
 
 
-def plant(name: str) -> None:
+def plant(change: Change) -> None:
     """Make a change in this process, for good."""
-    for target, make in (BUGS | TWEAKS)[name].items():
+    for target, make in change.items():
         holder, attribute = resolve(target)
         setattr(holder, attribute, make(getattr(holder, attribute)))
 
@@ -87,6 +87,20 @@ def before(act: Function) -> Make:
 def after(act: Function) -> Make:
     """The original, and this after it, with the same arguments."""
     return lambda original: _in_order(original, original, act)
+
+
+def with_arguments(change: Function) -> Make:
+    """The original, called with what this makes of its positional arguments."""
+    return lambda original: wraps(original)(
+        lambda *arguments, **options: original(*change(*arguments), **options)
+    )
+
+
+def with_result(change: Function) -> Make:
+    """The original, returning what this makes of its result."""
+    return lambda original: wraps(original)(
+        lambda *arguments, **options: change(original(*arguments, **options))
+    )
 
 
 def _in_order(original: Function, *calls: Function) -> Function:
@@ -208,15 +222,8 @@ def _latin(names: Any) -> Any:
 
 def _limits(**changed: int) -> Change:
     """Brokers are built with these limits instead of those of the settings."""
-
-    def changing(init: Function) -> Function:
-        return wraps(init)(
-            lambda self, limits, *rest, **options: init(
-                self, replace(limits, **changed), *rest, **options
-            )
-        )
-
-    return {"core.broker:Broker.__init__": changing}
+    change = with_arguments(lambda self, limits, *rest: (self, replace(limits, **changed), *rest))
+    return {"core.broker:Broker.__init__": change}
 
 
 def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
@@ -321,13 +328,13 @@ BUGS: dict[str, Change] = {
         )
     },
     "no-line-limit": {
-        "protocols.buffer:ByteBuffer.take_line": lambda take_line: (
-            lambda buffer, limit: take_line(buffer, _UNBOUNDED)
+        "protocols.buffer:ByteBuffer.take_line": with_arguments(
+            lambda buffer, limit: (buffer, _UNBOUNDED)
         )
     },
     "fixed-salt": {
-        "protocols.faktory.handshake:Challenge.__init__": lambda init: (
-            lambda self, password, rng, **options: init(self, password, Random(7), **options)
+        "protocols.faktory.handshake:Challenge.__init__": with_arguments(
+            lambda self, password, rng: (self, password, Random(7))
         )
     },
     "open-bind": {
@@ -463,7 +470,7 @@ def main(argv: list[str]) -> None:
     """Make the named changes and run the product's command line with the rest."""
     names, *rest = argv
     for name in names.split("+"):
-        plant(name)
+        plant((BUGS | TWEAKS)[name])
     sys.argv = ["franca", *rest]
     importlib.import_module("franca.cli.main").main()
 

@@ -26,8 +26,7 @@ class Proof(NamedTuple):
     def mutants(self) -> tuple[str, ...]:
         if not self.folder:
             return tuple(self.bugs.split())
-        names: tuple[str, ...] = importlib.import_module(f"{self.folder}.mutants").MUTANTS.names
-        return names
+        return tuple(importlib.import_module(f"{self.folder}.mutants").MUTANTS)
 
     @property
     def module(self) -> str:

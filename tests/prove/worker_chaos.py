@@ -12,9 +12,10 @@ import time
 from collections import defaultdict
 from random import Random
 
-from tests.prove.events import HABITS, Event
+from tests.prove.events import Event
 from tests.prove.harness import Options, Result
 from tests.prove.history import check
+from tests.prove.history_index import habits_of
 from tests.prove.load import Load, Plan, left_in
 from tests.prove.observe import percentile
 from tests.prove.worker_process import WorkerProcess, WorkerProcesses
@@ -96,11 +97,11 @@ def _redeliveries(
             runs[event.jid].append(event.t1)
         elif event.op in ("ack", "fail"):
             ends.add((event.jid, event.conn))
-        elif event.op == "push" and not HABITS[event.proto].expiry_fails:
+        elif event.op == "push" and not habits_of(event.proto).expiry_fails:
             at_once.add(event.jid)
     waits: list[float] = []
     for worker, diary in diaries:
-        if HABITS[worker.protocol].grace:
+        if habits_of(worker.protocol).grace:
             continue
         before, after = worker.killed
         for run in diary:

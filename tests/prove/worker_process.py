@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -91,6 +92,15 @@ class WorkerProcesses(SideProcess):
 # -- inside the processes ----------------------------------------------------------------------
 
 
+class _Worker(Consumer):
+    """Writes each event down before it goes on."""
+
+    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
+        event = super().begin(op, jid, **fields)
+        self.events.append(msgspec.structs.replace(event, t1=_UNKNOWN_YET))
+        return event
+
+
 class _Diary(list[Event]):
     """Keeps events in a file instead of in memory."""
 
@@ -101,16 +111,11 @@ class _Diary(list[Event]):
     def append(self, event: Event) -> None:
         os.write(self._file, msgspec.json.encode(event) + b"\n")
 
-    def begun(self, event: Event) -> None:
-        self.append(msgspec.structs.replace(event, t1=_UNKNOWN_YET))
-
 
 def _work(order: Order) -> None:
     load, rng = Load(order.plan), Random(order.plan.seed)
-    actor = Consumer(load, order.protocol, order.number, rng)
-    diary = _Diary(order.diary)
-    actor.events = diary
-    actor.begun = diary.begun
+    actor = _Worker(load, order.protocol, order.number, rng)
+    actor.events = _Diary(order.diary)
     actor.run()
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from franca.core.model import Millis, State
 from tests.prove.bodies import as_json, name_of, told
-from tests.prove.events import Event, Out
+from tests.prove.events import Event, Notes, Out
 from tests.sim.world import Wire, World
 from tests.support import peer as said
 from tests.support.faktory import Peer as FaktoryPeer
@@ -34,13 +34,13 @@ HOPE_MS = 20_000
 """By then a client that waits alone for what nobody offers was hung up on."""
 
 
-class Actor(ABC):
+class Actor(Notes, ABC):
     """One peer on one connection after another."""
 
     kind = ""
-    worker = ""
 
     def __init__(self, world: World, name: str, protocol: str) -> None:
+        super().__init__(lambda: world.now / 1000, world.history)
         self.world = world
         self.name = name
         self.protocol = protocol
@@ -52,7 +52,6 @@ class Actor(ABC):
         self.wire: Wire | None = None
         self.peer = self.new_peer()
         self.conn = ""
-        self._under_way: dict[int, Event] = {}
 
     def new_peer(self) -> Peer:
         who = {"worker": self.worker, "queues": self.queues(), "variant": self.variant}
@@ -83,6 +82,7 @@ class Actor(ABC):
         if not self.peer.lasts:
             self.peer = self.new_peer()
         self.peer.open()
+        self.habits = self.peer.habits
         if self.peer.is_open:
             self.begin_work()
 
@@ -102,11 +102,9 @@ class Actor(ABC):
 
     def cut_off(self, now: Millis) -> None:
         """What was asked and not answered may have happened or not."""
-        under_way, self._under_way = self._under_way, {}
-        for event in under_way.values():
-            event.t1, event.out = now / 1000, "maybe"
-            self.world.history.append(event)
-        self.note(Event("close", self.peer.habits, self.conn, t0=now / 1000))
+        self.break_off()
+        moment = self.clock()
+        self.events.append(Event("close", self.habits, self.conn, t0=moment, t1=moment))
         self.wire = None
         self.next_at = now + self.rng.randrange(1, 2_000)
         self.gone(now)
@@ -122,29 +120,6 @@ class Actor(ABC):
     def is_content(self) -> bool:
         """Nothing that was promised to it is still to come."""
         return True
-
-    # -- what it notes ------------------------------------------------------------------------------
-
-    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
-        """This is about to be said."""
-        event = Event(op, self.peer.habits, self.conn, jid, self.world.now / 1000, **fields)
-        event.worker = event.worker or self.worker
-        self._under_way[id(event)] = event
-        return event
-
-    def end(self, event: Event, out: Out = "ok") -> None:
-        """And this came of it."""
-        del self._under_way[id(event)]
-        event.out = out
-        self.note(event)
-
-    def forget(self, event: Event) -> None:
-        """What came of it is no news."""
-        del self._under_way[id(event)]
-
-    def note(self, event: Event) -> None:
-        event.t1 = self.world.now / 1000
-        self.world.history.append(event)
 
     # -- what the kinds of actors do ---------------------------------------------------------------
 
@@ -508,8 +483,7 @@ class Worker(Actor):
         if self._silent_since:
             # From then on the server might take it for gone.
             moment = self._silent_since / 1000
-            event = Event("close", self.peer.habits, self.conn, t0=moment, t1=moment)
-            self.world.history.append(event)
+            self.events.append(Event("close", self.habits, self.conn, t0=moment, t1=moment))
         kept = [run for run in self._held if self.peer.lasts or self.rng.random() < 0.5]
         if not (self.worker or self.peer.lasts):
             self._left_behind += kept if self.behaviour.silence_ms else []
@@ -567,8 +541,8 @@ class ResendingClient(Resending, Client):
 
     def _note_push(self, offer: Offer, out: Out) -> None:
         event = self._pushes.pop(offer)
-        event.conn, event.out = self.conn, out
-        self.note(event)
+        event.conn, event.out, event.t1 = self.conn, out, self.clock()
+        self.events.append(event)
 
     def gone(self, now: Millis) -> None:
         pass

@@ -147,9 +147,9 @@ def budgets_add_up(broker: Broker) -> None:
     assert counted == held, f"counted {counted}, there is {held}"
 
 
-def everybody_heard(actors: Iterable[object]) -> None:
+def everybody_heard(actors: Iterable[Actor]) -> None:
     """3: who waited for a job on a connection that held has heard its end."""
-    waiting = [a.name for a in actors if isinstance(a, Actor) and not a.is_content()]
+    waiting = [actor.name for actor in actors if not actor.is_content()]
     assert not waiting, f"still waiting: {waiting}"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from random import Random
+from typing import NamedTuple
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
@@ -14,8 +14,8 @@ from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
 from tests.sim import checks
-from tests.sim.actors import SOMEDAY, Actor, populate
-from tests.sim.world import START, Faults, World, fingerprint
+from tests.sim.actors import SOMEDAY, populate
+from tests.sim.world import START, Faults, World
 from tests.support import protocols
 from tests.support.peer import QUEUES
 from tests.support.protocols import PROTOCOLS
@@ -34,19 +34,16 @@ FAR_AHEAD_MS = 60 * 24 * 3_600_000
 """A wall clock on which everything is due that was put off while it went wrong."""
 
 
-@dataclass(slots=True)
-class Life:
+class Life(NamedTuple):
     """What came of a seed."""
 
-    seed: int
-    fingerprint: str
-    jobs: int
-    deliveries: int
-    hours: float
-    crashes: int
-    jumps: int
-    protocols: tuple[str, ...]
+    world: World
+    protocols: list[str]
     violations: list[str]
+
+    @property
+    def hours(self) -> float:
+        return (self.world.now - START) / 3_600_000
 
 
 def _services(broker: Broker, rng: Random) -> dict[str, Service]:
@@ -91,17 +88,7 @@ def live(seed: int, only: str = "") -> Life:
         broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
     else:
         broken += _judge(world, exact_times=not jumps)
-    return Life(
-        seed,
-        fingerprint(world.history),
-        world.tally.jobs,
-        sum(e.op == "fetch" and e.out == "ok" for e in world.history),
-        (world.now - START) / 3_600_000,
-        world.tally.crashes,
-        world.tally.jumps,
-        tuple(sorted(spoken)),
-        broken,
-    )
+    return Life(world, sorted(spoken), broken)
 
 
 def _storm(world: World) -> None:
@@ -118,7 +105,7 @@ def _storm(world: World) -> None:
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
     for actor in world.actors:
-        if isinstance(actor, Actor) and (claim := actor.claim(world.now)) is not None:
+        if (claim := actor.claim(world.now)) is not None:
             yield claim
 
 
@@ -169,12 +156,3 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
         if ": ".join(sample.split(": ")[:2]) not in dead
         and (sample.startswith("result") or pushes[sample.split(": ")[1]] < 2)
     ]
-
-
-def hunt(seeds: Iterable[int], *, first_only: bool = False, only: str = "") -> Iterator[Life]:
-    """One life after the other; with `first_only`, no more after one in which something broke."""
-    for seed in seeds:
-        life = live(seed, only)
-        yield life
-        if life.violations and first_only:
-            return

@@ -15,7 +15,7 @@ from tests.sim.run import live
 def test_everything_holds_whatever_goes_wrong(seed: int) -> None:
     life = live(seed)
     assert life.violations == []
-    assert life.jobs > 0
+    assert life.world.tally.jobs > 0
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

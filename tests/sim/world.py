@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,34 +23,19 @@ from tests.prove.events import Event
 from tests.sim.disk import Disk
 from tests.sim.server import Server, Services
 
+if TYPE_CHECKING:
+    from tests.sim.actors import Actor
+
 LOOK_MS = 1_000
 START: Millis = 1_790_000_000_000
 HOUR = 3_600_000
 JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
 
 
-class Peer(Protocol):
-    """A peer: it acts when its time comes and hears what arrives."""
-
-    next_at: Millis
-
-    def act(self, now: Millis) -> None:
-        """Do what one does at this moment, and say when to be asked again."""
-
-    def heard(self, data: bytes, now: Millis) -> None:
-        """Bytes from the server."""
-
-    def cut_off(self, now: Millis) -> None:
-        """The connection is gone."""
-
-    def retire(self) -> None:
-        """The chaos is over: from now on only finish what there is."""
-
-
 class Wire:
     """A connection: bytes on their way in both directions, in order, each piece with its moment."""
 
-    def __init__(self, world: World, peer: Peer, name: str) -> None:
+    def __init__(self, world: World, peer: Actor, name: str) -> None:
         self.world = world
         self.peer = peer
         self.name = name
@@ -130,11 +115,10 @@ class World:
         self.limits = limits
         self.disk = Disk()
         self.history: list[Event] = []
-        self.names: dict[
-            str, str
-        ] = {}  # what the history calls the jobs that clients know the names of
+        # What the history calls the jobs whose names clients know.
+        self.names: dict[str, str] = {}
         self.lasting: set[str] = set()  # the names of those among them that outlive a crash
-        self.actors: list[Peer] = []
+        self.actors: list[Actor] = []
         self.wires: list[Wire] = []
         self.tally = Tally()
         self.chaos = True
@@ -146,7 +130,7 @@ class World:
 
     # -- for peers --------------------------------------------------------------------------
 
-    def connect(self, peer: Peer, service: str) -> Wire:
+    def connect(self, peer: Actor, service: str) -> Wire:
         """A new connection."""
         self._wires += 1
         wire = Wire(self, peer, f"c{self._wires}")

@@ -168,4 +168,5 @@ Peer.behaviour = Behaviour(
     words={"ack": 84, "release": 8, "vanish": 8},
     has_reserve=True,
     ways=(("many", ""), ("one", "")),
+    habits={"beanstalkd": peer.Habits(fail_ends=True)},
 )

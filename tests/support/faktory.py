@@ -331,4 +331,6 @@ Peer.behaviour = peer.Behaviour(
     eager=True,
     has_reserve=True,
     takes_bytes=False,
+    # Leases outlive the connection; a worker that stays silent for a minute is given up.
+    habits={"faktory": peer.Habits(grace=60.0, expiry_fails=True)},
 )

@@ -469,4 +469,6 @@ Peer.behaviour = peer.Behaviour(
     joins=True,
     volatile_waits=True,
     ways=(("many", ""), ("wait", ""), ("one", "")),
+    # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
+    habits={"gearman": peer.Habits(ack_tells=True, ack_lasts=False, fail_ends=True)},
 )

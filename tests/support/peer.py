@@ -132,6 +132,25 @@ class Unexpected(Exception):
 
 
 @dataclass(frozen=True)
+class Habits:
+    """What a history must know of a protocol.
+
+    Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
+    may end; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
+    `ack_lasts` that it is on the disk by then. Where it is not, it is once a later promise was heard.
+
+    Of its jobs, whoever runs them: `expiry_fails` says that a lease that ran out counts as a failure
+    of the job; `fail_ends` that a job whose worker said it failed has ended.
+    """
+
+    grace: float = 0.0
+    ack_tells: bool = False
+    ack_lasts: bool = True
+    expiry_fails: bool = False
+    fail_ends: bool = False
+
+
+@dataclass(frozen=True)
 class Behaviour:
     """What producers and workers of a protocol are like in a simulation and under a load."""
 
@@ -181,6 +200,8 @@ class Behaviour:
     reports_promise: bool = False
     """Whether the answer to a report is a promise."""
     keeps_nothing: bool = False
+    habits: Mapping[str, Habits] = field(default_factory=dict)
+    """By the name that `Peer.habits` returns, where they are not the usual ones."""
     needs_spare: bool = False
     """Whether jobs may go to the queue `default` instead of the one that was named."""
 

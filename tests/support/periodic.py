@@ -519,4 +519,9 @@ Peer.behaviour = peer.Behaviour(
     reports_promise=True,
     retry=_FOR_EVER,
     has_reserve=True,
+    habits={
+        "periodic": peer.Habits(expiry_fails=True),
+        # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
+        "periodic-doc": peer.Habits(ack_lasts=False, expiry_fails=True),
+    },
 )

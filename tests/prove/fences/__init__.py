@@ -1,17 +1,24 @@
-"""Who says what about a job that is theirs, was theirs, or never was: one module per protocol.
+"""Who says what about a job that is theirs, was theirs, or never was: one text file per protocol.
 
 A script is the words that are said about one job at each stage of its life, each with what must come of
 it. `fence.py` plays all scripts of all protocols.
+
+A file begins with the `variants` of the protocol's workers, each of which plays every script (one that is `gone` is cut
+off while it has the job); whether its leases outlive the server; and in which protocol its jobs are submitted, with
+how many seconds they may run. Each script is a name and, below it, a line per stage: `held` (A has the job),
+`expired` (A's lease is over), `ready` (and anybody may take it), `taken` (B has it), `expired_again` (B's lease is over too).
+A word is who says it, what is said, and what must come of it, which is nothing if it is left out. `only` names the one
+variant for which a script is; `alive: yes` leaves it out where the server is killed in between.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from random import Random
-from typing import Protocol, cast
+from typing import NamedTuple
 
 from tests.support.peer import Accepted, Answer, Done, Grant, Granted, Nothing, Offer, Peer, Wired
 from tests.support.protocols import PEERS
@@ -26,53 +33,55 @@ NAMELESS = "nameless"
 """The variant in which `a`, `b` and `c` are connections without a name."""
 _TAKE_S, _ANSWER_S, _SOON_S = 2.0, 10.0, 0.3
 
-Word = tuple[str, str, str]  # who says what, and what must come of it
 
-
-@dataclass(frozen=True)
-class Script:
-    """The words that are said about one job, at each stage of its life."""
+class Script(NamedTuple):
+    """The words that are said about one job, by the stage of its life."""
 
     name: str
-    only: str = ""  # the one variant it is for, if not for all
-    killed: bool = True  # whether it is also for a server that is killed in between
-    held: tuple[Word, ...] = ()  # A has it
-    expired: tuple[Word, ...] = ()  # A's lease is over
-    ready: tuple[Word, ...] = ()  # ... and anybody may take it
-    taken: tuple[Word, ...] = ()  # B has it
-    expired_again: tuple[Word, ...] = ()  # B's lease is over too
+    only: str
+    alive: bool
+    words: Mapping[str, list[list[str]]]
+    """Who says what, and what must come of it."""
 
 
-A_DONE = ("a", "ack", "done")
-B_DONE = ("b", "ack", "done")
+class Cast(NamedTuple):
+    """What a protocol's file says."""
+
+    variants: list[str]
+    lasting: bool
+    submits: str
+    seconds: int
+    scripts: list[Script]
 
 
-def ignored(*said: str) -> tuple[Word, ...]:
-    """`"c ack"`: a word that changes nothing."""
-    return tuple((who, verb, "nothing") for who, verb in (words.split() for words in said))
-
-
-class Cast(Protocol):
-    """What a protocol's module offers."""
-
-    SCRIPTS: tuple[Script, ...]
-    VARIANTS: tuple[str, ...]
-    """Kinds of workers; every script is played with each. One that is `gone` is cut off while it has the job."""
-    LASTING: bool
-    """Whether a lease outlives the server."""
-    SUBMITS: tuple[str, int]
-    """The protocol in which its jobs are submitted, and how many seconds they may run."""
-
-
+@cache
 def of(protocol: str) -> Cast:
-    return cast(Cast, importlib.import_module(f"tests.prove.fences.{protocol}"))
+    text = Path(__file__).with_name(f"{protocol}.txt").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    head, *records = "\n".join(lines).strip().split("\n\n")
+    variants, lasting, submits = (line.partition(": ")[2] for line in head.splitlines())
+    speaks, seconds = submits.split()
+    return Cast(
+        variants.split(), lasting == "yes", speaks, int(seconds), list(map(_script, records))
+    )
+
+
+def _script(record: str) -> Script:
+    name, *lines = record.splitlines()
+    stages = dict(line.strip().split(": ") for line in lines)
+    only, alive = stages.pop("only", ""), stages.pop("alive", "")
+    words = {
+        stage: [[*word.split(), "nothing"][:3] for word in said.split(", ")]
+        for stage, said in stages.items()
+    }
+    return Script(name, only, alive == "yes", words)
 
 
 def submit(protocol: str, ports: Mapping[str, int], queue: str) -> str:
     """A job for this queue alone; the name by which the server knows it."""
-    speaks, reserve = of(protocol).SUBMITS
-    offer = Offer(queue, queue, b"[]", reserve=reserve, retry=9)
-    with Wired(PEERS[speaks], ports[speaks], Random(1), queues=[queue]) as client:
+    cast = of(protocol)
+    offer = Offer(queue, queue, b"[]", reserve=cast.seconds, retry=9)
+    with Wired(PEERS[cast.submits], ports[cast.submits], Random(1), queues=[queue]) as client:
         client.peer.submit(offer)
         while True:
             for answer in client.hear():
@@ -120,8 +129,7 @@ class Worker:
         """Be alive, where the protocol has a word for it; or be gone."""
         if self._variant == "gone":
             self.leave()
-        else:
-            self._beat()
+        self._beat()
 
     def stir(self) -> None:
         """Say anything, where those who are silent for a while lose what they have."""

@@ -7,8 +7,9 @@ bytes of it. An exchange is what is said on which link, in order. All submit to 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from franca.protocols.service import Service
 
@@ -29,23 +30,24 @@ class Step(NamedTuple):
 Exchange = tuple[Step, ...]
 
 
-class Seeds(Protocol):
+@dataclass(frozen=True)
+class Seeds:
     """What a protocol's module offers."""
 
-    EXCHANGES: tuple[Exchange, ...]
-    LINKS: dict[str, str]
-    """On which listener a link is opened, where it is not called as its protocol."""
-    VALUES: tuple[bytes, ...]
+    exchanges: Sequence[Exchange]
+    values: Sequence[bytes]
     """Parts that no good client says: numbers and depths without a bound, times out of reach, text that is none."""
+    frame: Callable[[Message], bytes]
+    """The bytes of a message, sound or not, that is not sent as it is."""
+    answers: Callable[[bytes], Iterator[bytes]]
+    """What the server said, message by message; `ValueError` if it cannot be read."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """On which listener a link is opened, where it is not called as its protocol."""
+    fill: Callable[[Service, bytes], bytes] = lambda service, data: data
+    """The same with what only the running server can know; mostly clients choose all names themselves."""
 
     def encode(self, message: Message) -> bytes:
-        """The bytes of a message, sound or not."""
-
-    def fill(self, service: Service, data: bytes) -> bytes:
-        """The same with what only the running server can know."""
-
-    def answers(self, said: bytes) -> Iterator[bytes]:
-        """What the server said, message by message; `ValueError` if it cannot be read."""
+        return b"".join(message[1:]) if message[:1] == (RAW,) else self.frame(message)
 
 
 def split(link: str) -> tuple[str, str]:
@@ -55,4 +57,5 @@ def split(link: str) -> tuple[str, str]:
 
 
 def of(protocol: str) -> Seeds:
-    return cast(Seeds, importlib.import_module(f"tests.prove.fuzzing.{protocol}"))
+    found: Seeds = importlib.import_module(f"tests.prove.fuzzing.{protocol}").SEEDS
+    return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import RAW, Exchange, Message, Seeds, Step
+from tests.prove.tables import tables
 from tests.support import eventmq
 from tests.support.eventmq import _command, call, encoded, handshake
 
-LINKS: dict[str, str] = {"s": "eventmq_subscribe", "p": "eventmq_publish"}
+_LINKS = {"s": "eventmq_subscribe", "p": "eventmq_publish"}
 _HANDSHAKE: Message = (RAW, handshake())
 
 
@@ -21,7 +21,7 @@ def _say(command: bytes, msgid: bytes, *frames: bytes) -> Message:
 _CALL = call("a.b", "c", 1, "two")
 _OWN_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|job:[0-9]+")
 _QUEUES = b'[[10, "q"], [5, "default"]]'
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("w", (_HANDSHAKE, _say(b"INFORM", b"i1", _QUEUES, b"worker"), _say(b"READY", b"r1"), _say(b"READY", b"r2"))),
         Step("c", (_HANDSHAKE, _say(b"REQUEST", b"m1", b"q", b"reply-requested,retry-count:2", _CALL), _say(b"STATUS", b"admin:1"))),
@@ -57,27 +57,7 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    b"{'a':0x" + b"f" * 3_800 + b"}", b"{'timeout': 1e400}", b"{'timeout': -1}", b'{"timeout": ' + b"9" * 5_000 + b"}", b"retry-count:" + b"9" * 5_000,
-    b"timeout:1e400,retry-count:-1", b"{'a':" * 300, b"{'a':(" * 90 + b")}" * 90, b"{b'\\xff': 1}", b"interval:" + b"9" * 400, b"cron:99999999999 * * * *", b"cron:*/0 * * * *",
-    b"run_count:" + b"9" * 5_000, b"[[1e400, \"q\"]]", b"[[" + b"9" * 5_000 + b", \"q\"]]", b"(" * 400, b"[[10, \"\\ud800\"]]", b"\xff\xfe", b'{"error": "\\ud800"}',
-    b'["run", {"path": "\\ud800", "callable": "c", "args": [1e400]}]', b'["run", ' + b"[" * 2_000, b"-1", b"1e400", b"9" * 5_000, b"reply-requested,guarantee", b"q" * 2_000,
-)  # fmt: skip
-
-
-def encode(message: Message) -> bytes:
-    """A multipart message."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
-    return encoded(message)
-
-
-def fill(service: Service, data: bytes) -> bytes:
-    """Clients choose all names themselves."""
-    return data
-
-
-def answers(said: bytes) -> Iterator[bytes]:
+def _answers(said: bytes) -> Iterator[bytes]:
     """Messages, each kind once, without the server's own ids, which only count.
 
     Heartbeats come when they come; what the server says about itself depends on what others have done
@@ -91,3 +71,6 @@ def answers(said: bytes) -> Iterator[bytes]:
         if b"HEARTBEAT" not in kept:
             seen.add(b"|".join(kept))
     yield from seen
+
+
+SEEDS = Seeds(_EXCHANGES, tables(__file__)["values"], encoded, _answers, links=_LINKS)

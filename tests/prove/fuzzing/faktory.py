@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import Exchange, Seeds, Step
+from tests.prove.tables import tables
 from tests.support.faktory import said
 
-LINKS: dict[str, str] = {}
 _HELLO = (b"HELLO", b'{"v":2}')
 _WORKER = (b"HELLO", b'{"wid":"worker-1","hostname":"h","pid":7,"labels":["a"],"v":2}')
 
 
 def _job(jid: bytes, more: bytes = b"") -> bytes:
-    return b'{"jid":"%b","jobtype":"x","queue":"q","args":[1,"two",{"three":[null]}]%b}' % (
-        jid,
-        more,
-    )
+    fixed = b'"jobtype":"x","queue":"q","args":[1,"two",{"three":[null]}]'
+    return b'{"jid":"%b",%b%b}' % (jid, fixed, more)
 
 
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("p", (_HELLO, (b"PUSH", _job(b"jid-0001")), (b"INFO",))),
         Step("w", (_WORKER, (b"FETCH", b"q", b"default"), (b"BEAT", b'{"wid":"worker-1"}'))),
@@ -45,27 +42,6 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    _job(b"jid-0001", b',"retry":' + b"9" * 5_000), _job(b"jid-0001", b',"retry":1e400'), _job(b"jid-0001", b',"reserve_for":1e400'), _job(b"jid-0001", b',"at":"99999-01-01T00:00:00Z"'),
-    _job(b"jid-0001", b',"at":"0001-01-01T00:00:00Z"'), _job(b"jid-0001", b',"priority":99999999999999999999'), _job(b"\\ud800\\ud800"), _job(b"\xff\xfe\xed\xa0\x80-12"),
-    _job(b"jid-0001", b',"custom":{"unique_for":1e400}'), _job(b"jid-0001", b',"custom":{"unique_for":"' + b"9" * 5_000 + b'"}'), _job(b"jid-0001", b',"custom":' + b"[" * 200),
-    _job(b"jid-0001", b',"failure":{"retry_count":' + b"9" * 400 + b',"remaining":-1,"failed_at":"x"}'), _job(b"jid-0001", b',"queue":"\\udfff"'), _job(b"jid-0001", b',"jid":null'),
-    b'{"jid":"jid-0001","message":"\xff\\ud800","errtype":1e400,"backtrace":["' + b"x" * 3_000 + b'"]}', b'{"wid":"\\ud800","pid":1e400,"v":2}', b'{"v":' + b"9" * 5_000 + b"}",
-    b'{"jid":"jid-0001","message":null,"backtrace":[1,[2]]}', b'{"cmd":"kill","target":"scheduled","filter":{"jids":["' + b'","'.join([b"x" * 9] * 300) + b'"],"regexp":"***"}}',
-    b'{"cmd":"requeue","target":"dead","filter":{"jobtype":"*","regexp":"' + b"*a" * 500 + b'"}}', b"[" * 2_000, b"{" * 2_000, b"9" * 5_000,
-)  # fmt: skip
-
-
-def encode(message: Message) -> bytes:
-    """A line."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
-    return b" ".join(message) + b"\r\n"
-
-
-def fill(service: Service, data: bytes) -> bytes:
-    """Clients choose all names themselves."""
-    return data
-
-
-answers = said
+SEEDS = Seeds(
+    _EXCHANGES, tables(__file__)["values"], lambda parts: b" ".join(parts) + b"\r\n", said
+)

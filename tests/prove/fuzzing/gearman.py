@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from franca.protocols.gearman.service import GearmanService
 from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import RAW, Exchange, Message, Seeds, Step
+from tests.prove.tables import tables
 from tests.support import gearman
 from tests.support.gearman import Type
-
-LINKS: dict[str, str] = {}
 
 
 def _packet(kind: Type, *arguments: bytes) -> Message:
@@ -24,7 +23,7 @@ def _line(text: bytes) -> Message:
 
 T = Type
 _NOW = b"1790000400"
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("c", (_packet(T.OPTION_REQ, b"exceptions"), _packet(T.SUBMIT_JOB, b"q", b"u1", b"hello"))),
         Step("w", (_packet(T.SET_CLIENT_ID, b"me"), _packet(T.CAN_DO, b"q"), _packet(T.GRAB_JOB_UNIQ))),
@@ -55,27 +54,22 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    b"9" * 5_000, b"-1", b"-" + b"9" * 500, b"0x10", b"1e9", b" 12", b"1_0", b"\xef\xbc\x91", b"18446744073709551616", b"9223372036854775807", b"\xff" * 64, b"u" * 65, b"u" * 2_000,
-    b"f\xff", b"\xed\xa0\x80", b"", b"-", b"@999999999", b"@-1", b"@" + b"9" * 400, b"*", b"60", b"7", b"exceptions\0", b"\0" * 200, b"x" * 200_000,
-)  # fmt: skip
-
-
-def encode(message: Message) -> bytes:
+def _encode(message: Message) -> bytes:
     """A packet with the size of its arguments, or a line."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
     kind, *arguments = message or (b"\x10",)
     body = b"\0".join(arguments)
     return struct.pack(">4sII", b"\0REQ", int.from_bytes(kind[:4], "big"), len(body)) + body
 
 
-def fill(service: Service, data: bytes) -> bytes:
+def _fill(service: Service, data: bytes) -> bytes:
     """Handles are the server's."""
     assert isinstance(service, GearmanService)
     return data.replace(b"@", service.prefix.encode())
 
 
-def answers(said: bytes) -> Iterator[bytes]:
+def _answers(said: bytes) -> Iterator[bytes]:
     """A NOOP may or may not overtake the word that makes it needless."""
     return (answer for answer in gearman.said(said) if answer != bytes([T.NOOP]))
+
+
+SEEDS = Seeds(_EXCHANGES, tables(__file__)["values"], _encode, _answers, fill=_fill)

@@ -6,12 +6,10 @@ import json
 import struct
 from zlib import crc32
 
-from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import Exchange, Message, Seeds, Step
 from tests.support import periodic as p
 from tests.support.periodic import SEPARATOR, packed, str8
 
-LINKS: dict[str, str] = {}
 _PLAIN = b"<plain>"
 """The first part of a message in the document's dialect."""
 
@@ -31,7 +29,7 @@ _DOC_JOB = json.dumps(
     {"func": "q", "name": "n", "workload": "abc", "sched_at": 1, "counter": 1, "timeout": 2}
 ).encode()
 _DOC_HANDLE = b"q\0n"
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("c", (_CLIENT, _say(p.PING), _say(p.SUBMIT_JOB, packed("q", "n", b"abc")))),
         Step("w", (_WORKER, _say(p.CAN_DO, str8("q")), _say(p.GRAB_JOB, msgid=b"grab"), _say(p.SLEEP))),
@@ -79,7 +77,7 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
+_VALUES: tuple[bytes, ...] = (
     packed("q", "n", b"abc", at=2**63 - 1, count=2**31 - 1, timeout=2**31 - 1), packed("q", "n", b"abc", at=-(2**63)), packed("\x80" * 120, "\x80" * 120), str8("q") + b"\xff" + b"\xff" * 255,
     b"\x02\xff\xfe" + str8("n") + struct.pack(">I", 2**32 - 1), packed("q", "n")[:-1] + b"\x03" + struct.pack(">ii", -1, -(2**31)), packed("q", "n")[:-1] + b"\xff", str8("") + str8(""), b"\xff" * 300,
     _HANDLE + struct.pack(">qh", 2**63 - 1, 2**15 - 1), _HANDLE + struct.pack(">qh", -(2**63), -(2**15)), struct.pack(">q", 2**63 - 1), struct.pack(">i", -1), b"\xff\xff" + _HANDLE,
@@ -88,10 +86,8 @@ VALUES: tuple[bytes, ...] = (
 )  # fmt: skip
 
 
-def encode(message: Message) -> bytes:
+def _encode(message: Message) -> bytes:
     """A frame in one of the two dialects."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
     if message[:1] == (_PLAIN,):
         payload = SEPARATOR.join(message[1:])
         return b"\0REQ" + struct.pack(">I", len(payload)) + payload
@@ -99,9 +95,4 @@ def encode(message: Message) -> bytes:
     return b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
 
 
-def fill(service: Service, data: bytes) -> bytes:
-    """Clients choose all names themselves. None may stop the server."""
-    return data
-
-
-answers = p.said
+SEEDS = Seeds(_EXCHANGES, _VALUES, _encode, p.said)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple, Protocol, cast
 
@@ -40,6 +41,18 @@ class Case(NamedTuple):
         return self.name or repr(self.data[:60])
 
 
+def each(
+    outcome: str, data: Iterable[bytes] | Mapping[str, bytes], *, known: bool = True
+) -> Iterator[Case]:
+    """A case for each of them, with the names that they have."""
+    named = data.items() if isinstance(data, Mapping) else (("", one) for one in data)
+    return (Case(one, outcome, known, name) for name, one in named)
+
+
+def noise(rng: Random, *sizes: int) -> bytes:
+    return rng.randbytes(rng.choice(sizes))
+
+
 class Heavy(NamedTuple):
     """One message, or so many of them. `closes`: the server hangs up on it."""
 
@@ -56,6 +69,9 @@ class Probe(NamedTuple):
     `errors` is an error; where there are any, whoever is hung up on hears nothing else. `halves_wait`: what may be
     answered or closed may also be half a message, which waits for its other half. `counts`: every message has one
     answer, of which so many `greetings` are not counted, and an error may be the last word.
+
+    `small` may be said a thousand times, `large` makes a job with a body; what fits the pattern `harm` hurts neighbours
+    by what it means.
     """
 
     hello: bytes
@@ -66,6 +82,9 @@ class Probe(NamedTuple):
     halves_wait: bool = False
     counts: bool = False
     greetings: int = 0
+    small: bytes = b""
+    large: Callable[[bytes], bytes] = bytes
+    harm: bytes = b"$^"
 
 
 class Hostility(Protocol):
@@ -156,28 +175,23 @@ def play_heavy(protocol: str, port: int, heavy: Heavy) -> str:
     return ""
 
 
-class Silent:
-    """Somebody who began to say something, and is to be hung up on after a while."""
-
-    def __init__(self, port: int, name: str, begun: bytes) -> None:
-        self.name = name
-        self._peer = Raw(port, SILENT_S + 4.0)
-        self._peer.send(begun)
-
-    def wrong(self) -> str:
-        """What was wrong with the end of it, or nothing."""
-        with self._peer as peer:
-            try:
-                while True:
-                    peer.read()
-            except TimeoutError:
-                return "not hung up on"
-            except ConnectionError:
-                return ""
+def silences(protocol: str, port: int) -> dict[str, Raw]:
+    """Those who began to say something, and are to be hung up on after a while."""
+    peers = {name: Raw(port, SILENT_S + 4.0) for name in of(protocol).SILENCES}
+    for name, begun in of(protocol).SILENCES.items():
+        peers[name].send(begun)
+    return peers
 
 
-def silences(protocol: str, port: int) -> list[Silent]:
-    return [Silent(port, name, begun) for name, begun in of(protocol).SILENCES.items()]
+def stays(silent: Raw) -> bool:
+    """Whether one of them is not hung up on."""
+    with silent, suppress(ConnectionError):
+        try:
+            while True:
+                silent.read()
+        except TimeoutError:
+            return True
+    return False
 
 
 def endless(protocol: str, port: int, *, known: bool) -> Raw:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import product
 from random import Random
 
-from tests.prove.hostile import ANSWERED, CLOSED, EITHER, FRAME_BYTES, REFUSED, Case, Heavy, Probe
+from tests.prove import hostile as h
+from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
 from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.tables import tables
 from tests.support.gearman import Type, request, said
+
+_TABLES = tables(__file__)
 
 _TYPES = 43
 _FUNCTIONS = 10_000
 _ECHO = b"hostile echo"
 _ECHOED = struct.pack(">4sII", b"\0RES", Type.ECHO_RES, len(_ECHO)) + _ECHO
+_ERRORS = (b"ERR", bytes([Type.ERROR]))
 PROBE = Probe(
-    b"", request(Type.ECHO_REQ, _ECHO), _ECHOED, said, errors=(b"ERR", bytes([Type.ERROR]))
-)
+    b"", request(Type.ECHO_REQ, _ECHO), _ECHOED, said, errors=_ERRORS, small=request(Type.ECHO_REQ, b"x"),
+    large=lambda body: request(Type.SUBMIT_JOB_BG, b"q", b"", body), harm=b"cancel",
+)  # fmt: skip
 # Who says nothing at all may be a client that has no job yet.
 SILENCES = {
     "a NUL": b"\0", "half a header": b"\0REQ\0\0\0", "half a word": b"stat",
@@ -33,12 +40,20 @@ _SMUGGLED = (
 )
 _NOT_FOR_US = (5, 6, 8, 10, 11, 17, 19, 20, 24, 27, 31, 40, 42)
 _TALKERS = (
-    "SUBMIT_JOB", "SUBMIT_JOB_BG", "SUBMIT_JOB_HIGH", "SUBMIT_JOB_HIGH_BG", "SUBMIT_JOB_LOW", "SUBMIT_JOB_LOW_BG",
-    "SUBMIT_JOB_EPOCH", "SUBMIT_JOB_SCHED", "SUBMIT_REDUCE_JOB", "SUBMIT_REDUCE_JOB_BACKGROUND",
-)  # fmt: skip
-_REPORTS = (
-    "WORK_STATUS", "WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION", "WORK_DATA", "WORK_WARNING",
-)  # fmt: skip
+    "SUBMIT_JOB SUBMIT_JOB_BG SUBMIT_JOB_HIGH SUBMIT_JOB_HIGH_BG SUBMIT_JOB_LOW SUBMIT_JOB_LOW_BG"
+    " SUBMIT_JOB_EPOCH SUBMIT_JOB_SCHED SUBMIT_REDUCE_JOB SUBMIT_REDUCE_JOB_BACKGROUND"
+)
+_REPORTS = "WORK_STATUS WORK_COMPLETE WORK_FAIL WORK_EXCEPTION WORK_DATA WORK_WARNING"
+_ONE_ARGUMENT = "CAN_DO CANT_DO GET_STATUS GET_STATUS_UNIQUE OPTION_REQ SET_CLIENT_ID"
+_NO_ARGUMENT = "PRE_SLEEP GRAB_JOB GRAB_JOB_UNIQ GRAB_JOB_ALL RESET_ABILITIES"
+_SIZES = (FRAME_BYTES, FRAME_BYTES + 1, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+_SIZED = (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.CAN_DO, Type.WORK_COMPLETE)
+
+
+def _packet(
+    kind: int, body: bytes = b"", magic: bytes = b"\0REQ", size: int | None = None
+) -> bytes:
+    return struct.pack(">4sII", magic, kind, len(body) if size is None else size) + body
 
 
 # -- small ones --------------------------------------------------------------------------------
@@ -47,137 +62,71 @@ _REPORTS = (
 def cases(rng: Random) -> Iterator[Case]:
     yield from web_pages(_SMUGGLED)
     yield from foreign(b"\n", ("postgres",))
-    tables = (_magics(), _sizes(), _types(), _short_arguments(), _values(), _lines(), _garbage(rng))
-    for table in tables:
-        yield from table
-
-
-def _magics() -> Iterator[Case]:
-    for magic in (b"\0REX", b"\0req", b"\0\0\0\0", b"\0RE\0", b"\0QER", b"\0\xff\xff\xff"):
-        packet = struct.pack(">4sII", magic, Type.ECHO_REQ, 0)
-        yield Case(packet + _SMUGGLED, CLOSED, known=False)
-    for kind in (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.NOOP):
-        packet = request(kind, b"smuggled", b"", b"").replace(b"\0REQ", b"\0RES", 1)
-        yield Case(packet, REFUSED)
-
-
-def _sizes() -> Iterator[Case]:
-    for kind in (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.CAN_DO, Type.WORK_COMPLETE):
-        for size in (FRAME_BYTES, FRAME_BYTES + 1, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1):
-            packet = struct.pack(">4sII", b"\0REQ", kind, size)
-            yield Case(packet + b"x" * 100, CLOSED, known=False)
-
-
-def _types() -> Iterator[Case]:
-    for number in (0, _TYPES, _TYPES + 1, 255, 256, 1 << 16, 1 << 31, (1 << 32) - 1):
-        packet = struct.pack(">4sII", b"\0REQ", number, 0)
-        yield Case(packet + _SMUGGLED, CLOSED, known=False)
-    for number in _NOT_FOR_US:
-        for body in (b"", b"a\0b\0c", b"x" * 3_000):
-            packet = struct.pack(">4sII", b"\0REQ", number, len(body)) + body
-            yield Case(packet, REFUSED)
-
-
-def _short_arguments() -> Iterator[Case]:
-    """Fewer separators than a packet has arguments, and the next packet right behind it."""
-    for name in (*_TALKERS, *_REPORTS, "CAN_DO_TIMEOUT"):
-        for count in range(9):
-            body = b"\0".join([b"hostile"] * count)
-            yield Case(request(Type[name], body), ANSWERED, name=f"{name} with {count}")
-    for name in (
-        "CAN_DO",
-        "CANT_DO",
-        "GET_STATUS",
-        "GET_STATUS_UNIQUE",
-        "OPTION_REQ",
-        "SET_CLIENT_ID",
-    ):
-        for body in (b"", b"\0", b"\0\0\0", b"hostile\0", b"hostile\0more", b"\xff\xfe"):
-            yield Case(request(Type[name], body), ANSWERED, name=f"{name} {body!r}")
-    for name in ("PRE_SLEEP", "GRAB_JOB", "GRAB_JOB_UNIQ", "GRAB_JOB_ALL", "RESET_ABILITIES"):
-        yield Case(request(Type[name], b"what\0is\0this"), ANSWERED, name=f"{name} with a body")
-
-
-def _values() -> Iterator[Case]:
-    long = b"x" * 5_000
+    yield from each(h.CLOSED, _closed(), known=False)
+    yield from each(h.REFUSED, _refused())
+    yield from each(h.ANSWERED, {f"{n} with {c}": p for n, c, p in _short_arguments()})
+    yield from each(h.ANSWERED, _values())
+    yield from each(h.ANSWERED, (text + b"\n" for text in _TABLES["answered"]))
+    odd = (b"a b c d e f", b"status" + b" x" * 20, b"y" * 8_190)
+    yield from each(h.EITHER, (text + b"\n" for text in odd))
     for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
-        yield Case(
-            request(Type[name], b"hostile", b"u" * 65, b""), REFUSED, name=f"{name}, a long unique"
-        )
-        yield Case(
-            request(Type[name], b"hostile", b"u" * 64, b""),
-            ANSWERED,
-            name=f"{name}, a unique of 64",
-        )
-        yield Case(request(Type[name], long * 2, b"", b""), EITHER, name=f"{name}, a long function")
-    for name in _REPORTS:
-        for handle in (b"", b"H:no:1", b"H:" + long, b"\xff\xfe", b"H:vm:99999999999999999999"):
-            arguments = (handle, b"1", b"2") if name == "WORK_STATUS" else (handle, b"data")
-            packet = request(Type[name], *(arguments[:1] if name == "WORK_FAIL" else arguments))
-            yield Case(packet, REFUSED, name=f"{name} of {handle[:20]!r}")
-    numbers = (
-        b"",
-        b"0",
-        b"-1",
-        b"1",
-        b"abc",
-        b"9" * 30,
-        b"9" * 5_000,
-        b"1e9",
-        b"0x10",
-        b" 7",
-        b"1.5",
-        b"\xd9\xa2",
-    )
-    for number in numbers:
-        yield Case(request(Type.CAN_DO_TIMEOUT, b"hostile", number), ANSWERED)
-        epoch = request(Type.SUBMIT_JOB_EPOCH, b"hostile", b"", number, b"")
-        yield Case(epoch, ANSWERED)
+        long = request(Type[name], b"x" * 10_000, b"", b"")
+        yield Case(long, h.EITHER, name=f"{name}, a long function")
+    garbage = (noise(rng, 1, 13, 100, 2_000) + b"\n" for _ in range(60))
+    yield from each(h.EITHER, garbage)
+    kinds = [kind for kind in Type if kind not in (Type.SUBMIT_JOB_SCHED, *_NOT_FOR_US)]
+    sizes = (1, 30, 2_000)
+    packets = (request(kind, rng.randbytes(size)) for kind, size in product(kinds, sizes))
+    yield from each(h.ANSWERED, packets)
+
+
+def _closed() -> Iterator[bytes]:
+    for magic in (b"\0REX", b"\0req", b"\0\0\0\0", b"\0RE\0", b"\0QER", b"\0\xff\xff\xff"):
+        yield _packet(Type.ECHO_REQ, magic=magic) + _SMUGGLED
+    for kind, size in product(_SIZED, _SIZES):
+        yield _packet(kind, b"x" * 100, size=size)
+    for number in (0, _TYPES, _TYPES + 1, 255, 256, 1 << 16, 1 << 31, (1 << 32) - 1):
+        yield _packet(number) + _SMUGGLED
+    yield b"z" * 9_000  # a line without end
+    yield b"z" * 9_000 + b"\n" + _SMUGGLED
+
+
+def _refused() -> Iterator[bytes]:
+    for kind in (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.NOOP):
+        yield _packet(kind, b"smuggled\0\0", magic=b"\0RES")
+    for number, body in product(_NOT_FOR_US, (b"", b"a\0b\0c", b"x" * 3_000)):
+        yield _packet(number, body)
+    for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
+        yield request(Type[name], b"hostile", b"u" * 65, b"")
+    for name, handle in product(_REPORTS.split(), _TABLES["no handles"]):
+        arguments = {"WORK_STATUS": (b"1", b"2"), "WORK_FAIL": ()}.get(name, (b"data",))
+        yield request(Type[name], handle, *arguments)
+    yield from (text + b"\n" for text in _TABLES["refused"])
+
+
+def _short_arguments() -> Iterator[tuple[str, object, bytes]]:
+    """Fewer separators than a packet has arguments, and the next packet right behind it."""
+    for name, count in product(f"{_TALKERS} {_REPORTS} CAN_DO_TIMEOUT".split(), range(9)):
+        yield name, count, request(Type[name], b"\0".join([b"hostile"] * count))
+    bodies = (b"", b"\0", b"\0\0\0", b"hostile\0", b"hostile\0more", b"\xff\xfe")
+    for name, body in product(_ONE_ARGUMENT.split(), bodies):
+        yield name, body, request(Type[name], body)
+    for name in _NO_ARGUMENT.split():
+        yield name, "a body", request(Type[name], b"what\0is\0this")
+
+
+def _values() -> Iterator[bytes]:
+    for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
+        yield request(Type[name], b"hostile", b"u" * 64, b"")
+    for number in _TABLES["numbers"]:
+        yield request(Type.CAN_DO_TIMEOUT, b"hostile", number)
+        yield request(Type.SUBMIT_JOB_EPOCH, b"hostile", b"", number, b"")
         for place in range(5):
             fields = [number if place == n else b"*" for n in range(5)]
-            packet = request(Type.SUBMIT_JOB_SCHED, b"hostile", b"", *fields, b"")
-            yield Case(packet, ANSWERED)
-    for handle in (
-        b"H:" + b"x" * 61,
-        b"H:" + b"x" * 62,
-        b"H:" + long,
-        b"\xff",
-        b"H:\xff:1",
-        b"H:a:1\0\0",
-    ):
-        for kind in (Type.GET_STATUS, Type.GET_STATUS_UNIQUE):
-            yield Case(request(kind, handle), ANSWERED)
-    for option in (b"", b"exceptions\0", b"EXCEPTIONS", b"except", b"x" * 64, long, b"\xff"):
-        yield Case(request(Type.OPTION_REQ, option), ANSWERED)
-
-
-def _lines() -> Iterator[Case]:
-    for text in (
-        b"", b"\r", b" ", b"  status", b"what", b"WHAT is this", b"show", b"show x", b"show jobs please", b"cancel", b"cancel job",
-        b"cancel job H:no:1", b"cancel foo bar", b"create", b"create function", b"drop", b"drop function", b"drop function no-such", b"maxqueue",
-        b"\x01\x02\x03", b"\xff\xfe", b"version\tx", b"gladiator", b"x" * 5_000
-    ):  # fmt: skip
-        yield Case(text + b"\n", REFUSED)
-    for text in (
-        b"status", b"STATUS", b"Status\r", b"workers", b"prioritystatus", b"version", b"getpid", b"verbose", b"maxqueue hostile",
-        b"maxqueue hostile x", b"maxqueue hostile -1", b"maxqueue hostile " + b"9" * 500, b"maxqueue hostile 1 2", b"maxqueue hostile a b c", b"create function hostile",
-        b"jobs", b"clients", b"show unique jobs", b"drop function hostile", b"one two three four five"
-    ):  # fmt: skip
-        yield Case(text + b"\n", ANSWERED)
-    for text in (b"a b c d e f", b"status" + b" x" * 20, b"y" * 8_190):
-        yield Case(text + b"\n", EITHER)
-    yield Case(b"z" * 9_000, CLOSED, known=False, name="a line without end")
-    yield Case(b"z" * 9_000 + b"\n" + _SMUGGLED, CLOSED, known=False, name="a long line")
-
-
-def _garbage(rng: Random) -> Iterator[Case]:
-    for _ in range(60):
-        yield Case(rng.randbytes(rng.choice((1, 13, 100, 2_000))) + b"\n", EITHER)
-    for kind in Type:
-        if kind not in (Type.SUBMIT_JOB_SCHED, *_NOT_FOR_US):
-            for size in (1, 30, 2_000):
-                packet = request(kind, rng.randbytes(size))
-                yield Case(packet, ANSWERED)
+            yield request(Type.SUBMIT_JOB_SCHED, b"hostile", b"", *fields, b"")
+    for handle in _TABLES["handles"]:
+        yield from (request(Type.GET_STATUS, handle), request(Type.GET_STATUS_UNIQUE, handle))
+    yield from (request(Type.OPTION_REQ, option) for option in _TABLES["options"])
 
 
 # -- large ones --------------------------------------------------------------------------------
@@ -188,34 +137,23 @@ def heavies(*, short: bool) -> Iterator[Heavy]:
     many = b"".join(request(Type.CAN_DO, b"hostile-%d" % n) for n in range(_FUNCTIONS))
     yield Heavy("10,000 functions and their jobs asked for", many + request(Type.GRAB_JOB) * 1_000)
     yield Heavy("10,000 functions and a list of them, fifty times", many + b"status\n" * 50)
-    yield Heavy("handles that the store must be asked for", _get_status(5_000))
+    asked = b"".join(request(Type.GET_STATUS, b"H:elsewhere:%d" % n) for n in range(5_000))
+    yield Heavy("handles that the store must be asked for", asked)
     yield Heavy("20,000 jobs", request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x"), 20_000)
-    yield Heavy("a packet too large", _declared(FRAME_BYTES + 1) + b"x" * FRAME_BYTES, closes=True)
+    too_large = _packet(Type.ECHO_REQ, b"x" * FRAME_BYTES, size=FRAME_BYTES + 1)
+    yield Heavy("a packet too large", too_large, closes=True)
     if short:
         return
     largest = request(Type.SUBMIT_JOB_BG, b"hostile", b"", b"x" * (FRAME_BYTES // 2 - 100))
     yield Heavy("large jobs", largest, 4)
-    yield Heavy(
-        "the largest packet", request(Type.WORK_COMPLETE, b"H:no:1", b"x" * (FRAME_BYTES - 100))
-    )
+    result = b"x" * (FRAME_BYTES - 100)
+    yield Heavy("the largest packet", request(Type.WORK_COMPLETE, b"H:no:1", result))
     yield Heavy("200,000 echoes", request(Type.ECHO_REQ), 200_000)
     yield Heavy("100,000 naps", request(Type.PRE_SLEEP), 100_000)
     yield Heavy("10,000 functions and naps", many + request(Type.PRE_SLEEP) * 1_000)
     yield Heavy("10,000 functions come and go", (many + request(Type.RESET_ABILITIES)), 5)
     yield Heavy("50,000 reports of nothing", request(Type.WORK_FAIL, b"H:no:1"), 50_000)
-    yield Heavy(
-        "one job, 20,000 times joined", request(Type.SUBMIT_JOB, b"hostile", b"u", b"x"), 20_000
-    )
+    yield Heavy("20,000 joined", request(Type.SUBMIT_JOB, b"hostile", b"u", b"x"), 20_000)
     yield Heavy("100,000 empty lines", b"\n", 100_000)
-    yield Heavy("20,000 limits", b"".join(b"maxqueue hostile-%d 1\n" % n for n in range(20_000)))
-    yield Heavy(
-        "20,000 created", b"".join(b"create function hostile-%d\n" % n for n in range(20_000))
-    )
-
-
-def _declared(size: int) -> bytes:
-    return struct.pack(">4sII", b"\0REQ", Type.ECHO_REQ, size)
-
-
-def _get_status(count: int) -> bytes:
-    return b"".join(request(Type.GET_STATUS, b"H:elsewhere:%d" % n) for n in range(count))
+    for line in (b"maxqueue hostile-%d 1\n", b"create function hostile-%d\n"):
+        yield Heavy(f"20,000 times {line!r}", b"".join(line % n for n in range(20_000)))

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import product
 
-from tests.prove.hostile import CLOSED, Case
+from tests.prove.hostile import CLOSED, Case, each
 
-_VERBS = (
-    b"GET", b"POST", b"PUT", b"HEAD", b"OPTIONS", b"DELETE", b"PATCH", b"CONNECT",
-)  # fmt: skip
+_VERBS = b"GET POST PUT HEAD OPTIONS DELETE PATCH CONNECT".split()
+_TARGETS = b"/ /?q=HELLO * http://127.0.0.1/ {}".split()
 _HEAD = b"\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n\r\n"
 
 
 def web_pages(smuggled: bytes, *verbs: bytes) -> Iterator[Case]:
     """A browser's requests, with something behind them that must not be heard."""
-    for verb in (*_VERBS, *verbs):
-        for target in (b"/", b"/?q=HELLO", b"*", b"http://127.0.0.1/", b"{}"):
-            line = b"%b %b HTTP/1.1" % (verb, target)
-            yield Case(line + _HEAD + smuggled, CLOSED, known=False)
-    yield Case(b"POST / HTTP/1.1\n\n" + smuggled, CLOSED, known=False, name="web, one line feed")
-    yield Case(b"GET /\r\n" + smuggled, CLOSED, known=False, name="web, old")
-    socket = b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
-    yield Case(socket + smuggled, CLOSED, known=False, name="web socket")
+    heads = [b"%b %b HTTP/1.1" % line + _HEAD for line in product((*_VERBS, *verbs), _TARGETS)]
+    heads += [b"POST / HTTP/1.1\n\n", b"GET /\r\n"]
+    heads += [b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"]
+    return each(CLOSED, (head + smuggled for head in heads), known=False)
 
 
 FIRST_WORDS: dict[str, bytes] = {
@@ -36,17 +33,14 @@ FIRST_WORDS: dict[str, bytes] = {
 
 def foreign(behind: bytes, names: Iterable[str] = FIRST_WORDS) -> Iterator[Case]:
     """Clients of these services, and one that wants to be secret."""
-    yield Case(tls_hello() + behind, CLOSED, known=False, name="tls")
-    for name in names:
-        yield Case(FIRST_WORDS[name] + behind, CLOSED, known=False, name=name)
+    first = {"tls": tls_hello(), **{name: FIRST_WORDS[name] for name in names}}
+    return each(CLOSED, {name: words + behind for name, words in first.items()}, known=False)
 
 
 def tls_hello() -> bytes:
     """The first words of a client that wants to be secret."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    try:
+    with suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    except ssl.SSLWantReadError:
-        pass
     return outgoing.read()
