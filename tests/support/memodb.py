@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
     op: int
     worker: bytes
-    fields: tuple[object, ...]
+    fields: tuple[Any, ...]
     payload: bytes
 
 
@@ -141,7 +141,9 @@ def take_reply(unread: bytearray, lead: bytes = b"") -> tuple[int, Message] | No
         raise ValueError("a message on a unix socket begins with 01")
     body = bytes(unread[head:end])
     del unread[:end]
-    return int.from_bytes(body[:4], "big"), parse(body[4:])
+    # Words of devices on the way stand before the id.
+    at = next(at for at in range(0, len(body), 4) if body[at] & 0x80) + 4
+    return int.from_bytes(body[at - 4 : at], "big"), parse(body[at:])
 
 
 class MemoDB(Connection[tuple[int, Message]]):
@@ -320,8 +322,6 @@ class Request(NamedTuple):
 
 def _granted(message: Message) -> peer.Grant:
     queue, timeout_ms = message.fields
-    assert isinstance(queue, str)
-    assert isinstance(timeout_ms, int)
     grant = peer.Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
     if timeout_ms not in (0, _FOREVER_MS):
         grant.reserve = timeout_ms / 1_000

@@ -10,35 +10,26 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
-from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.faktory.admin_commands import ServerFacts
-from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.faktory import client as wire
 from tests.protocols.world import AnyPuppet, AnyWorld
 from tests.support.faktory import Reply, take_reply
 
+SETTINGS = FaktorySettings()
+FACTS = ServerFacts(uptime_s=1, connections=1, used_memory_mb=1)
+
 
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: FaktorySettings | None = None,
-        facts: ServerFacts | None = None,
-        seed: int = 1,
+        self, *, settings: FaktorySettings = SETTINGS, facts: ServerFacts = FACTS, **world: Any
     ) -> None:
-        super().__init__(limits, seed=seed)
-        self.service = FaktoryService(
-            self.broker,
-            settings or FaktorySettings(),
-            Random(seed),
-            lambda now: facts or ServerFacts(uptime_s=1, connections=1, used_memory_mb=1),
-        )
+        super().__init__(**world)
+        self.service = FaktoryService(self.broker, settings, Random(1), lambda now: facts)
         self.serve({"faktory": self.service})
 
     def connect(self) -> Puppet:
@@ -62,11 +53,6 @@ class Puppet(AnyPuppet):
     def __init__(self, world: World, link: Link) -> None:
         super().__init__(world, link)
         self.pieces: list[bytes] = []
-
-    @property
-    def conversation(self) -> FaktoryConversation:
-        assert isinstance(self.link.conversation, FaktoryConversation)
-        return self.link.conversation
 
     def receive(self, said: list[bytes]) -> None:
         """Take what the server said, in the pieces in which it did."""
