@@ -122,7 +122,7 @@ def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(start: StartServer
         assert len(status.data.split(b",")) == 5, f"not the status of that time: {status.data!r}"
 
 
-class Npm(Connection):
+class Npm(Connection[p.Message]):
     """node-periodic 1.4.0: dies of whatever is longer than an id and answers nobody."""
 
     def __init__(self, port: int, role: int) -> None:

@@ -10,27 +10,37 @@ from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
-from franca.core.errors import NotHeld, NotUnique
+from franca.core.errors import NotFound, NotHeld, NotUnique
 from franca.core.events import Granted, Unmet, Woken
+from franca.core.limits import Limits
 from franca.core.model import (
+    KEPT_MS,
     NEVER,
     Choice,
     Demand,
     Failure,
     Job,
+    JobQuery,
     NewJob,
     OnConflict,
     OnHangUp,
     Policy,
     Session,
+    State,
 )
 from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
-from tests.core.steering import LIMITS, PICK, SteeredMachine, queues
-from tests.sim.disk import Disk
+from tests.sim.disk import Disk, write_out
 
+LIMITS = Limits(
+    window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3,
+    large_body_bytes=0, large_bytes=1, window_bytes=6, supply_bytes=3,
+)  # fmt: skip
+PICK = st.integers(0, 1_000)
+queues = st.sampled_from(("a", "b"))
 POLICIES = (
     Policy(lease_ms=2_000, losses=-1),
     Policy(failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, losses=-1),
@@ -43,8 +53,14 @@ POLICIES = (
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
 
 
-class BrokerMachine(SteeredMachine):
+class BrokerMachine(RuleBasedStateMachine):
     """Every rule is: one verb of the broker, the same in the model; then all is compared."""
+
+    now: int
+    broker: Broker
+    disk: Disk
+    model: Model
+    sessions: list[Session]
 
     @initialize(backlog=st.sampled_from((0, 7, 12, 18)), delay=st.sampled_from((0, 0, 2_000)))
     def begin(self, backlog: int, delay: int) -> None:
@@ -59,6 +75,12 @@ class BrokerMachine(SteeredMachine):
             )
             new.run_at = self.now + delay + number if delay else NEVER
             self._submit(new, None)
+
+    def _connect(self) -> None:
+        kinds = (OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL, OnHangUp.RETURN)
+        self.sessions = [
+            self.broker.open_session(f"w{n}", kind, None) for n, kind in enumerate(kinds)
+        ]
 
     # -- submitting -----------------------------------------------------------------------------
 
@@ -101,25 +123,30 @@ class BrokerMachine(SteeredMachine):
         else:
             assert not taken or new.on_conflict is OnConflict.REPLACE, "the key was taken"
             assert job.id not in model.jobs, "an old id"
-            entry = Entry(
-                job.id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name
-            )
+            entry = self._entry(job.id, new)
             if taken:
                 self._replace(taken, entry)
             entry.guest = entry.guest or not new.policy.durable
-            model.jobs[job.id] = entry
         entry = model.jobs[job.id]
         if watcher is not None:
             entry.watchers[watcher.holder] += 1
             entry.guest = True
         model.hear(self.broker, self.now)
         if entry is not taken and not entry.behind:
-            if new.run_at > self.now:
-                entry.state = WAITING
-                if new.policy.keeps_place:
-                    model.take_place(entry)
-            else:
-                model.enqueue(entry, self.now, self.broker)
+            self._place(entry)
+
+    def _entry(self, job_id: int, new: NewJob) -> Entry:
+        entry = Entry(job_id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
+        self.model.jobs[job_id] = entry
+        return entry
+
+    def _place(self, entry: Entry) -> None:
+        if entry.run_at <= self.now:
+            self.model.enqueue(entry, self.now, self.broker)
+            return
+        entry.state = WAITING
+        if entry.policy.keeps_place:
+            self.model.take_place(entry)
 
     @rule(
         pick=PICK,
@@ -171,18 +198,11 @@ class BrokerMachine(SteeredMachine):
             # Only the last few names of the tail are remembered.
             assert job.id == last + 1
             assert len(before) > LIMITS.recent_names
-            self._new_entry(job.id, new)
+            entry = self._entry(job.id, new)
+            self.model.hear(self.broker, self.now)
+            self._place(entry)
         else:
             self._submit(new, None)
-
-    def _new_entry(self, job_id: int, new: NewJob) -> None:
-        entry = Entry(job_id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
-        self.model.jobs[job_id] = entry
-        self.model.hear(self.broker, self.now)
-        if new.run_at > self.now:
-            entry.state = WAITING
-        else:
-            self.model.enqueue(entry, self.now, self.broker)
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -379,3 +399,175 @@ class BrokerMachine(SteeredMachine):
         self.model.tick(self.now, self.broker, truth(self.broker, self.disk))
         for entry in self.model.jobs.values():
             entry.bound = entry.bound and entry.state is LEASED
+
+    # -- steering -------------------------------------------------------------------------------------
+
+    @rule(
+        queue=queues,
+        what=st.sampled_from(("pause", "resume", "resume", "purge", "purge", "remove", "flush")),
+        sure=st.integers(0, 1),
+        ms=st.sampled_from((0, 40, 1_000)),
+    )
+    def operate(self, queue: str, what: str, sure: int, ms: int) -> None:
+        """What ends many jobs at once must not happen so often that there never are many."""
+        if what in ("pause", "resume"):
+            self._pause(queue, what == "pause", self.now + ms if ms else NEVER)
+        elif sure == 0 and what == "flush":
+            self._flush()
+        elif sure == 0:
+            self._purge(queue, what == "remove")
+
+    def _pause(self, queue: str, paused: bool, until: int) -> None:
+        listed = queue in {count.queue for count in self.broker.counts()}
+        if paused:
+            self.broker.pause(queue, until)
+            if listed:
+                self.model.paused[queue] = until
+        else:
+            self.broker.resume(queue, self.now)
+            self.model.paused.pop(queue, None)
+            self._grants()
+
+    def _grants(self) -> None:
+        """What was given of jobs that were ready before this step."""
+        self.model.hear(self.broker, self.now)
+        waits = [j for j in self.model.jobs.values() if j.state is READY]
+        if waits:
+            self.model.ready(waits[0], self.now, self.broker)
+
+    def _purge(self, queue: str, forget: bool) -> None:
+        ready = [j for j in self.model.jobs.values() if j.queue == queue and j.state is READY]
+        if forget:
+            self.broker.remove_queues((queue,), self.now)
+            self.model.paused.pop(queue, None)
+        else:
+            assert self.broker.purge_queues((queue,), self.now) == len(ready)
+        for entry in ready:
+            self.model.end(entry, self.now, self.broker)
+        self.model.hear(self.broker, self.now)
+
+    def _flush(self) -> None:
+        self.broker.flush(self.now)
+        for entry in self.model.jobs.values():
+            entry.behind = 0
+        for entry in list(self.model.jobs.values()):
+            self.model.end(entry, self.now, self.broker)
+        self.model.paused.clear()
+        self.model.hear(self.broker, self.now)
+
+    @rule(
+        verb=st.sampled_from(("cancel", "kill", "retry", "retry", "lease", "lease")),
+        pick=PICK,
+        dead=st.booleans(),
+    )
+    def steer(self, verb: str, pick: int, dead: bool) -> None:
+        """One job, wherever it lies, brought by the store if need be."""
+        ids = [j.id for j in self.model.jobs.values() if not dead or j.state is DEAD]
+        if not ids:
+            return
+        job_id = sorted(ids)[pick % len(ids)]
+        volatile = not self.model.jobs[job_id].policy.durable
+        if volatile:
+            self._steer(verb, self.broker.jobs[job_id])
+        else:
+            self.broker.recall(JobQuery(ids=(job_id,)), _Steerer(self, verb))
+            self.write()
+
+    def _steer(self, verb: str, job: Job) -> None:
+        model, now = self.model, self.now
+        entry = model.jobs[job.id]
+        alive = [
+            j for j in model.jobs.values()
+            if j.state is not DEAD and j is not entry and j.behind != entry.id
+        ]  # fmt: skip
+        taken = entry.key and (entry.queue, entry.key) in [(j.queue, j.key) for j in alive]
+        runs = entry.state is LEASED or bool(entry.behind)
+        session = self.sessions[job.id % len(self.sessions)]
+        arguments = (job, session, now) if verb == "lease" else (job, now)
+        try:
+            getattr(self.broker, verb)(*arguments)
+        except NotUnique:
+            assert verb in ("retry", "lease")
+            assert taken, "refused, though the key is free"
+            return
+        except NotHeld:
+            assert verb == "lease"
+            assert runs, "refused, though nobody runs it"
+            return
+        entry.bound = False
+        if entry.state is DEAD:
+            entry.run_at -= KEPT_MS * entry.policy.keep_dead
+        model.hear(self.broker, now)
+        if verb == "cancel":
+            if entry.state is DEAD:
+                assert not entry.watchers
+            model.end(entry, now, self.broker)
+        elif verb == "kill":
+            entry.policy = replace(entry.policy, bury=True)
+            model.bury(entry, now, self.broker)
+        elif verb == "lease":
+            assert not taken, "two jobs to a key"
+            assert not runs, "two runs of one job"
+            model.hold(entry, session, now, self.broker)
+        else:
+            assert not taken, "two jobs to a key"
+            if not model.gives_way(entry, now, self.broker):
+                model.enqueue(entry, now, self.broker)
+
+    # -- the store ------------------------------------------------------------------------------------
+
+    @rule()
+    def write(self) -> None:
+        before = self.model.saved
+        write_out(self.broker, _Noting(self), self.now)
+        assert self.model.saved is not before
+        self._grants()
+        if not self.broker.has_changes():
+            self.disk.verify(self.broker)
+
+    @rule(sure=st.booleans())
+    def crash(self, sure: bool) -> None:
+        if not sure:
+            self.write()
+            return
+        self.broker = Broker(LIMITS, Random(7))
+        self.broker.restore_at(self.disk.snapshot(), self.now)
+        self.model.crash(self.now, self.broker)
+        self._connect()
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        if hasattr(self, "broker"):
+            self.model.check(self.broker, truth(self.broker, self.disk))
+
+
+class _Noting(Disk):
+    """The machine's disk; the model knows the moment at which it was told everything."""
+
+    def __init__(self, machine: BrokerMachine) -> None:
+        self.machine = machine
+
+    def write(self, changes: Any, wants: Any) -> list[list[Job]]:
+        """As the disk does it."""
+        answers = self.machine.disk.write(changes, wants)
+        self.machine.model.save()
+        return answers
+
+
+class _Steerer:
+    """Whoever recalled a job in order to steer it."""
+
+    def __init__(self, machine: BrokerMachine, verb: str) -> None:
+        self.machine = machine
+        self.verb = verb
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: int) -> None:
+        """Steer it, if it is still there."""
+        self.machine._grants()
+        for job in jobs:
+            try:
+                self.machine._steer(self.verb, job)
+            except NotFound:
+                assert job.id not in self.machine.model.jobs
+            except KeyError:
+                assert job.state > State.LEASED

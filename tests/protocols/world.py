@@ -32,7 +32,7 @@ class AnyWorld(Generic[P]):
 
     def __init__(
         self,
-        limits: Limits | None,
+        limits: Limits | None = None,
         *,
         seed: int = 1,
         store: MemoryStore | None = None,
@@ -41,6 +41,7 @@ class AnyWorld(Generic[P]):
         self.limits = limits or Limits()
         self.now = now
         self.store = store or MemoryStore()
+        self.stops = 0
         self._links = 0
         self.remember(seed)
 
@@ -53,6 +54,10 @@ class AnyWorld(Generic[P]):
         """A new engine, to which nobody is connected."""
         self.engine = Engine(self.broker, services, self.limits)
         self.puppets = {}
+
+    def note_stop(self) -> None:
+        """A peer told the server to stop."""
+        self.stops += 1
 
     def open_link(self, protocol: str, peer: Peer, prefix: str = "l") -> Link:
         """A connection of somebody who has said nothing yet."""
@@ -137,6 +142,11 @@ class AnyPuppet:
         self.link = link
         self.unread = bytearray()
         self.waited_for_commit = False
+
+    @property
+    def conversation(self) -> Any:
+        """The server's side of the link; tests look into it."""
+        return self.link.conversation
 
     @property
     def is_hung_up(self) -> bool:

@@ -11,7 +11,6 @@ import difflib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -30,7 +29,7 @@ import trustme
 from tests.real.fetched import node
 from tests.support.faktory import Faktory, JobDict
 from tests.support.scoped import Scoped
-from tests.support.server import HOST, ROOT, Server, ServerFailed
+from tests.support.server import HOST, ROOT, Server, listens
 
 REAL = Path(__file__).parent
 DEADLINE_S = 30.0
@@ -165,15 +164,11 @@ class Program(Scoped):
         with self.process.stdout as lines:
             for line in lines:
                 if line.startswith(b"{"):
-                    self._note(json.loads(line))
-        self._note(None)
-
-    def _note(self, told: dict[str, Any] | None) -> None:
+                    with self._news:
+                        self._told.append(json.loads(line))
+                        self._news.notify_all()
         with self._news:
-            if told is None:
-                self._is_over = True
-            else:
-                self._told.append(told)
+            self._is_over = True
             self._news.notify_all()
 
 
@@ -248,12 +243,7 @@ class Original(Scoped):
                 subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 for argv in self._commands
             ]
-        deadline = time.monotonic() + DEADLINE_S
-        while not all(map(listens, self._ports)):
-            is_over = any(process.poll() is not None for process in self._processes)
-            if is_over or time.monotonic() > deadline:
-                raise ServerFailed(f"{self._commands[0][0]} does not listen")
-            time.sleep(_POLL_S)
+        eventually(lambda: all(map(listens, self._ports)), f"{self._commands[0][0]} listens")
         return self
 
     @property
@@ -274,22 +264,12 @@ class Original(Scoped):
     def wait(self, timeout: float) -> int:
         return self.process.wait(timeout)
 
-    def close(self) -> None:
-        self.kill9()
+    close = kill9
 
     def _end(self, how: signal.Signals) -> int:
         for process in self._processes:
             process.send_signal(how)
         return max(process.wait(DEADLINE_S) for process in self._processes)
-
-
-def listens(port: int) -> bool:
-    """Whether anybody does, on this machine."""
-    try:
-        socket.create_connection((HOST, port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
 
 
 # -- Faktory ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.real.beanstalkd_script import play, play_both
 from tests.real.kit import eventually
 from tests.support.faktory import Faktory
 from tests.support.faktory import job as faktory_job
-from tests.support.server import HOST, Server, free_port
+from tests.support.server import HOST, Server, free_port, listens
 
 BEANSTALKD = shutil.which("beanstalkd")
 
@@ -37,15 +36,10 @@ def original() -> Iterator[int]:
     port = free_port()
     with subprocess.Popen([BEANSTALKD, "-l", HOST, "-p", str(port)]) as process:
         try:
-            eventually(lambda: _listens(port), "beanstalkd listens")
+            eventually(lambda: listens(port), "beanstalkd listens")
             yield port
         finally:
             process.kill()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
 
 
 def test_a_long_script_is_answered_as_the_original_answers_it(

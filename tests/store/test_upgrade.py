@@ -24,6 +24,11 @@ from franca.store.sqlite import SqliteStore
 from tests.sim.disk import write_out
 
 FOLDER = Path(__file__).parent / "fixtures"
+"""Data directories of earlier commits, and what is in them.
+
+They were made with those commits' packages, by a program that the history keeps:
+`git log -- tests/store/fixtures/make.py`.
+"""
 NOW: Millis = 1_700_000_000_000
 LIMITS = Limits(window_jobs=6, supply_jobs=2, due_jobs=5, recent_names=50)
 COMMITS = ("6424626", "4665859")

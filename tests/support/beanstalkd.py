@@ -58,7 +58,7 @@ def put(body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> byte
     return b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
 
 
-class Beanstalkd(Connection):
+class Beanstalkd(Connection[Reply]):
     """One connection."""
 
     def ask(self, command: str | bytes) -> Reply:
@@ -66,11 +66,8 @@ class Beanstalkd(Connection):
         self.send_bytes(command.encode() + b"\r\n" if isinstance(command, str) else command)
         return self.read()
 
-    def read(self) -> Reply:
-        """The next reply; `OSError` when the connection ends or the timeout passes before it."""
-        while (reply := take_reply(self._unread)) is None:
-            self._fill()
-        return reply
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread)
 
     def put(self, body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> int:
         """Put a job; its id."""

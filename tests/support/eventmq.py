@@ -36,62 +36,28 @@ class Given(NamedTuple):
     body: bytes
 
 
-class EventMQ(Connection):
+class EventMQ(Connection[list[bytes]]):
     """A DEALER that speaks eMQP: a client, a worker or an administrator, as it is used."""
 
     def __init__(
-        self,
-        address: int | Path,
-        socket_type: str = "DEALER",
-        *,
-        identity: bytes = b"",
-        timeout: float = 10.0,
+        self, address: int | Path, *, identity: bytes = b"", timeout: float = 10.0
     ) -> None:
         super().__init__(address, timeout=timeout)
-        self.pings = 0
-        self._aside: deque[list[bytes]] = deque()
-        self._socket.sendall(handshake(socket_type, identity))
+        self.send_bytes(handshake(identity=identity))
         greeting = self._take(GREETING_SIZE)
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
             raise ValueError(f"not a greeting: {greeting!r}")
-        _, ready = self._frame()
-        if not ready.startswith(b"\x05READY"):
+        while (ready := take_frames(self._unread)) is None:
+            self._fill()
+        if not ready[0].startswith(b"\x05READY"):
             raise ValueError(f"not READY: {ready!r}")
 
-    # -- frames ----------------------------------------------------------------------------
-
-    def send_frames(self, *frames: bytes) -> None:
-        """Send one message."""
-        self._socket.sendall(encoded(frames))
-
-    def ping(self, context: bytes = b"") -> None:
-        """Ask whether the transport lives; `pings` counts the answers as they are read."""
-        self._socket.sendall(_command(b"PING", b"\0\0" + context))
-
-    def read_frames(self) -> list[bytes]:
-        """The next message; `OSError` when the connection ends or the timeout passes before it."""
-        frames: list[bytes] = []
-        while True:
-            flags, data = self._frame()
-            if flags & 4:
-                self.pings += data.startswith(b"\x04PONG")
-                continue
-            frames.append(data)
-            if not flags & 1:
-                return frames
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _frame(self) -> tuple[int, bytes]:
-        while len(self._unread) < 2:
-            self._fill()
-        flags = self._unread[0]
-        if flags & 2:
-            head = self._need(9)
-            size, start = int.from_bytes(head[1:9], "big"), 9
-        else:
-            size, start = self._unread[1], 2
-        return flags, self._take(start + size)[start:]
+    def cut(self) -> list[bytes] | None:
+        """Heartbeats and commands of the transport are passed over."""
+        while frames := take_frames(self._unread):
+            if len(frames) > 1 and frames[2] != b"HEARTBEAT":
+                break
+        return frames
 
     # -- eMQP ------------------------------------------------------------------------------
 
@@ -99,25 +65,12 @@ class EventMQ(Connection):
         """Send one command; returns its id."""
         msgid = msgid or str(uuid.uuid4())
         raw = [part.encode() if isinstance(part, str) else part for part in parts]
-        self.send_frames(b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw)
+        self.send_bytes(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw]))
         return msgid
 
     def hear(self, *commands: str) -> list[bytes]:
-        """The next message, or the next with one of these commands; others wait for their turn.
-
-        Heartbeats are never returned unless asked for.
-        """
-        for frames in self._aside:
-            if frames[2].decode() in commands or not commands:
-                self._aside.remove(frames)
-                return frames
-        while True:
-            frames = self.read_frames()
-            command = frames[2].decode()
-            if command in commands or (not commands and command != "HEARTBEAT"):
-                return frames
-            if command != "HEARTBEAT":
-                self._aside.append(frames)
+        """The next message, or the next with one of these commands; others wait for their turn."""
+        return self.next_of(lambda frames: not commands or frames[2].decode() in commands)
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -137,15 +90,7 @@ class EventMQ(Connection):
         return frames[5].decode(), frames[4]
 
     def _reply(self, size: int) -> list[bytes]:
-        others: list[list[bytes]] = []
-        try:
-            while True:
-                frames = self.hear("REPLY")
-                if len(frames) == size:
-                    return frames
-                others.append(frames)
-        finally:
-            self._aside.extend(others)
+        return self.next_of(lambda frames: frames[2] == b"REPLY" and len(frames) == size)
 
     # -- workers ---------------------------------------------------------------------------
 
@@ -184,15 +129,8 @@ class EventMQ(Connection):
 
 def call(path: str, name: str, *args: object, **kwargs: object) -> bytes:
     """The message that asks a job manager to call a function."""
-    params = {
-        "callable": name,
-        "path": path,
-        "args": list(args),
-        "kwargs": kwargs,
-        "class_args": [],
-        "class_kwargs": {},
-    }
-    return json.dumps(["run", params]).encode()
+    params = {"callable": name, "path": path, "args": list(args), "kwargs": kwargs}
+    return json.dumps(["run", params | {"class_args": [], "class_kwargs": {}}]).encode()
 
 
 def encoded(frames: Sequence[bytes]) -> bytes:

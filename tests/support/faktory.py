@@ -64,7 +64,7 @@ def job(jid: str, *args: object, jobtype: str = "prove", **fields: object) -> Jo
     return {"jid": jid, "jobtype": jobtype, "args": list(args), **fields}
 
 
-class Faktory(Connection):
+class Faktory(Connection[Reply]):
     """One connection. Replies come in the order of the commands, so pipelining is send, then read."""
 
     # -- raw -------------------------------------------------------------------------------
@@ -74,11 +74,11 @@ class Faktory(Connection):
         raw = [line.encode() if isinstance(line, str) else line for line in lines]
         self._socket.sendall(b"".join(line + b"\r\n" for line in raw))
 
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread)
+
     def read_reply(self) -> Reply:
-        """The next reply; `OSError` when the connection ends or the timeout passes before it."""
-        while (reply := take_reply(self._unread)) is None:
-            self._fill()
-        return reply
+        return self.read()
 
     def call(self, line: str | bytes) -> Reply:
         """Send one command and return its reply, error or not."""

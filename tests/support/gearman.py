@@ -27,47 +27,15 @@ class GearmanError(RuntimeError):
 class Type(IntEnum):
     """The packets that tests name."""
 
-    CAN_DO = 1
-    CANT_DO = 2
-    RESET_ABILITIES = 3
-    PRE_SLEEP = 4
-    NOOP = 6
-    SUBMIT_JOB = 7
-    JOB_CREATED = 8
-    GRAB_JOB = 9
-    NO_JOB = 10
-    JOB_ASSIGN = 11
-    WORK_STATUS = 12
-    WORK_COMPLETE = 13
-    WORK_FAIL = 14
-    GET_STATUS = 15
-    ECHO_REQ = 16
-    ECHO_RES = 17
-    SUBMIT_JOB_BG = 18
-    ERROR = 19
-    STATUS_RES = 20
-    SUBMIT_JOB_HIGH = 21
-    SET_CLIENT_ID = 22
-    CAN_DO_TIMEOUT = 23
-    ALL_YOURS = 24
-    WORK_EXCEPTION = 25
-    OPTION_REQ = 26
-    OPTION_RES = 27
-    WORK_DATA = 28
-    WORK_WARNING = 29
-    GRAB_JOB_UNIQ = 30
-    JOB_ASSIGN_UNIQ = 31
-    SUBMIT_JOB_HIGH_BG = 32
-    SUBMIT_JOB_LOW = 33
-    SUBMIT_JOB_LOW_BG = 34
-    SUBMIT_JOB_SCHED = 35
-    SUBMIT_JOB_EPOCH = 36
-    SUBMIT_REDUCE_JOB = 37
-    SUBMIT_REDUCE_JOB_BACKGROUND = 38
-    GRAB_JOB_ALL = 39
-    JOB_ASSIGN_ALL = 40
-    GET_STATUS_UNIQUE = 41
-    STATUS_RES_UNIQUE = 42
+    CAN_DO, CANT_DO, RESET_ABILITIES, PRE_SLEEP = range(1, 5)
+    NOOP, SUBMIT_JOB, JOB_CREATED, GRAB_JOB, NO_JOB, JOB_ASSIGN = range(6, 12)
+    WORK_STATUS, WORK_COMPLETE, WORK_FAIL, GET_STATUS, ECHO_REQ, ECHO_RES = range(12, 18)
+    SUBMIT_JOB_BG, ERROR, STATUS_RES, SUBMIT_JOB_HIGH, SET_CLIENT_ID, CAN_DO_TIMEOUT = range(18, 24)
+    ALL_YOURS, WORK_EXCEPTION, OPTION_REQ, OPTION_RES, WORK_DATA, WORK_WARNING = range(24, 30)
+    GRAB_JOB_UNIQ, JOB_ASSIGN_UNIQ, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW = range(30, 34)
+    SUBMIT_JOB_LOW_BG, SUBMIT_JOB_SCHED, SUBMIT_JOB_EPOCH, SUBMIT_REDUCE_JOB = range(34, 38)
+    SUBMIT_REDUCE_JOB_BACKGROUND, GRAB_JOB_ALL, JOB_ASSIGN_ALL = range(38, 41)
+    GET_STATUS_UNIQUE, STATUS_RES_UNIQUE = range(41, 43)
 
 
 ENDS = (Type.WORK_COMPLETE, Type.WORK_FAIL, Type.WORK_EXCEPTION)
@@ -156,14 +124,13 @@ def work_in(packet: Packet) -> Work | None:
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
-class Gearman(Connection):
-    """One connection. Packets that were not asked for wait in `aside` until they are."""
+class Gearman(Connection[Packet]):
+    """One connection."""
 
     def __init__(
         self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
     ) -> None:
         super().__init__(path or port, host, timeout=timeout)
-        self.aside: list[Packet] = []
 
     # -- raw -------------------------------------------------------------------------------
 
@@ -171,41 +138,34 @@ class Gearman(Connection):
         """Send one packet, without waiting for anything."""
         self._socket.sendall(request(kind, *arguments))
 
-    def read(self) -> Packet:
-        """The next packet; `OSError` when the connection ends or the timeout passes before it."""
-        while (packet := take_packet(self._unread)) is None:
-            self._fill()
-        return packet
+    def cut(self) -> Packet | None:
+        return take_packet(self._unread)
 
     def wait_for(self, *wanted: Type) -> Packet:
         """The next of these (or an ERROR); what comes before it is put aside, in order."""
-        wanted = (*wanted, Type.ERROR)
-        for place, packet in enumerate(self.aside):
-            if packet.type in wanted:
-                return self.aside.pop(place)
-        while (packet := self.read()).type not in wanted:
-            self.aside.append(packet)
-        return packet
+        return self.next_of(lambda packet: packet.type in (*wanted, Type.ERROR))
 
     def call(self, kind: int, *arguments: bytes, wanted: tuple[Type, ...]) -> Packet:
         """Send a packet and wait for its answer."""
         self.send(kind, *arguments)
         return self.wait_for(*wanted)
 
-    def line(self, text: str) -> bytes:
-        """Send a line of text; the one line that answers it."""
-        self.send_bytes(text.encode() + b"\r\n")
-        return self._take_line()
+    def line(self, text: str | None = None) -> bytes:
+        """Send a line of text, if there is one; the next line that answers."""
+        if text is not None:
+            self.send_bytes(text.encode() + b"\r\n")
+        while (end := self._unread.find(b"\n")) < 0:
+            self._fill()
+        return self._take(end + 1)
 
     def lines(self, text: str) -> list[bytes]:
         """Send a line of text; the lines that answer it, up to the dot."""
-        self.send_bytes(text.encode() + b"\r\n")
-        found: list[bytes] = []
-        while (line := self._take_line()) != b".\n":
-            if line.startswith(b"ERR "):
-                raise GearmanError(line.decode().strip())
-            found.append(line)
-        return found
+        found = [self.line(text)]
+        while found[-1] != b".\n":
+            if found[-1].startswith(b"ERR "):
+                raise GearmanError(found[-1].decode().strip())
+            found.append(self.line())
+        return found[:-1]
 
     # -- a client's words --------------------------------------------------------------------
 
@@ -224,12 +184,7 @@ class Gearman(Connection):
 
     def result(self, handle: bytes) -> Packet:
         """The packet that ends this job for us; what else is said of it is put aside."""
-        for place, packet in enumerate(self.aside):
-            if packet.type in ENDS and packet.handle == handle:
-                return self.aside.pop(place)
-        while (packet := self.read()).type not in ENDS or packet.handle != handle:
-            self.aside.append(packet)
-        return packet
+        return self.next_of(lambda packet: packet.type in ENDS and packet.handle == handle)
 
     def status(self, handle: bytes) -> tuple[bytes, ...]:
         """known, running, numerator, denominator."""
@@ -291,15 +246,6 @@ class Gearman(Connection):
     def fail(self, handle: bytes) -> None:
         self.send(Type.WORK_FAIL, handle)
 
-    # -- inside ----------------------------------------------------------------------------
-
-    def _take_line(self) -> bytes:
-        while (end := self._unread.find(b"\n")) < 0:
-            self._fill()
-        line = bytes(self._unread[: end + 1])
-        del self._unread[: end + 1]
-        return line
-
 
 # -- in common words -------------------------------------------------------------------------------
 
@@ -333,9 +279,8 @@ class Peer(peer.Peer):
     def _can_do(self) -> None:
         for queue in self.queues:
             if self.variant in TIMES:
-                self._send(
-                    Type.CAN_DO_TIMEOUT, queue.encode(), b"%d" % (TIMES[self.variant] * 1_000)
-                )
+                limit = b"%d" % (TIMES[self.variant] * 1_000)
+                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), limit)
             else:
                 self._send(Type.CAN_DO, queue.encode())
 

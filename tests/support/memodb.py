@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
     op: int
     worker: bytes
-    fields: tuple[object, ...]
+    fields: tuple[Any, ...]
     payload: bytes
 
 
@@ -121,7 +121,32 @@ def _take(raw: bytes, at: int) -> tuple[object, int]:
 # -- SP --------------------------------------------------------------------------------------------
 
 
-class MemoDB(Connection):
+def numbers(last: int) -> Iterator[int]:
+    """Ids of requests, each with its highest bit."""
+    while True:
+        last = (last + 1) % (1 << 31)
+        yield last | 1 << 31
+
+
+def take_reply(unread: bytearray, lead: bytes = b"") -> tuple[int, Message] | None:
+    """Take a whole reply off the front, and the id of its request; None until it is there.
+
+    On a unix socket each begins with `lead`.
+    """
+    head = len(lead) + 8
+    end = head + int.from_bytes(unread[len(lead) : head], "big")
+    if len(unread) < max(end, head + 4):
+        return None
+    if not unread.startswith(lead):
+        raise ValueError("a message on a unix socket begins with 01")
+    body = bytes(unread[head:end])
+    del unread[:end]
+    # Words of devices on the way stand before the id.
+    at = next(at for at in range(0, len(body), 4) if body[at] & 0x80) + 4
+    return int.from_bytes(body[at - 4 : at], "big"), parse(body[at:])
+
+
+class MemoDB(Connection[tuple[int, Message]]):
     """One connection to a listener on a port, or on the path of a unix socket."""
 
     read_size = 1 << 18
@@ -130,8 +155,8 @@ class MemoDB(Connection):
         super().__init__(where, timeout=timeout)
         self._lead = b"" if isinstance(where, int) else b"\x01"
         # NNG begins anywhere too: ids of different sockets should not be the same.
-        self._last_id = random.getrandbits(31)
-        self._socket.sendall(HELLO)
+        self._ids = numbers(random.getrandbits(31))
+        self.send_bytes(HELLO)
         if self._take(len(HELLO_BACK)) != HELLO_BACK:
             raise ValueError("not an SP server of REP sockets")
 
@@ -140,8 +165,7 @@ class MemoDB(Connection):
     def ask(self, message: bytes, request_id: int | None = None) -> int:
         """Send a request without waiting for its reply; its id."""
         if request_id is None:
-            self._last_id = (self._last_id + 1) % (1 << 31)
-            request_id = self._last_id | 1 << 31
+            request_id = next(self._ids)
         self.send_bytes(self.frame(struct.pack(">I", request_id) + message))
         return request_id
 
@@ -149,14 +173,12 @@ class MemoDB(Connection):
         """A body as this kind of connection carries it."""
         return self._lead + struct.pack(">Q", len(body)) + body
 
+    def cut(self) -> tuple[int, Message] | None:
+        return take_reply(self._unread, self._lead)
+
     def hear(self) -> tuple[int, Message]:
         """The next reply and the id of its request; `OSError` if the connection ends before."""
-        head = self._take(len(self._lead) + 8)
-        if head[: len(self._lead)] != self._lead:
-            raise ValueError("a message on a unix socket begins with 01")
-        (size,) = struct.unpack(">Q", head[-8:])
-        body = self._take(size)
-        return int.from_bytes(body[:4], "big"), parse(body[4:])
+        return self.read()
 
     def call(self, message: bytes) -> Message:
         """Send one request and wait for its reply; nothing else may be under way."""
@@ -210,7 +232,7 @@ class Peer(peer.Peer):
         super().__init__(*arguments, **who)
         self.requests: dict[int, Request] = {}
         # NNG begins anywhere too: ids of different sockets should not be the same.
-        self._last_id = self.rng.getrandbits(30)
+        self._ids = numbers(self.rng.getrandbits(30))
 
     def open(self) -> None:
         self.is_open = False
@@ -227,12 +249,7 @@ class Peer(peer.Peer):
             self.is_open = True
             for number in list(self.requests):
                 self.say_again(number)
-        end = 8 + int.from_bytes(self.unread[:8], "big")
-        if len(self.unread) < max(end, 12):
-            return None
-        reply = bytes(self.unread[8:end])
-        del self.unread[:end]
-        return int.from_bytes(reply[:4], "big"), parse(reply[4:])
+        return take_reply(self.unread)
 
     def answers(self, reply: tuple[int, Message]) -> Iterable[peer.Answer]:
         number, message = reply
@@ -257,8 +274,7 @@ class Peer(peer.Peer):
             raise peer.Unexpected(message)
 
     def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
-        self._last_id = (self._last_id + 1) % (1 << 31)
-        number = self._last_id | 1 << 31
+        number = next(self._ids)
         self.requests[number] = Request(message, what)
         self.say_again(number)
 
@@ -293,9 +309,8 @@ class Peer(peer.Peer):
             self._ask(leaving(grant.handle), grant)
         else:
             goes = True if word == "goodbye" else self.rng.choice((None, False))
-            self._ask(
-                _header(RESULT, grant.handle, *([] if goes is None else [goes])) + result, grant
-            )
+            header = _header(RESULT, grant.handle, *([] if goes is None else [goes]))
+            self._ask(header + result, grant)
 
 
 class Request(NamedTuple):
@@ -307,8 +322,6 @@ class Request(NamedTuple):
 
 def _granted(message: Message) -> peer.Grant:
     queue, timeout_ms = message.fields
-    assert isinstance(queue, str)
-    assert isinstance(timeout_ms, int)
     grant = peer.Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
     if timeout_ms not in (0, _FOREVER_MS):
         grant.reserve = timeout_ms / 1_000

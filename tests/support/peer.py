@@ -223,14 +223,9 @@ class Peer(ABC):
     """Whether a worker to which there was nothing to give is woken when there is."""
 
     def __init__(
-        self,
-        say: Callable[[bytes], None],
-        rng: Random,
-        *,
-        worker: str = "",
-        queues: Sequence[str] = (),
-        variant: str = "",
-    ) -> None:
+        self, say: Callable[[bytes], None], rng: Random, *, worker: str = "",
+        queues: Sequence[str] = (), variant: str = "",
+    ) -> None:  # fmt: skip
         self.say = say
         self.rng = rng
         self.worker = worker
@@ -319,19 +314,13 @@ class Peer(ABC):
         """Say that one goes, where that is said."""
 
 
-class Wired(Connection):
+class Wired(Connection[Answer]):
     """A peer, which may have had another connection before, on a blocking socket."""
 
     def __init__(
-        self,
-        kind: type[Peer],
-        port: int,
-        rng: Random,
-        *,
-        timeout: float = 10.0,
-        peer: Peer | None = None,
-        **who: Any,
-    ) -> None:
+        self, kind: type[Peer], port: int, rng: Random, *, timeout: float = 10.0,
+        peer: Peer | None = None, **who: Any,
+    ) -> None:  # fmt: skip
         super().__init__(port, timeout=timeout)
         self.timeout = timeout
         self._said: list[bytes] = []

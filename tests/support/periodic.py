@@ -80,17 +80,15 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     at = name_end + 4 + size
     sched_at, version = struct.unpack_from(">qB", data, at)
     at += 9
-    count = timeout = 0
-    if version & 1:
-        count = struct.unpack_from(">i", data, at)[0]
-        at += 4
-    if version & 2:
-        timeout = struct.unpack_from(">i", data, at)[0]
-        at += 4
+    numbers = [0, 0]
+    for index in range(2):
+        if version & 1 << index:
+            numbers[index] = struct.unpack_from(">i", data, at)[0]
+            at += 4
     job = Assigned(
         data[start:name_end], data[start + 1 : func_end].decode(),
         data[func_end + 1 : name_end].decode(), data[name_end + 4 : name_end + 4 + size],
-        sched_at, count, timeout,
+        sched_at, numbers[0], numbers[1],
     )  # fmt: skip
     return job, at
 
@@ -114,6 +112,11 @@ def put_off(dialect: str, handle: bytes, delay: int, step: int) -> bytes:
     if dialect == DOC:
         return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
     return handle + struct.pack(">qh", delay, step)
+
+
+def numbered(dialect: str, number: int) -> bytes:
+    """A message's id."""
+    return struct.pack(">I", number) if dialect == CRC else b"%d" % number
 
 
 def framed(dialect: str, payload: bytes) -> bytes:
@@ -182,37 +185,27 @@ def assigned(dialect: str, message: Message) -> Assigned:
     return _of_json(handle, message.msgid, json.loads(job))
 
 
-class Periodic(Connection):
+class Periodic(Connection[Message]):
     """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
     def __init__(
-        self,
-        port: int,
-        host: str = "127.0.0.1",
-        *,
-        role: int = CLIENT,
-        dialect: str = CRC,
-        name: str = "",
-        token: str = "",
+        self, port: int, *, role: int = CLIENT, dialect: str = CRC, name: str = "", token: str = "",
         timeout: float = 10.0,
-    ) -> None:
-        super().__init__(port, host, timeout=timeout)
+    ) -> None:  # fmt: skip
+        super().__init__(port, timeout=timeout)
         self.dialect = dialect
         self._ids = 0
-        self._early: deque[Message] = deque()
         registration = bytes([role])
         if name:
             said = [struct.pack(">q", len(word)) + word.encode() for word in (name, token)]
             registration = bytes([role + 2]) + b"".join(said)
-        self.send_payload(registration)
+        self.send_bytes(self.framed(registration))
         if dialect == CRC:
-            self.connection_id = self._read_payload()
+            while (payload := take_payload(CRC, self._unread)) is None:
+                self._fill()
+            self.connection_id = payload
 
     # -- raw -------------------------------------------------------------------------------
-
-    def send_payload(self, payload: bytes) -> None:
-        """Send one frame."""
-        self._socket.sendall(self.framed(payload))
 
     def framed(self, payload: bytes) -> bytes:
         """A frame as this dialect writes it."""
@@ -220,8 +213,10 @@ class Periodic(Connection):
 
     def send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command, and return its id, without waiting for an answer."""
-        msgid = msgid or self._next_id()
-        self._socket.sendall(self.message(command, args, msgid))
+        if not msgid:
+            self._ids += 1
+            msgid = numbered(self.dialect, self._ids)
+        self.send_bytes(self.message(command, args, msgid))
         return msgid
 
     def message(self, command: int, args: bytes, msgid: bytes) -> bytes:
@@ -230,19 +225,11 @@ class Periodic(Connection):
 
     def read(self) -> Message:
         """The next answer, whatever it is about."""
-        return self._early.popleft() if self._early else self._read()
+        return self.next_of(lambda _: True)
 
     def answer(self, msgid: bytes) -> Message:
         """The next answer to that id that brings no job; what else comes is kept for later."""
-        for index, message in enumerate(self._early):
-            if message.msgid == msgid and message.command != JOB_ASSIGN:
-                del self._early[index]
-                return message
-        while True:
-            message = self._read()
-            if message.msgid == msgid and message.command != JOB_ASSIGN:
-                return message
-            self._early.append(message)
+        return self.next_of(lambda got: got.msgid == msgid and got.command != JOB_ASSIGN)
 
     def call(self, command: int, args: bytes = b"") -> Message:
         """Send a command and return its answer, whatever it is."""
@@ -268,7 +255,7 @@ class Periodic(Connection):
         self._expect(self.call(REMOVE_JOB, args), SUCCESS)
 
     def drop(self, func: str) -> None:
-        self._expect(self.call(DROP_FUNC, self._func(func)), SUCCESS)
+        self._expect(self.call(DROP_FUNC, named(self.dialect, func)), SUCCESS)
 
     def status(self) -> dict[str, tuple[int, ...]]:
         """By function: workers, jobs, running, and what else the dialect tells."""
@@ -303,7 +290,7 @@ class Periodic(Connection):
 
     def can_do(self, func: str) -> None:
         """Register a function; only today's dialect says that it is."""
-        self._confirmed(CAN_DO, self._func(func))
+        self._confirmed(CAN_DO, named(self.dialect, func))
 
     def grab(self, msgid: bytes = b"") -> Assigned:
         """Ask for a job and wait for it; `TimeoutError` if none comes."""
@@ -312,15 +299,7 @@ class Periodic(Connection):
 
     def next_job(self) -> Assigned:
         """The next job that comes for any GRAB_JOB."""
-        for index, message in enumerate(self._early):
-            if message.command == JOB_ASSIGN:
-                del self._early[index]
-                return assigned(self.dialect, message)
-        while True:
-            message = self._read()
-            if message.command == JOB_ASSIGN:
-                return assigned(self.dialect, message)
-            self._early.append(message)
+        return assigned(self.dialect, self.next_of(lambda got: got.command == JOB_ASSIGN))
 
     def done(self, handle: bytes, result: bytes = b"") -> None:
         data = SEPARATOR + result if result and self.dialect == DOC else result
@@ -331,13 +310,6 @@ class Periodic(Connection):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _next_id(self) -> bytes:
-        self._ids += 1
-        return struct.pack(">I", self._ids) if self.dialect == CRC else b"%d" % self._ids
-
-    def _func(self, func: str) -> bytes:
-        return named(self.dialect, func)
-
     def _confirmed(self, command: int, args: bytes) -> None:
         msgid = self.send(command, args)
         if self.dialect == CRC:
@@ -347,13 +319,9 @@ class Periodic(Connection):
         if answer.command != command:
             raise PeriodicError(f"answered {answer.command}, not {command}: {answer.data[:80]!r}")
 
-    def _read(self) -> Message:
-        return parsed(self.dialect, self._read_payload())
-
-    def _read_payload(self) -> bytes:
-        while (payload := take_payload(self.dialect, self._unread)) is None:
-            self._fill()
-        return payload
+    def cut(self) -> Message | None:
+        payload = take_payload(self.dialect, self._unread)
+        return None if payload is None else parsed(self.dialect, payload)
 
 
 def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:
@@ -395,9 +363,7 @@ class Peer(peer.Peer):
 
     def _send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         self._ids += 1
-        msgid = msgid or (
-            struct.pack(">I", self._ids) if self.dialect == CRC else b"%d" % self._ids
-        )
+        msgid = msgid or numbered(self.dialect, self._ids)
         self.say(message(self.dialect, command, args, msgid))
         return msgid
 

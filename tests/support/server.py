@@ -114,7 +114,7 @@ class Server(Scoped):
         deadline = time.monotonic() + timeout
         while not (
             self._greets()
-            and all(map(_listens, self.ports.values()))
+            and all(map(listens, self.ports.values()))
             and READY in self.log_path.read_bytes()[before:]
         ):
             code = self.process.poll()
@@ -231,7 +231,8 @@ class Server(Scoped):
             return False
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether anybody does, on this machine."""
     try:
         socket.create_connection((HOST, port), timeout=1.0).close()
     except OSError:

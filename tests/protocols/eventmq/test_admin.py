@@ -169,7 +169,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server() -> 
     admin.heard()
     msgid = admin.say("DISCONNECT").decode()
     assert admin.words() == [("ACK", msgid)]
-    assert world.stop_requests == 1
+    assert world.stops == 1
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_server_is_stopped_by_whom_the_settings_allow(
 ) -> None:
     world = World(settings=EventmqSettings(remote_shutdown=allowed))
     world.peer(local=local).say("DISCONNECT")
-    assert world.stop_requests == stops
+    assert world.stops == stops
 
 
 def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
@@ -197,7 +197,7 @@ def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
     client.say("DISCONNECT")
     worker.say("DISCONNECT")
     assert client.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert world.stops == 0
 
 
 def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
@@ -212,4 +212,4 @@ def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
     refused = world.peer()
     refused.say("INFORM", "", "dancer")
     refused.say("DISCONNECT")
-    assert world.stop_requests == 0
+    assert world.stops == 0

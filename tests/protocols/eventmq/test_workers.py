@@ -250,7 +250,7 @@ def test_a_disconnect_is_answered_with_the_word_that_real_peers_know() -> None:
     worker = world.worker()
     worker.say("DISCONNECT")
     assert worker.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert world.stops == 0
 
 
 def test_a_client_that_says_goodbye_hears_no_more() -> None:

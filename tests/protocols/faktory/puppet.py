@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
-from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.faktory import client as wire
@@ -33,24 +31,17 @@ class Facts(NoServer):
     def memory_mb(self) -> int:
         return 7
 
+SETTINGS = FaktorySettings()
+
 
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: FaktorySettings | None = None,
-        seed: int = 1,
+        self, *, settings: FaktorySettings = SETTINGS, **world: Any
     ) -> None:
-        super().__init__(limits, seed=seed)
-        self.service = FaktoryService(
-            self.broker,
-            settings or FaktorySettings(),
-            Random(seed),
-            Facts(),
-        )
+        super().__init__(**world)
+        self.service = FaktoryService(self.broker, settings, Random(1), Facts())
         self.serve({"faktory": self.service})
 
     def connect(self) -> Puppet:
@@ -74,11 +65,6 @@ class Puppet(AnyPuppet):
     def __init__(self, world: World, link: Link) -> None:
         super().__init__(world, link)
         self.pieces: list[bytes] = []
-
-    @property
-    def conversation(self) -> FaktoryConversation:
-        assert isinstance(self.link.conversation, FaktoryConversation)
-        return self.link.conversation
 
     def receive(self, said: list[bytes]) -> None:
         """Take what the server said, in the pieces in which it did."""

@@ -429,7 +429,7 @@ def test_who_may_stop_the_server(setting: str, local: bool, stops: int, text: st
     world = World(settings=GearmanSettings(remote_shutdown=setting))
     peer = world.connect(local=local)
     assert peer.line(text) == (b"OK\r\n" if stops else unknown(text.split()[0]))
-    assert world.stop_asked == stops
+    assert world.stops == stops
 
 
 def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.periodic.conversation import PeriodicConversation
 from franca.protocols.periodic.service import PeriodicService
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.world import START, AnyPuppet, AnyWorld
@@ -30,22 +29,15 @@ class World(AnyWorld["Puppet"]):
         *,
         limits: Limits | None = None,
         settings: PeriodicSettings | None = None,
-        seed: int = 1,
         **listening: str,
     ) -> None:
-        super().__init__(limits, seed=seed)
-        self.stops = 0
-        if listening:
-            settings = PeriodicSettings(listening=Listening(**listening))
-        self.settings = settings or PeriodicSettings()
+        super().__init__(limits)
+        self.settings = settings or PeriodicSettings(listening=Listening(**listening))
         self._start()
 
     def _start(self) -> None:
-        self.service = PeriodicService(self.broker, self.settings, Random(1), self._note_stop)
+        self.service = PeriodicService(self.broker, self.settings, Random(1), self.note_stop)
         self.serve({"periodic": self.service})
-
-    def _note_stop(self) -> None:
-        self.stops += 1
 
     def connect(self, dialect: str = CRC, *, local: bool = True, listener: str = "") -> Puppet:
         """A peer that has said nothing yet."""
@@ -84,11 +76,6 @@ class Puppet(AnyPuppet):
         super().__init__(world, link)
         self.dialect = dialect
         self._ids = 0
-
-    @property
-    def conversation(self) -> PeriodicConversation:
-        assert isinstance(self.link.conversation, PeriodicConversation)
-        return self.link.conversation
 
     # -- bytes -------------------------------------------------------------------------------
 

@@ -26,39 +26,46 @@ class Outcome(NamedTuple):
     heard: Mapping[str, Any] = {}
 
 
+class Job(NamedTuple):
+    """What is submitted; all that submit take these arguments."""
+
+    function: str
+    workload: bytes
+    unique: str = ""
+    priority: str | None = None
+
+
 def b64(data: bytes) -> str:
     """Bytes as the programs are told them."""
     return base64.b64encode(data).decode()
 
 
 class Client(ABC):
-    """What all of them can do."""
+    """What all of them can do with a `Job`."""
 
     @abstractmethod
-    def begin(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> Callable[[], Outcome]:
+    def submit(self, job: Job) -> Callable[[], Outcome]:
         """Submit a job and leave; what is returned waits for its end."""
 
     @abstractmethod
-    def background(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> str:
+    def submit_background(self, job: Job) -> str:
         """The handle, or nothing where the library gives none."""
 
-    def do(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> Outcome:
-        return self.begin(function, workload, unique, priority)()
+    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
+        return self.submit(Job(*job, **more))
+
+    def background(self, *job: Any, **more: Any) -> str:
+        return self.submit_background(Job(*job, **more))
+
+    def do(self, *job: Any, **more: Any) -> Outcome:
+        return self.begin(*job, **more)()
 
 
 class LibraryClient(Program, Client):
     """A client of a library, in a process of its own that does what it is told."""
 
-    def begin(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> Callable[[], Outcome]:
-        self.tell(["do", function, b64(workload), _options(unique, priority)])
+    def submit(self, job: Job) -> Callable[[], Outcome]:
+        self.tell(["do", *_told(job)])
         return self._ended
 
     def many(self, function: str, workloads: Sequence[bytes]) -> list[bytes]:
@@ -66,11 +73,8 @@ class LibraryClient(Program, Client):
         done = self.call("many", function, [b64(each) for each in workloads], {})
         return [_bytes(each["result"]) for each in done]
 
-    def background(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> str:
-        options = _options(unique, priority)
-        return self.call("background", function, b64(workload), options) or ""
+    def submit_background(self, job: Job) -> str:
+        return self.call("background", *_told(job)) or ""
 
     def status(self, handle: str) -> list[int]:
         """Known, running, numerator, denominator."""
@@ -92,10 +96,8 @@ class ToolClient(Client):
     def __init__(self, port: int) -> None:
         self._port = port
 
-    def begin(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> Callable[[], Outcome]:
-        running = _tools.submit(self._run, function, workload, unique, priority)
+    def submit(self, job: Job) -> Callable[[], Outcome]:
+        running = _tools.submit(self._run, job)
 
         def ended() -> Outcome:
             done = running.result()
@@ -109,26 +111,27 @@ class ToolClient(Client):
 
         return ended
 
-    def background(
-        self, function: str, workload: bytes, unique: str = "", priority: str | None = None
-    ) -> str:
-        done = self._run(function, workload, unique, priority, "-b", "-v")
+    def submit_background(self, job: Job) -> str:
+        done = self._run(job, "-b", "-v")
         assert done.returncode == 0, done.stderr
         prefix, _, handle = done.stdout.decode().strip().partition(": ")
         assert prefix == "Task created", done.stdout
         return handle
 
-    def _run(
-        self, function: str, workload: bytes, unique: str, priority: str | None, *flags: str
-    ) -> subprocess.CompletedProcess[bytes]:
-        argv = ["gearman", "-h", HOST, "-p", str(self._port), "-f", function, *flags]
-        argv += {"high": ["-I"], "low": ["-L"], None: []}[priority]
-        argv += ["-u", unique] if unique else []
-        return subprocess.run(argv, input=workload, capture_output=True, timeout=DEADLINE_S)
+    def _run(self, job: Job, *flags: str) -> subprocess.CompletedProcess[bytes]:
+        argv = ["gearman", "-h", HOST, "-p", str(self._port), "-f", job.function, *flags]
+        argv += {"high": ["-I"], "low": ["-L"], None: []}[job.priority]
+        argv += ["-u", job.unique] if job.unique else []
+        return subprocess.run(argv, input=job.workload, capture_output=True, timeout=DEADLINE_S)
 
 
-def _options(unique: str, priority: str | None) -> dict[str, str]:
-    return ({"unique": unique} if unique else {}) | ({"priority": priority} if priority else {})
+def _told(job: Job) -> tuple[object, ...]:
+    options = {"unique": job.unique, "priority": job.priority}
+    return (
+        job.function,
+        b64(job.workload),
+        {name: value for name, value in options.items() if value},
+    )
 
 
 def _bytes(text: str | None) -> bytes:

@@ -7,8 +7,6 @@ clients rely on, and each test that knows better says so with `differs`.
 from __future__ import annotations
 
 import hashlib
-import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from pathlib import Path
 from tests.real.gearman.clients import Client, LibraryClient, ToolClient
 from tests.real.gearman.kinds import GEARMAND, KINDS, ORIGINAL, SLEEPERS, need, script
 from tests.real.kit import DEADLINE_S, Original, Program, Programs, eventually
+from tests.support.gearman import Gearman, Type
 from tests.support.server import HOST, Server, free_port
 
 WORKER_OF_TOOL = Path(__file__).with_name("programs") / "cli_worker.sh"
@@ -134,22 +133,15 @@ class Stage(Programs):
             raise AdminFailed(done.stderr)
         return done.stdout
 
-    def ask(self, request: bytes, end: bytes) -> bytes:
-        """What a bare socket is answered, up to this end."""
-        with socket.create_connection((HOST, self.port), timeout=DEADLINE_S) as peer:
-            peer.sendall(request)
-            found = peer.recv(65_536)
-            while not found.endswith(end):
-                found += peer.recv(65_536)
-        return found
+    def lines(self, text: str) -> list[str]:
+        """What a line of text is answered, up to the dot."""
+        with Gearman(self.port, timeout=DEADLINE_S) as witness:
+            return [line.decode("latin-1").strip() for line in witness.lines(text)]
 
-    def counts(self, function: str) -> tuple[int, int, int]:
+    def counts(self, function: str) -> tuple[int, ...]:
         """Jobs, running jobs and workers of a function, as `status` tells them."""
-        for line in self.ask(b"status\n", b".\n").decode("latin-1").splitlines()[:-1]:
-            name, jobs, running, workers = line.split("\t")
-            if name == function:
-                return int(jobs), int(running), int(workers)
-        return 0, 0, 0
+        lines = [line.split("\t") for line in self.lines("status")]
+        return next((tuple(map(int, line[1:])) for line in lines if line[0] == function), (0, 0, 0))
 
     def until_counts(self, function: str, jobs: int, running: int, workers: int) -> None:
         wanted = (jobs, running, workers)
@@ -157,10 +149,10 @@ class Stage(Programs):
 
     def waiting(self, unique: str) -> int:
         """How many clients wait for the job of this unique."""
-        body = unique.encode()
-        found = self.ask(b"\0REQ" + struct.pack(">II", 41, len(body)) + body, b"")
-        assert found[:8] == b"\0RES" + struct.pack(">I", 42)
-        return int(found.rpartition(b"\0")[2])
+        with Gearman(self.port, timeout=DEADLINE_S) as witness:
+            status = (Type.STATUS_RES_UNIQUE,)
+            found = witness.call(Type.GET_STATUS_UNIQUE, unique.encode(), wanted=status).checked()
+        return int(found.body.rpartition(b"\0")[2])
 
 
 class AdminFailed(Exception):

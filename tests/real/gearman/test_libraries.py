@@ -43,9 +43,7 @@ def test_a_worker_is_listed_under_the_name_it_gives(shared: Stage, kind: str) ->
     wanted = f" 127.0.0.1 listed-{kind} : listed.{kind}"
 
     def listed() -> bool:
-        return any(
-            line.endswith(wanted) for line in shared.ask(b"workers\n", b".\n").decode().splitlines()
-        )
+        return any(line.endswith(wanted) for line in shared.lines("workers"))
 
     eventually(listed, wanted)
 

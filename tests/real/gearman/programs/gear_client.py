@@ -11,11 +11,7 @@ import gear
 from tests.real.gearman.programs.peer import HOST, b64, outcome, spec, tls
 from tests.real.programs.jobs import obey
 
-PRECEDENCE = {
-    "": gear.PRECEDENCE_NORMAL,
-    "high": gear.PRECEDENCE_HIGH,
-    "low": gear.PRECEDENCE_LOW,
-}
+PRECEDENCE = {p: getattr(gear, f"PRECEDENCE_{p.upper() or 'NORMAL'}") for p in ("", "high", "low")}
 
 
 class Job(gear.Job):  # type: ignore[misc]

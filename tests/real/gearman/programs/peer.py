@@ -12,12 +12,7 @@ from typing import Any
 from tests.real.programs.jobs import say, until_exists
 
 HOST = "127.0.0.1"
-_PROGRESS: tuple[tuple[Any, ...], ...] = (
-    ("status", 1, 4),
-    ("data", "part"),
-    ("warning", "careful"),
-    ("status", 3, 4),
-)
+_PROGRESS = (("status", 1, 4), ("data", "part"), ("warning", "careful"), ("status", 3, 4))
 
 
 class Failed(Exception):

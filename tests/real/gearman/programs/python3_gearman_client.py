@@ -11,9 +11,7 @@ from tests.real.gearman.programs.peer import HOST, b64, outcome, spec
 from tests.real.programs.jobs import obey
 
 PRIORITY = {
-    "": python3_gearman.PRIORITY_NONE,
-    "high": python3_gearman.PRIORITY_HIGH,
-    "low": python3_gearman.PRIORITY_LOW,
+    p: getattr(python3_gearman, f"PRIORITY_{p.upper() or 'NONE'}") for p in ("", "high", "low")
 }
 
 
