@@ -17,8 +17,7 @@ def awaited(bench: Bench, client: Session) -> Job:
     return job
 
 
-def test_the_submitter_hears_that_a_worker_was_given_its_job() -> None:
-    bench = Bench()
+def test_the_submitter_hears_that_a_worker_was_given_its_job(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = awaited(bench, client)
     assert bench.events() == []
@@ -26,16 +25,14 @@ def test_the_submitter_hears_that_a_worker_was_given_its_job() -> None:
     assert begun(bench.events()) == [(client, job.id)]
 
 
-def test_a_job_that_is_run_already_is_told_of_at_once() -> None:
-    bench = Bench()
+def test_a_job_that_is_run_already_is_told_of_at_once(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     bench.ask(worker)
     job = awaited(bench, client)
     assert begun(bench.events()) == [(client, job.id)]
 
 
-def test_a_second_run_is_not_told_of() -> None:
-    bench = Bench()
+def test_a_second_run_is_not_told_of(bench: Bench) -> None:
     client, worker, other = bench.worker(), bench.worker(), bench.worker()
     awaited(bench, client)
     bench.take(worker)
@@ -45,8 +42,7 @@ def test_a_second_run_is_not_told_of() -> None:
     assert begun(bench.events()) == []
 
 
-def test_a_submitter_that_is_gone_leaves_nothing_behind() -> None:
-    bench = Bench()
+def test_a_submitter_that_is_gone_leaves_nothing_behind(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     awaited(bench, client)
     bench.broker.close_session(client, T)
@@ -55,8 +51,7 @@ def test_a_submitter_that_is_gone_leaves_nothing_behind() -> None:
     assert client.awaits == {}
 
 
-def test_a_job_that_ends_without_a_run_is_told_of_as_ended() -> None:
-    bench = Bench()
+def test_a_job_that_ends_without_a_run_is_told_of_as_ended(bench: Bench) -> None:
     client = bench.worker()
     job = awaited(bench, client)
     bench.broker.cancel(job, T)
@@ -64,8 +59,7 @@ def test_a_job_that_ends_without_a_run_is_told_of_as_ended() -> None:
     assert client.awaits == {}
 
 
-def test_the_end_of_a_job_that_began_is_for_those_who_watch_it() -> None:
-    bench = Bench()
+def test_the_end_of_a_job_that_began_is_for_those_who_watch_it(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = awaited(bench, client)
     bench.take(worker)
@@ -74,16 +68,14 @@ def test_the_end_of_a_job_that_began_is_for_those_who_watch_it() -> None:
     assert bench.events() == []
 
 
-def test_flushing_forgets_who_waits() -> None:
-    bench = Bench()
+def test_flushing_forgets_who_waits(bench: Bench) -> None:
     client = bench.worker()
     awaited(bench, client)
     bench.broker.flush(T)
     assert client.awaits == {}
 
 
-def test_whoever_asks_last_is_told() -> None:
-    bench = Bench()
+def test_whoever_asks_last_is_told(bench: Bench) -> None:
     first, second, worker = bench.worker(), bench.worker(), bench.worker()
     job = awaited(bench, first)
     bench.broker.await_begin(job, second)

@@ -22,8 +22,7 @@ def full_of(bench: Bench, count: int, **fields: Any) -> None:
 # -- keys -----------------------------------------------------------------------------------
 
 
-def test_joining_is_the_job_that_is_there() -> None:
-    bench = Bench()
+def test_joining_is_the_job_that_is_there(bench: Bench) -> None:
     first = bench.submit(key="u")
     assert bench.submit(key="u") is first
     assert bench.submit("other", key="u") is not first, "a key belongs to its queue"
@@ -31,8 +30,7 @@ def test_joining_is_the_job_that_is_there() -> None:
     assert bench.broker.totals.pushed == 4
 
 
-def test_a_durable_submit_makes_the_job_it_joins_durable() -> None:
-    bench = Bench()
+def test_a_durable_submit_makes_the_job_it_joins_durable(bench: Bench) -> None:
     client = bench.worker()
     job = bench.submit(key="u", durable=False, dies_unwatched=True, watcher=client)
     assert bench.submit(key="u") is job
@@ -43,8 +41,7 @@ def test_a_durable_submit_makes_the_job_it_joins_durable() -> None:
     assert job.id in bench.disk.rows
 
 
-def test_refusing_changes_nothing() -> None:
-    bench = Bench()
+def test_refusing_changes_nothing(bench: Bench) -> None:
     job = bench.submit(key="u")
     bench.write()
     with pytest.raises(NotUnique):
@@ -54,8 +51,7 @@ def test_refusing_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("run_at", [0, LATER])
-def test_replacing_ends_the_job_that_is_there(run_at: int) -> None:
-    bench = Bench()
+def test_replacing_ends_the_job_that_is_there(bench: Bench, run_at: int) -> None:
     old = bench.submit(key="u", run_at=run_at)
     new = bench.submit(key="u", on_conflict=REPLACE)
     assert (old.state, new.state) == (State.CANCELLED, State.READY)
@@ -65,8 +61,7 @@ def test_replacing_ends_the_job_that_is_there(run_at: int) -> None:
     assert bench.count().ready == 1
 
 
-def test_a_key_is_free_again_when_its_job_has_ended() -> None:
-    bench = Bench()
+def test_a_key_is_free_again_when_its_job_has_ended(bench: Bench) -> None:
     first = bench.submit(key="u")
     worker = bench.worker()
     bench.take(worker)
@@ -113,8 +108,7 @@ def test_a_failed_job_in_the_tail_is_counted_right_when_it_is_replaced() -> None
     bench.write()
 
 
-def test_a_dead_job_is_not_retried_into_a_taken_key() -> None:
-    bench = Bench()
+def test_a_dead_job_is_not_retried_into_a_taken_key(bench: Bench) -> None:
     dead = bench.submit(key="u")
     bench.broker.kill(dead, T)
     bench.write()
@@ -167,8 +161,7 @@ def test_jobs_that_only_memory_has_are_refused_when_there_are_too_many() -> None
     assert bench.broker.volatile.bytes == 0
 
 
-def test_a_full_disk_refuses_new_durable_jobs_and_nothing_else() -> None:
-    bench = Bench()
+def test_a_full_disk_refuses_new_durable_jobs_and_nothing_else(bench: Bench) -> None:
     job = bench.submit(key="u")
     bench.write()
     bench.broker.refusing_new = True
@@ -210,8 +203,7 @@ def test_a_push_that_differs_in_anything_is_another_job(other: dict[str, Any]) -
     assert bench.broker.named("n") == [first, second]
 
 
-def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now() -> None:
-    bench = Bench()
+def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now(bench: Bench) -> None:
     first = bench.submit(name="n", once=True, failures=1)
     worker = bench.worker()
     bench.take(worker)
@@ -222,8 +214,7 @@ def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now() -> None:
     assert bench.submit(name="n", once=True) not in (first, second)
 
 
-def test_a_dead_job_swallows_no_push_not_even_after_a_restart() -> None:
-    bench = Bench()
+def test_a_dead_job_swallows_no_push_not_even_after_a_restart(bench: Bench) -> None:
     dead = bench.submit(name="n", once=True)
     bench.broker.kill(dead, T)
     bench.write()
@@ -238,8 +229,7 @@ def test_only_the_last_names_of_the_tail_are_remembered() -> None:
     assert bench.submit(name="n5", digest=5, once=True).id == 13
 
 
-def test_the_list_of_a_name_may_be_acted_on_while_it_is_read() -> None:
-    bench = Bench()
+def test_the_list_of_a_name_may_be_acted_on_while_it_is_read(bench: Bench) -> None:
     bench.submit_many(3, name="n")
     for job in bench.broker.named("n"):
         bench.broker.cancel(job, T)

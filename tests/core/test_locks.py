@@ -75,8 +75,7 @@ def run(bench: Bench, name: str = "") -> tuple[Job, Session]:
     return bench.take(worker), worker
 
 
-def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open() -> None:
-    bench = Bench()
+def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open(bench: Bench) -> None:
     (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
     broker = bench.broker
     assert broker.lock(first, one.holder, "l", 1, T)
@@ -96,8 +95,7 @@ def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open() -> None
     bench.write()
 
 
-def test_a_lock_is_nobodys_but_the_holders() -> None:
-    bench = Bench()
+def test_a_lock_is_nobodys_but_the_holders(bench: Bench) -> None:
     job, _ = run(bench)
     for verb in (bench.broker.lock, bench.broker.unlock):
         with pytest.raises(NotHeld):
@@ -105,8 +103,7 @@ def test_a_lock_is_nobodys_but_the_holders() -> None:
     assert not bench.broker.locks.of_job
 
 
-def test_a_job_without_its_lock_tries_again_in_any_case() -> None:
-    bench = Bench()
+def test_a_job_without_its_lock_tries_again_in_any_case(bench: Bench) -> None:
     (first, one), (second, two) = run(bench), run(bench)
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
@@ -119,8 +116,7 @@ def test_a_job_without_its_lock_tries_again_in_any_case() -> None:
     assert not bench.broker.locks.waits_for
 
 
-def test_a_job_without_its_lock_is_pending_after_a_crash() -> None:
-    bench = Bench()
+def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
     (first, one), (second, two) = run(bench, "first"), run(bench, "second")
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
@@ -147,8 +143,7 @@ def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next() -> None:
     assert not broker.locks.waits_for
 
 
-def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run() -> None:
-    bench = Bench()
+def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> None:
     client, (first, one), two = bench.worker(), run(bench), bench.worker()
     bench.submit(watcher=client, fails_watched=True)
     second = bench.take(two)
@@ -174,8 +169,7 @@ def locked_out(bench: Bench, count: int) -> tuple[Job, Session, list[Job]]:
 
 
 @pytest.mark.parametrize("how", ["falls due", "is taken out", "leaves memory", "is replaced"])
-def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(how: str) -> None:
-    bench = Bench()
+def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(bench: Bench, how: str) -> None:
     holder, worker = run(bench)
     broker, other = bench.broker, bench.worker()
     assert broker.lock(holder, worker.holder, "l", 1, T)

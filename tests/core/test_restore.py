@@ -23,8 +23,7 @@ def test_everything_durable_is_there_again_in_the_same_order() -> None:
     assert ids(bench.take_all()) == ids(jobs)
 
 
-def test_what_was_not_written_never_was() -> None:
-    bench = Bench()
+def test_what_was_not_written_never_was(bench: Bench) -> None:
     kept = bench.submit()
     bench.write()
     bench.submit()
@@ -54,8 +53,7 @@ def test_a_lease_goes_on_for_the_time_that_it_has_left(down_ms: int, left_ms: in
     assert job.state is State.READY
 
 
-def test_the_holder_of_a_kept_lease_may_speak_after_a_restart() -> None:
-    bench = Bench()
+def test_the_holder_of_a_kept_lease_may_speak_after_a_restart(bench: Bench) -> None:
     bench.submit(lease_ms=LEASE)
     job = bench.take(bench.worker("holder", OnHangUp.KEEP))
     bench.write()
@@ -131,8 +129,7 @@ def test_counts_are_right_after_a_restart() -> None:
     bench.write()
 
 
-def test_ids_and_places_go_on_where_they_were() -> None:
-    bench = Bench()
+def test_ids_and_places_go_on_where_they_were(bench: Bench) -> None:
     first = bench.submit()
     bench.write()
     bench.crash()

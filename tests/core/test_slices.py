@@ -22,8 +22,7 @@ def running(bench: Bench) -> int:
     return bench.broker.leases.count
 
 
-def test_leases_of_a_session_that_is_gone() -> None:
-    bench = Bench()
+def test_leases_of_a_session_that_is_gone(bench: Bench) -> None:
     bench.submit_many(MANY)
     worker = bench.worker()
     for _ in range(MANY):
@@ -37,8 +36,7 @@ def test_leases_of_a_session_that_is_gone() -> None:
     assert not worker.leases
 
 
-def test_watches_of_a_session_that_is_gone() -> None:
-    bench = Bench()
+def test_watches_of_a_session_that_is_gone(bench: Bench) -> None:
     client = bench.worker()
     jobs = [bench.submit(watcher=client, durable=False, dies_unwatched=True) for _ in range(MANY)]
     bench.broker.close_session(client, T)
@@ -50,8 +48,7 @@ def test_watches_of_a_session_that_is_gone() -> None:
     assert not client.watches
 
 
-def test_who_is_gone_hears_nothing_of_what_it_still_watches() -> None:
-    bench = Bench()
+def test_who_is_gone_hears_nothing_of_what_it_still_watches(bench: Bench) -> None:
     client = bench.worker()
     jobs = [bench.submit(watcher=client) for _ in range(MANY)]
     bench.broker.close_session(client, T)
@@ -59,8 +56,7 @@ def test_who_is_gone_hears_nothing_of_what_it_still_watches() -> None:
     assert not bench.broker.events
 
 
-def test_leases_that_expire_at_one_moment() -> None:
-    bench = Bench()
+def test_leases_that_expire_at_one_moment(bench: Bench) -> None:
     bench.submit_many(MANY, lease_ms=MINUTE)
     worker = bench.worker(on_hang_up=OnHangUp.KEEP)
     for _ in range(MANY):
@@ -74,8 +70,7 @@ def test_leases_that_expire_at_one_moment() -> None:
     assert running(bench) == 0
 
 
-def test_demands_that_end_at_one_moment_by_the_queues_that_they_name() -> None:
-    bench = Bench()
+def test_demands_that_end_at_one_moment_by_the_queues_that_they_name(bench: Bench) -> None:
     worker = bench.worker()
     names = tuple(f"q{n}" for n in range(NAMES_AT_ONCE // 4))
     demands = [Demand(worker, names, until=T + MINUTE) for _ in range(12)]
@@ -91,8 +86,7 @@ def test_demands_that_end_at_one_moment_by_the_queues_that_they_name() -> None:
     assert told == demands
 
 
-def test_rules_that_are_due_at_one_moment() -> None:
-    bench = Bench()
+def test_rules_that_are_due_at_one_moment(bench: Bench) -> None:
     for number in range(2 * FIRED_AT_ONCE):
         rule = Schedule(f"s{number}", NewJob("q", "k", b"", Policy()), every_ms=MINUTE)
         bench.broker.put_schedule(rule, T, fire_now=False)
@@ -114,8 +108,7 @@ def test_rules_wait_while_the_disk_has_much_to_write() -> None:
     assert bench.broker.queues["q"].ready == 1
 
 
-def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None:
-    bench = Bench()
+def test_a_session_of_the_same_name_does_not_take_the_place_of_another(bench: Bench) -> None:
     worker = bench.worker(holder="w")
     job = bench.submit()
     assert bench.take(worker) is job

@@ -18,9 +18,8 @@ DAY = 24 * 3600 * 1000
 
 @pytest.mark.parametrize("choice", list(Choice))
 def test_a_paused_queue_gives_nothing_and_those_who_wait_are_served_when_it_resumes(
-    choice: Choice,
+    bench: Bench, choice: Choice
 ) -> None:
-    bench = Bench()
     first = bench.submit()
     bench.broker.pause("q")
     worker = bench.worker()
@@ -34,8 +33,7 @@ def test_a_paused_queue_gives_nothing_and_those_who_wait_are_served_when_it_resu
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_a_pause_may_end_by_itself(crashes: bool) -> None:
-    bench = Bench()
+def test_a_pause_may_end_by_itself(bench: Bench, crashes: bool) -> None:
     job = bench.submit()
     bench.broker.pause("q", until=T + 1_000)
     bench.write()
@@ -56,8 +54,7 @@ def test_a_pause_may_end_by_itself(crashes: bool) -> None:
     bench.write(T + 1_100)
 
 
-def test_the_last_pause_counts() -> None:
-    bench = Bench()
+def test_the_last_pause_counts(bench: Bench) -> None:
     bench.submit()
     for until in (T + 500, T + 2_000, 0, T + 3_000):
         bench.broker.pause("q", until)
@@ -72,8 +69,7 @@ def test_the_last_pause_counts() -> None:
     bench.write()
 
 
-def test_a_paused_queue_stays_paused_over_a_restart() -> None:
-    bench = Bench()
+def test_a_paused_queue_stays_paused_over_a_restart(bench: Bench) -> None:
     bench.submit()
     bench.broker.pause("q")
     for _ in range(2):
@@ -101,8 +97,7 @@ def test_resuming_asks_for_the_tail_where_memory_has_nothing_left() -> None:
     assert worker.leases.keys() == {jobs[4].id}
 
 
-def test_pausing_a_queue_that_nobody_pushed_to_is_nothing() -> None:
-    bench = Bench()
+def test_pausing_a_queue_that_nobody_pushed_to_is_nothing(bench: Bench) -> None:
     bench.broker.pause("nowhere")
     bench.broker.resume("nowhere", T)
     assert not bench.broker.has_changes()
@@ -227,8 +222,7 @@ def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job() -> None:
     bench.broker.remove_queues(("nowhere",), T)
 
 
-def test_a_removed_queue_stays_while_it_has_jobs_that_are_not_ready() -> None:
-    bench = Bench()
+def test_a_removed_queue_stays_while_it_has_jobs_that_are_not_ready(bench: Bench) -> None:
     bench.submit(run_at=T + 1_000)
     bench.broker.pause("q")
     bench.broker.remove_queues(("q",), T)
@@ -278,8 +272,7 @@ def test_a_flush_and_what_follows_it_may_be_one_group() -> None:
 
 
 @pytest.mark.parametrize("verb", ["cancel", "kill", "retry"])
-def test_a_job_that_has_ended_cannot_be_steered(verb: str) -> None:
-    bench = Bench()
+def test_a_job_that_has_ended_cannot_be_steered(bench: Bench, verb: str) -> None:
     worker = bench.worker()
     done, discarded = bench.submit(), bench.submit(bury=False)
     bench.broker.finish(bench.take(worker), worker.holder, b"", T)
@@ -308,8 +301,7 @@ def test_a_killed_job_is_dead_whatever_its_policy_and_can_be_retried() -> None:
     assert ids(bench.take_all())[-2:] == [jobs[0].id, jobs[5].id]
 
 
-def test_a_recall_finds_the_job_in_memory_and_not_its_row() -> None:
-    bench = Bench()
+def test_a_recall_finds_the_job_in_memory_and_not_its_row(bench: Bench) -> None:
     job = bench.submit(name="n")
     bench.write()
     assert bench.recall(names=("n",)) == [job]

@@ -89,8 +89,7 @@ def test_replacing_one_far_off_job_for_ever_costs_no_memory() -> None:
 # -- in the broker --------------------------------------------------------------------------
 
 
-def test_a_job_for_later_becomes_ready_at_its_time_and_not_before() -> None:
-    bench = Bench()
+def test_a_job_for_later_becomes_ready_at_its_time_and_not_before(bench: Bench) -> None:
     later = bench.submit(run_at=SOON)
     worker = bench.worker()
     bench.ask(worker)
@@ -147,8 +146,7 @@ def test_due_jobs_are_released_in_slices() -> None:
     assert counts == [3, 6, 8, 8]
 
 
-def test_waiting_is_counted_by_whether_it_ever_failed() -> None:
-    bench = Bench()
+def test_waiting_is_counted_by_whether_it_ever_failed(bench: Bench) -> None:
     bench.submit(failures=1, delay_ms=1_000)
     bench.submit(run_at=SOON)
     worker = bench.worker()

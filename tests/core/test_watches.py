@@ -11,8 +11,7 @@ from tests.core.kit import SMALL, Bench, T
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 
 
-def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> None:
-    bench = Bench()
+def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench: Bench) -> None:
     clients = [bench.worker() for _ in range(3)]
     job = bench.submit(watcher=clients[0])
     bench.broker.watch(job.id, clients[1])
@@ -29,8 +28,7 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> N
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_everything_twice() -> None:
-    bench = Bench()
+def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
@@ -43,8 +41,7 @@ def test_watching_twice_is_hearing_everything_twice() -> None:
     assert bench.broker.watchers_of(job.id) == 0
 
 
-def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
-    bench = Bench()
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -54,8 +51,7 @@ def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
     assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
 
 
-def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
-    bench = Bench()
+def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
     worker = bench.worker()
     job = bench.submit()
     bench.take(worker)
@@ -64,8 +60,7 @@ def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
     assert (job.state, job.progress) == (State.READY, b"")
 
 
-def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
-    bench = Bench()
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -75,8 +70,7 @@ def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None
     assert end.failure.data == b"\xff\0"
 
 
-def test_who_watches_no_more_hears_nothing() -> None:
-    bench = Bench()
+def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
     client = bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.unwatch(job.id, client, T)
@@ -235,8 +229,7 @@ def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
 # -- jobs that live for their watchers, or fail for them --------------------------------------
 
 
-def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -> None:
-    bench = Bench()
+def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(bench: Bench) -> None:
     one, other, worker = bench.worker(), bench.worker(), bench.worker()
     waits, runs = (
         bench.submit(queue, watcher=one, durable=False, dies_unwatched=True)

@@ -143,8 +143,7 @@ def test_locks_have_a_bound() -> None:
 
 
 @pytest.mark.parametrize("run_at", [-1, TIME_MAX + 1, 1 << 63])
-def test_a_moment_that_cannot_be_kept_is_refused(run_at: int) -> None:
-    bench = Bench()
+def test_a_moment_that_cannot_be_kept_is_refused(bench: Bench, run_at: int) -> None:
     with pytest.raises(TooMuch):
         bench.submit(run_at=run_at)
     assert not bench.broker.has_changes()

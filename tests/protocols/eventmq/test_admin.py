@@ -11,8 +11,7 @@ from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 
-def test_status_counts_and_ages() -> None:
-    world = World()
+def test_status_counts_and_ages(world: World) -> None:
     worker, client = world.worker((10, "a"), (10, "default"), slots=2, identity=b"w"), world.peer()
     client.request("1", "a")
     world.pass_time(2_000, worker)
@@ -30,8 +29,7 @@ def test_status_counts_and_ages() -> None:
     }
 
 
-def test_workers_are_shown_with_their_queues_slots_and_last_word() -> None:
-    world = World()
+def test_workers_are_shown_with_their_queues_slots_and_last_word(world: World) -> None:
     world.worker((10, "default"), slots=2, identity=b"light")
     world.worker((20, "default"), (5, "email"), slots=1, identity=b"heavy")
     shown = world.peer().ask("ROUTER_SHOW_WORKERS")
@@ -46,8 +44,7 @@ def test_workers_are_shown_with_their_queues_slots_and_last_word() -> None:
     }
 
 
-def test_schedulers_are_shown() -> None:
-    world = World()
+def test_schedulers_are_shown(world: World) -> None:
     world.worker(role="scheduler", identity=b"s")
     shown = world.peer().ask("ROUTER_SHOW_SCHEDULERS")
     assert list(shown["connected_schedulers"]) == ["s"]
@@ -161,8 +158,7 @@ def test_an_answer_ends_where_it_is_long_enough(
 # -- stopping ----------------------------------------------------------------------------------------
 
 
-def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server() -> None:
-    world = World()
+def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world: World) -> None:
     admin = world.peer()
     admin.say("HELLO")
     admin.say("STATUS")
@@ -174,12 +170,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server() -> 
 
 @pytest.mark.parametrize(
     ("allowed", "local", "stops"),
-    [
-        ("loopback", True, 1),
-        ("loopback", False, 0),
-        ("never", True, 0),
-        ("all", False, 1),
-    ],
+    [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
 def test_the_server_is_stopped_by_whom_the_settings_allow(
     allowed: str, local: bool, stops: int
@@ -189,8 +180,7 @@ def test_the_server_is_stopped_by_whom_the_settings_allow(
     assert world.stop_requests == stops
 
 
-def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
-    world = World()
+def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it(world: World) -> None:
     client, worker = world.peer(), world.worker(slots=1)
     client.request()
     client.heard()
@@ -200,8 +190,7 @@ def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
     assert world.stop_requests == 0
 
 
-def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
-    world = World()
+def test_whoever_was_a_worker_or_a_client_once_stops_no_server(world: World) -> None:
     client, worker, scheduler = world.peer(), world.worker(), world.worker(role="scheduler")
     client.request()
     client.say("KBYE")

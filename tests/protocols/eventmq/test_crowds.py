@@ -27,8 +27,7 @@ def requests(world: World, count: int, body: bytes = b"") -> None:
 # -- slots ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
-    world = World()
+def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time(world: World) -> None:
     worker = world.worker(slots=300)
     world.broker.pause("default")
     requests(world, 250)
@@ -39,8 +38,7 @@ def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
     assert len(worker.given()) == 250
 
 
-def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> None:
-    world = World()
+def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     assert len(first.given()) == 400
@@ -56,16 +54,14 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> N
     assert len(second.given()) == 400
 
 
-def test_with_many_queues_fewer_are_given_at_a_time() -> None:
-    world = World()
+def test_with_many_queues_fewer_are_given_at_a_time(world: World) -> None:
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
     assert few.link.conversation.worker._at_once == 64  # type: ignore[attr-defined]
     assert many.link.conversation.worker._at_once == 5  # type: ignore[attr-defined]
 
 
-def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
-    world = World()
+def test_ready_while_more_is_asked_for_takes_no_second_share(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     second = world.worker(slots=200)
@@ -108,9 +104,8 @@ def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
 
 
 def test_an_inform_of_queues_for_which_there_is_no_room_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
     worker = world.worker((10, "default"), slots=1, identity=b"w")
     known = Queues.listed
 
@@ -141,8 +136,7 @@ def test_a_worker_that_informs_again_is_counted_once() -> None:
 # -- names ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_informs_again_keeps_its_name() -> None:
-    world = World()
+def test_a_worker_that_informs_again_keeps_its_name(world: World) -> None:
     bob = world.worker(identity=b"bob")
     for role in ("worker", "scheduler", "worker"):
         bob.say("INFORM", "", role)

@@ -21,8 +21,7 @@ def test_a_result_reaches_a_connection_that_was_made_anew_with_the_same_identity
     assert other.replies() == []
 
 
-def test_also_if_that_is_made_after_the_job_has_ended() -> None:
-    world = World()
+def test_also_if_that_is_made_after_the_job_has_ended(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer(identity=b"me")
     asked = [client.request(call(), headers="reply-requested").decode() for _ in range(2)]
     client.hang_up()
@@ -37,8 +36,7 @@ def test_also_if_that_is_made_after_the_job_has_ended() -> None:
     assert world.service.results.kept_bytes == 0
 
 
-def test_and_after_a_restart_whoever_ran_it() -> None:
-    world = World()
+def test_and_after_a_restart_whoever_ran_it(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer(identity=b"me")
     ran = client.request(call(), headers="reply-requested").decode()
     waits = client.request(call("a.b"), headers="reply-requested").decode()
@@ -52,8 +50,7 @@ def test_and_after_a_restart_whoever_ran_it() -> None:
     assert client.replies()[-1] == ('{"value": 1}', waits)
 
 
-def test_the_connection_that_asked_is_preferred_to_others_of_its_identity() -> None:
-    world = World()
+def test_the_connection_that_asked_is_preferred_to_others_of_its_identity(world: World) -> None:
     worker = world.worker(slots=1)
     one, two = world.peer(identity=b"me"), world.peer(identity=b"me")
     one.request(call(), headers="reply-requested")
@@ -62,8 +59,7 @@ def test_the_connection_that_asked_is_preferred_to_others_of_its_identity() -> N
     assert two.replies() == []
 
 
-def test_what_is_for_a_client_without_an_identity_ends_with_its_connection() -> None:
-    world = World()
+def test_what_is_for_a_client_without_an_identity_ends_with_its_connection(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer()
     for _ in range(2):
         client.request(call(), headers="reply-requested")
@@ -77,8 +73,7 @@ def test_what_is_for_a_client_without_an_identity_ends_with_its_connection() -> 
     assert world.service.results.kept_bytes == 0
 
 
-def test_an_envelope_comes_back_after_a_restart_too() -> None:
-    world = World()
+def test_an_envelope_comes_back_after_a_restart_too(world: World) -> None:
     client = world.peer(identity=b"router")
     request = [b"inner", b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
     client.send(zmtp.message(request))
@@ -147,8 +142,7 @@ def test_the_documents_reply_that_is_too_large_is_to_the_only_job() -> None:
     assert world.jobs() == []
 
 
-def test_a_worker_is_heard_while_a_large_result_comes() -> None:
-    world = World()
+def test_a_worker_is_heard_while_a_large_result_comes(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     client.request(call())
     given = worker.take()

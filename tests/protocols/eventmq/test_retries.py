@@ -131,8 +131,7 @@ def test_without_a_timeout_a_job_may_take_for_ever() -> None:
 # -- losses -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times() -> None:
-    world = World()
+def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times(world: World) -> None:
     client = world.peer()
     msgid = client.request(call(), headers="reply-requested").decode()
     for _ in range(10):
@@ -159,8 +158,7 @@ def test_a_message_that_is_no_call_is_made_good_twice_and_takes_nobody_with_it()
     assert (poison.state, poison.losses) == (State.DEAD, 3)
 
 
-def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time() -> None:
-    world = World()
+def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time(world: World) -> None:
     world.peer().request(call(), headers="guarantee")
     waits = []
     for _ in range(12):
@@ -182,9 +180,7 @@ def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time() -> None
     assert world.jobs() == []
 
 
-def test_a_lost_job_comes_back_at_its_old_place() -> None:
-    world = World()
-    client = world.peer()
+def test_a_lost_job_comes_back_at_its_old_place(world: World, client: Puppet) -> None:
     worker = world.worker(slots=1)
     client.request("1")
     client.request("2")
@@ -192,9 +188,7 @@ def test_a_lost_job_comes_back_at_its_old_place() -> None:
     assert [given.body for given in world.worker(slots=2).given()] == [b"1", b"2"]
 
 
-def test_jobs_that_ran_when_the_server_died_are_run_again() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_jobs_that_ran_when_the_server_died_are_run_again(world: World, worker: Puppet) -> None:
     world.peer().request("1")
     assert worker.take().body == b"1"
     world = world.restarted()

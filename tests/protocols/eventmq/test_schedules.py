@@ -231,9 +231,8 @@ def test_a_schedule_without_a_time_is_refused(parts: tuple[str | bytes, ...]) ->
 
 
 def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
-    world: World, worker: Puppet
+    client: Puppet, world: World, worker: Puppet
 ) -> None:
-    client = world.peer()
     scheduled(client, "10", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "-1", "0 0 1 1 *", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "60", headers="nohaste", body=call("a.b", 1))
@@ -244,9 +243,8 @@ def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
 
 @pytest.mark.parametrize(("interval", "cron"), [("60", ""), ("-1", "* * * * *")])
 def test_unschedule_ends_it_by_interval_or_cron_whatever_else_it_says(
-    world: World, worker: Puppet, interval: str, cron: str
+    client: Puppet, world: World, worker: Puppet, interval: str, cron: str
 ) -> None:
-    client = world.peer()
     scheduled(client, interval, cron, headers="nohaste")
     client.say("UNSCHEDULE", "other", "", "-1", call(), "")
     assert firings(world, worker, 5 * MINUTE, 10_000) == []

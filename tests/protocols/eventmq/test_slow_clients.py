@@ -54,9 +54,8 @@ def take_slowly(client: Puppet) -> list[bytes]:
 
 @pytest.mark.parametrize("identity", [b"me", b""])
 def test_a_client_that_reads_hears_all_large_results_of_a_moment_in_their_order(
-    identity: bytes,
+    world: World, identity: bytes
 ) -> None:
-    world = World()
     worker, client = world.worker(slots=COUNT), world.peer(identity=identity)
     asked = ask(client)
     answer(worker, worker.given())
@@ -64,8 +63,7 @@ def test_a_client_that_reads_hears_all_large_results_of_a_moment_in_their_order(
     assert (world.service.results.dropped, world.service.results.kept_bytes) == (0, 0)
 
 
-def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent() -> None:
-    world = World()
+def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent(world: World) -> None:
     worker, client = world.worker(slots=COUNT), world.peer()
     ask(client)
     result = b"x" * SIZE
@@ -80,8 +78,7 @@ def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent() -> None:
     assert len(results(client)) == COUNT
 
 
-def test_who_asked_for_the_same_later_hears_as_much() -> None:
-    world = World()
+def test_who_asked_for_the_same_later_hears_as_much(world: World) -> None:
     first, second = world.peer(identity=b"1"), world.peer(identity=b"2")
     asked = ask(first, prefix=b"job-")
     assert ask(second, prefix=b"job-") == asked
@@ -92,8 +89,7 @@ def test_who_asked_for_the_same_later_hears_as_much() -> None:
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_a_worker_waits_for_a_client_whose_socket_is_behind(later: bool) -> None:
-    world = World()
+def test_a_worker_waits_for_a_client_whose_socket_is_behind(world: World, later: bool) -> None:
     other, client = world.peer(identity=b"1"), world.peer(identity=b"2")
     asked = ask(other if later else client, prefix=b"job-")
     if later:
@@ -175,8 +171,7 @@ def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_mome
     assert world.service.results.kept_bytes <= world.limits.kept_result_bytes
 
 
-def test_nobody_else_waits_with_the_worker() -> None:
-    world = World()
+def test_nobody_else_waits_with_the_worker(world: World) -> None:
     slow, client = world.peer(), world.peer()
     ask(slow)
     worker = world.worker(slots=COUNT)
@@ -189,9 +184,7 @@ def test_nobody_else_waits_with_the_worker() -> None:
     assert results(client) == asked
 
 
-def test_when_a_client_leaves_its_worker_goes_on() -> None:
-    world = World()
-    client = world.peer()
+def test_when_a_client_leaves_its_worker_goes_on(world: World, client: Puppet) -> None:
     ask(client)
     worker = world.worker(slots=COUNT)
     client.link.full = True
@@ -204,8 +197,7 @@ def test_when_a_client_leaves_its_worker_goes_on() -> None:
     assert world.service.results.kept_bytes == 0
 
 
-def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said() -> None:
-    world = World()
+def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said(world: World) -> None:
     client = world.peer(identity=b"me")
     ask(client)
     worker = world.worker(slots=COUNT)

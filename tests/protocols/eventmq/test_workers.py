@@ -46,16 +46,14 @@ def test_an_inform_that_makes_no_sense_is_not_acknowledged(parts: tuple[str, str
     assert world.service.refused == 1
 
 
-def test_who_never_informed_is_given_nothing() -> None:
-    world = World()
+def test_who_never_informed_is_given_nothing(world: World) -> None:
     world.peer().request()
     worker = world.peer()
     worker.say("READY")
     assert worker.heard() == []
 
 
-def test_everybody_is_sent_heartbeats() -> None:
-    world = World()
+def test_everybody_is_sent_heartbeats(world: World) -> None:
     worker, scheduler, client = world.worker(), world.worker(role="scheduler"), world.peer()
     client.request()
     world.pass_time(4 * BEAT_EVERY_MS, worker, scheduler)
@@ -64,8 +62,7 @@ def test_everybody_is_sent_heartbeats() -> None:
     assert client.heard() == []
 
 
-def test_commands_in_small_letters_are_understood() -> None:
-    world = World()
+def test_commands_in_small_letters_are_understood(world: World) -> None:
     worker = world.peer()
     worker.say("inform", "", "worker")
     assert worker.heard()[0][2] == b"ACK"
@@ -87,10 +84,8 @@ def test_the_least_recently_used_worker_is_next_however_many_slots_others_have()
     assert bodies(a, b) == [["1", "3", "4"], ["2"]]
 
 
-def test_so_it_is_for_requests_that_come_at_once() -> None:
+def test_so_it_is_for_requests_that_come_at_once(world: World, client: Puppet) -> None:
 
-    world = World()
-    client = world.peer()
     a, b = world.worker(slots=2), world.worker(slots=2)
     client.send(
         b"".join(
@@ -101,8 +96,7 @@ def test_so_it_is_for_requests_that_come_at_once() -> None:
     assert bodies(a, b) == [["1", "3"], ["2", "4"]]
 
 
-def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots() -> None:
-    world = World()
+def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots(world: World) -> None:
     client = world.peer()
     light = world.worker((10, "default"), slots=4)
     heavy = world.worker((20, "default"), slots=2)
@@ -114,8 +108,7 @@ def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots() -> None
     assert bodies(light, heavy) == [[], ["5"]]
 
 
-def test_the_lightest_worker_comes_after_those_of_other_protocols() -> None:
-    world = World()
+def test_the_lightest_worker_comes_after_those_of_other_protocols(world: World) -> None:
     client = world.peer()
     light = world.worker((5, "default"), slots=1)
     usual = world.worker((10, "default"), slots=1)
@@ -136,9 +129,7 @@ def test_a_free_slot_takes_from_its_queues_in_the_order_in_which_they_were_named
     assert bodies(worker) == [["2", "1", "3"]]
 
 
-def test_a_slot_counts_for_all_queues_of_its_worker() -> None:
-    world = World()
-    client = world.peer()
+def test_a_slot_counts_for_all_queues_of_its_worker(world: World, client: Puppet) -> None:
     worker = world.worker((10, "a"), (10, "b"), slots=1)
     client.request("1", "a")
     client.request("2", "b")
@@ -148,8 +139,7 @@ def test_a_slot_counts_for_all_queues_of_its_worker() -> None:
 # -- leaving -----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_hangs_up_leaves_its_jobs_to_others() -> None:
-    world = World()
+def test_a_worker_that_hangs_up_leaves_its_jobs_to_others(world: World) -> None:
     lost, other = world.worker(slots=2), world.worker()
     client = world.peer()
     client.request("1")
@@ -161,16 +151,14 @@ def test_a_worker_that_hangs_up_leaves_its_jobs_to_others() -> None:
     assert len(client.replies()) == 2  # each was handed over once, as far as clients care
 
 
-def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
-    world = World()
+def test_a_job_that_never_left_the_server_is_not_counted_as_lost(world: World) -> None:
     lost = world.worker(slots=1)
     world.peer().request()
     lost.hang_up(undelivered=True)
     assert (world.job().losses, world.job().attempts) == (0, 0)
 
 
-def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -> None:
-    world = World()
+def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more(world: World) -> None:
     lost, other = world.worker(slots=2), world.worker()
     world.peer().request("1")
     other.say("READY")
@@ -179,8 +167,7 @@ def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -
     assert world.job().attempts == 1
 
 
-def test_a_silent_worker_is_taken_for_gone() -> None:
-    world = World()
+def test_a_silent_worker_is_taken_for_gone(world: World) -> None:
     silent, other = world.worker(slots=1), world.worker()
     world.peer().request()
     world.pass_time(SILENCE_MS - 500, other)
@@ -193,8 +180,7 @@ def test_a_silent_worker_is_taken_for_gone() -> None:
 
 
 @pytest.mark.parametrize("word", ["HEARTBEAT", "READY", "HELLO", "DANCE"])
-def test_any_message_is_a_heartbeat(word: str) -> None:
-    world = World()
+def test_any_message_is_a_heartbeat(world: World, word: str) -> None:
     worker = world.worker()
     for _ in range(10):
         world.pass_time(SILENCE_MS // 2)
@@ -202,9 +188,7 @@ def test_any_message_is_a_heartbeat(word: str) -> None:
     assert len(world.service.workers()) == 1
 
 
-def test_a_worker_that_was_taken_for_gone_may_inform_again() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_a_worker_that_was_taken_for_gone_may_inform_again(world: World, worker: Puppet) -> None:
     world.pass_time(2 * SILENCE_MS)
     worker.heard()
     worker.say("READY")
@@ -234,8 +218,7 @@ def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: st
     assert [view.name for view in world.service.workers()] == ["other"]
 
 
-def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() -> None:
-    world = World()
+def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up(world: World) -> None:
     worker, other = world.worker(slots=1), world.worker()
     world.peer().request("1")
     worker.say("KBYE")
@@ -245,16 +228,14 @@ def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() 
     assert bodies(other) == [["1"]]
 
 
-def test_a_disconnect_is_answered_with_the_word_that_real_peers_know() -> None:
-    world = World()
+def test_a_disconnect_is_answered_with_the_word_that_real_peers_know(world: World) -> None:
     worker = world.worker()
     worker.say("DISCONNECT")
     assert worker.words() == [("KBYE",)]
     assert world.stop_requests == 0
 
 
-def test_a_client_that_says_goodbye_hears_no_more() -> None:
-    world = World()
+def test_a_client_that_says_goodbye_hears_no_more(world: World) -> None:
     client, worker = world.peer(), world.worker()
     client.request(headers="reply-requested")
     client.say("KBYE")
@@ -263,8 +244,7 @@ def test_a_client_that_says_goodbye_hears_no_more() -> None:
     assert client.words() == []
 
 
-def test_a_worker_may_inform_again_and_keeps_what_it_holds() -> None:
-    world = World()
+def test_a_worker_may_inform_again_and_keeps_what_it_holds(world: World) -> None:
     worker, client = world.worker((10, "a"), slots=2), world.peer()
     client.request("1", "a")
     given = worker.take()
@@ -282,8 +262,7 @@ def test_a_worker_may_inform_again_and_keeps_what_it_holds() -> None:
 # -- what operators see and do ----------------------------------------------------------------------
 
 
-def test_operators_see_workers_by_their_names() -> None:
-    world = World()
+def test_operators_see_workers_by_their_names(world: World) -> None:
     world.worker((10, "a"), (5, "b"), identity=b"manager-1")
     auto = world.worker(identity=b"\x00\x01\x02\x03\x04")
     nameless = world.worker()
@@ -311,8 +290,7 @@ def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple
 # -- the end ---------------------------------------------------------------------------------------------
 
 
-def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
-    world = World()
+def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World) -> None:
     worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
     client, single, silent = world.peer(), world.peer(b"REQ"), world.peer()
     client.request("1", headers="reply-requested")
@@ -362,9 +340,7 @@ def test_an_inform_of_a_queue_too_many_is_refused_whole() -> None:
     assert [words[0] for words in late.words()] == ["ACK"]
 
 
-def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_a_worker_keeps_no_job_that_may_end_elsewhere(world: World, worker: Puppet) -> None:
     world.peer().request()
     conversation = worker.link.conversation
     assert isinstance(conversation, EventmqConversation)

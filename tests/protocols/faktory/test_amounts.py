@@ -163,9 +163,7 @@ def slow_push(jid: str, size: int) -> bytes:
     return b'PUSH {"jid":"%b","jobtype":"t","args":["%b"]}\r\n' % (jid.encode(), args)
 
 
-def test_a_command_counts_as_unread_until_it_is_answered() -> None:
-    world = World()
-    client = world.client()
+def test_a_command_counts_as_unread_until_it_is_answered(world: World, client: Puppet) -> None:
     for verb in (b"PUSH", b"PUSHB", b"FAIL"):
         line = slow_push("jid-0001", 600_000).replace(b"PUSH", verb)
         world.engine.received(client.link, line + b"TRACK x\r\n")
@@ -179,9 +177,7 @@ def test_a_command_counts_as_unread_until_it_is_answered() -> None:
         assert len(client.take_all()) == 2
 
 
-def test_a_command_of_a_client_that_is_gone_counts_no_more() -> None:
-    world = World()
-    client = world.client()
+def test_a_command_of_a_client_that_is_gone_counts_no_more(world: World, client: Puppet) -> None:
     world.engine.received(client.link, slow_push("jid-0001", 600_000))
     world.engine.turn(world.now)
     conversation = client.conversation
@@ -189,9 +185,7 @@ def test_a_command_of_a_client_that_is_gone_counts_no_more() -> None:
     assert conversation.unread() == 0
 
 
-def test_nobody_is_blamed_for_the_time_that_its_command_takes() -> None:
-    world = World()
-    client = world.client()
+def test_nobody_is_blamed_for_the_time_that_its_command_takes(world: World, client: Puppet) -> None:
     world.engine.received(client.link, slow_push("jid-0001", 2_000_000))
     while not client.link.out:
         world.now += world.limits.frame_ms
@@ -274,8 +268,7 @@ def test_who_leaves_while_it_waits_is_not_called() -> None:
 # -- jobs that were given out -------------------------------------------------------------------
 
 
-def test_a_connection_that_was_given_a_job_does_not_keep_it() -> None:
-    world = World()
+def test_a_connection_that_was_given_a_job_does_not_keep_it(world: World) -> None:
     idle, other = world.client("w1"), world.client("w1")
     other.push("jid-0001", "x" * 1_000)
     (found,) = world.broker.jobs.values()
@@ -319,9 +312,8 @@ def longest_turn(world: World, client: Puppet, line: bytes) -> float:
 )
 @pytest.mark.parametrize("size", [2_000, LONG])
 def test_what_must_be_short_is_refused_if_it_is_long(
-    form: bytes, member: bytes, text: bytes, reason: bytes, size: int
+    client: Puppet, form: bytes, member: bytes, text: bytes, reason: bytes, size: int
 ) -> None:
-    client = World().client()
     said = {b"jid": b"jid-0001", b"jobtype": b"t", member: text % (b"1" * size)}
     members = b",".join(b'"%b":"%b"' % pair for pair in said.items()) + b',"args":[]'
     reply = client.ask(form % members)

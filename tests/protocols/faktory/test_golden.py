@@ -237,8 +237,7 @@ def test_an_exchange_between_two_others(sent: bytes, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize(("sent", "expected"), CASES, ids=IDS)
-def test_each_reply_is_one_piece(sent: bytes, expected: bytes) -> None:
-    world = World()
+def test_each_reply_is_one_piece(world: World, sent: bytes, expected: bytes) -> None:
     client = world.client()
     client.pieces.clear()
     client.send(sent)

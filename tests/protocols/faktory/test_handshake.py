@@ -159,8 +159,7 @@ def test_a_stranger_may_not_pile_up_bytes() -> None:
     assert client.heard() == b""
 
 
-def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while() -> None:
-    world = World()
+def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(world: World) -> None:
     client = world.connect()
     world.pass_time(7_000)
     assert client.is_hung_up
@@ -175,8 +174,7 @@ def test_commands_right_behind_hello_are_acted_on() -> None:
 
 
 @pytest.mark.parametrize("wid", ["w" * 1025, "a\0b"])
-def test_a_worker_with_an_impossible_name_is_refused(wid: str) -> None:
-    world = World()
+def test_a_worker_with_an_impossible_name_is_refused(world: World, wid: str) -> None:
     client = world.connect()
     client.heard()
     assert client.ask(encode_hello(wid)).kind == "-"
@@ -205,24 +203,20 @@ def test_a_long_line_is_judged_the_same_however_it_is_cut(size: int, end: bytes)
     assert len(heard) == 1
 
 
-def test_half_a_line_and_then_silence_is_hung_up_on() -> None:
-    world = World()
-    client = world.client()
+def test_half_a_line_and_then_silence_is_hung_up_on(world: World, client: Puppet) -> None:
     client.send(b"PUSH {")
     world.pass_time(33_000, step=500)
     assert client.is_hung_up
     assert client.heard() == b""
 
 
-def test_end_is_not_answered() -> None:
-    client = World().client()
+def test_end_is_not_answered(client: Puppet) -> None:
     client.send(b"END\r\nTRACK x\r\n")
     assert client.is_hung_up
     assert client.heard() == b""
 
 
-def test_no_worker_is_taken_for_a_connection_without_a_wid() -> None:
-    world = World()
+def test_no_worker_is_taken_for_a_connection_without_a_wid(world: World) -> None:
     client = world.connect()
     client.take()
     assert client.ask(encode_hello("link l1")).kind == "-"

@@ -16,7 +16,7 @@ from franca.core.limits import Limits
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.faktory.go_json import Unfit, check, run_steps
 from tests.protocols.faktory import client as wire
-from tests.protocols.faktory.puppet import World, job
+from tests.protocols.faktory.puppet import Puppet, World, job
 from tests.support.faktory import take_reply
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
@@ -205,8 +205,7 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
     assert not world.jobs()
 
 
-def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
-    world = World()
+def test_a_flood_takes_its_share_of_a_turn_and_no_more(world: World) -> None:
     flooder, other = world.client(), world.client()
     world.engine.received(flooder.link, b"TRACK x\r\n" * 1_000)
     world.engine.received(other.link, b"TRACK y\r\n")
@@ -255,10 +254,8 @@ def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(th
 
 @pytest.mark.parametrize(("queues", "is_old"), [(900, False), (1_100, True)])
 def test_info_about_very_many_queues_may_be_a_second_old_and_no_older(
-    queues: int, is_old: bool
+    world: World, client: Puppet, queues: int, is_old: bool
 ) -> None:
-    world = World()
-    client = world.client()
     for number in range(queues):
         world.broker.queue(f"q{number}")
     assert client.info()["faktory"]["total_enqueued"] == 0

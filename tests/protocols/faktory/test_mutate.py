@@ -62,14 +62,7 @@ SECOND = {"retries": "retry-0002", "scheduled": "later-0002", "dead": "dead-0000
 
 @pytest.mark.parametrize("target", ["retries", "scheduled", "dead"])
 @pytest.mark.parametrize(
-    "filters",
-    [
-        {},
-        {"jids": []},
-        {"jobtype": "", "regexp": ""},
-        {"regexp": "*"},
-        {"jids": None},
-    ],
+    "filters", [{}, {"jids": []}, {"jobtype": "", "regexp": ""}, {"regexp": "*"}, {"jids": None}]
 )
 @pytest.mark.parametrize("cmd", ["clear", "discard", "kill", "requeue"])
 def test_without_a_filter_all_of_a_set_is_meant(
@@ -153,8 +146,7 @@ def test_a_filter_that_fits_nobody_changes_nothing(target: str, filters: dict[st
         ("send*", ["SendMail", "SendSms", "a*b", 'a"b']),
     ],
 )
-def test_a_jobtype_alone_is_a_pattern(jobtype: str, left: list[str]) -> None:
-    world = World()
+def test_a_jobtype_alone_is_a_pattern(world: World, jobtype: str, left: list[str]) -> None:
     client = world.client()
     for number, kind in enumerate(["SendMail", "SendSms", "a*b", 'a"b']):
         client.push(f"jid-000{number}", jobtype=kind, at=LATER)
@@ -206,9 +198,7 @@ def test_a_pattern_sees_the_failure_and_the_time_as_the_original_would_write_the
     assert sets(world)["scheduled"] == ["later-0001"]
 
 
-def test_the_pattern_of_the_rust_suite_fits_compact_arguments() -> None:
-    world = World()
-    client = world.client()
+def test_the_pattern_of_the_rust_suite_fits_compact_arguments(world: World, client: Puppet) -> None:
     line = f'{{"jid": "jid-0001", "jobtype": "t", "args": ["fizz"], "at": "{LATER}"}}'
     assert client.line(f"PUSH {line}") == OK
     mutate = r'MUTATE {"cmd":"discard","target":"scheduled","filter":{"regexp":"*\"args\":\\[\"fizz\"\\]*"}}'
@@ -223,9 +213,7 @@ def test_a_killed_job_in_the_dead_set_starts_its_time_anew() -> None:
     assert {job.run_at for job in world.jobs(State.DEAD)} == {world.now}
 
 
-def test_a_killed_job_that_would_have_vanished_is_kept() -> None:
-    world = World()
-    client = world.client()
+def test_a_killed_job_that_would_have_vanished_is_kept(world: World, client: Puppet) -> None:
     client.push("jid-0001", retry=0, at=LATER)
     assert client.ask(encode_mutate("kill", "scheduled")) == OK
     assert [job.state for job in world.jobs()] == [State.DEAD]
@@ -255,8 +243,7 @@ def test_jobs_in_the_tail_are_meant_too() -> None:
     assert sum(client.fetch() is not None for _ in range(900)) == 900
 
 
-def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end() -> None:
-    world = World()
+def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end(world: World) -> None:
     client = world.client()
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(250))
     world.engine.received(client.link, encode_mutate("discard", "scheduled"))

@@ -11,7 +11,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from tests.protocols.faktory.client import encode_push, encode_push_many
-from tests.protocols.faktory.puppet import OK, World, err, job
+from tests.protocols.faktory.puppet import OK, Puppet, World, err, job
 from tests.protocols.world import START
 
 
@@ -87,9 +87,7 @@ def test_what_says_nothing_is_dropped(members: str) -> None:
         '["a\\"b\\\\","[{,: "]',
     ],
 )
-def test_arguments_survive_to_the_letter(args: str) -> None:
-    world = World()
-    client = world.client()
+def test_arguments_survive_to_the_letter(client: Puppet, args: str) -> None:
     assert client.line(f"PUSH {unit(args=args)}") == OK
     assert f'"args":{args},'.encode() in client.fetch_raw("default")
 
@@ -106,16 +104,14 @@ def test_spaces_between_the_parts_are_dropped_and_those_inside_strings_are_kept(
     )
 
 
-def test_one_clients_retry_is_not_anothers_default() -> None:
-    world = World()
+def test_one_clients_retry_is_not_anothers_default(world: World) -> None:
     one, other = world.client(), world.client()
     one.push("jid-0001", retry=2)
     other.push("jid-0002")
     assert [unit["retry"] for unit in (one.fetch(), one.fetch()) if unit] == [2, 25]
 
 
-def test_a_job_for_later_is_delivered_at_its_time_and_not_before() -> None:
-    world = World()
+def test_a_job_for_later_is_delivered_at_its_time_and_not_before(world: World) -> None:
     client = world.client()
     assert client.push("jid-0001", at="2026-09-21T16:13:30.0005+02:00") == OK
     assert client.info()["faktory"]["sets"]["scheduled"] == 1
@@ -135,15 +131,12 @@ def test_a_job_for_later_is_delivered_at_its_time_and_not_before() -> None:
 @pytest.mark.parametrize(
     "at", ["2026-09-21T14:13:20Z", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"]
 )
-def test_a_time_in_the_past_is_now(at: str) -> None:
-    client = World().client()
+def test_a_time_in_the_past_is_now(client: Puppet, at: str) -> None:
     client.push("jid-0001", at=at)
     assert client.fetch() is not None
 
 
-def test_a_push_said_again_makes_no_second_job() -> None:
-    world = World()
-    client = world.client()
+def test_a_push_said_again_makes_no_second_job(world: World, client: Puppet) -> None:
     for _ in range(3):
         assert client.push("jid-0001", 1, at="2020-01-01T00:00:00Z") == OK
     assert client.push_many([job("jid-0001", 1, at="2020-01-01T00:00:00Z")]).body == b"{}"
@@ -163,8 +156,7 @@ def test_jobs_that_differ_are_two_though_their_checksums_are_alike(
     assert len({job.digest for job in world.jobs()}) == 2
 
 
-def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time() -> None:
-    world = World()
+def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time(world: World) -> None:
     client = world.client()
     client.push("jid-0001", 1, at="2026-09-21T14:13:21Z")
     world.pass_time(3_000)
@@ -184,8 +176,7 @@ def test_a_push_of_the_same_jid_but_another_job_is_a_second_job(other: dict[str,
     assert len(world.jobs()) == 2
 
 
-def test_a_worker_may_push_the_jid_that_it_runs() -> None:
-    world = World()
+def test_a_worker_may_push_the_jid_that_it_runs(world: World) -> None:
     client = world.client("w1")
     client.push("jid-0001", 1)
     assert client.fetch() is not None
@@ -217,14 +208,11 @@ def test_jobs_may_nest_as_deep_as_the_limit_and_no_deeper(depth: int, kind: str)
     assert client.line(f"PUSH {unit(args=f'[{filler}]')}") == OK
 
 
-def test_a_wide_job_is_not_a_deep_one() -> None:
-    client = World().client()
+def test_a_wide_job_is_not_a_deep_one(client: Puppet) -> None:
     assert client.line(f"PUSH {unit(args='[' + ','.join(['[{}]'] * 5_000) + ']')}") == OK
 
 
-def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on() -> None:
-    world = World()
-    client = world.client()
+def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on(world: World, client: Puppet) -> None:
     client.push("jid-0001")
     world.broker.refusing_new = True
     text = "the disk is nearly full; no new jobs are taken until there is room"
@@ -236,8 +224,7 @@ def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on() -> None:
     assert not world.jobs()
 
 
-def test_a_job_waits_for_the_disk_before_it_is_answered() -> None:
-    client = World().client()
+def test_a_job_waits_for_the_disk_before_it_is_answered(client: Puppet) -> None:
     client.waited_for_commit = False
     client.line("TRACK x")
     client.line("PUSH {}")
@@ -247,9 +234,7 @@ def test_a_job_waits_for_the_disk_before_it_is_answered() -> None:
     assert client.waited_for_commit
 
 
-def test_a_thousand_jobs_at_once() -> None:
-    world = World()
-    client = world.client()
+def test_a_thousand_jobs_at_once(world: World, client: Puppet) -> None:
     assert client.push_many([job(f"jid-{i:05}", i) for i in range(1_000)]).body == b"{}"
     assert len(world.jobs()) == 1_000
     assert world.broker.totals.pushed == 1_000
@@ -258,8 +243,7 @@ def test_a_thousand_jobs_at_once() -> None:
     assert first["jid"] == "jid-00000"
 
 
-def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once() -> None:
-    world = World()
+def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once(world: World) -> None:
     flooder, other = world.client(), world.client()
     jobs = [job(f"jid-{i:05}", i) for i in range(1_999)] + [job("short")]
     data = encode_push_many(jobs) + b"TRACK x\r\n"
@@ -280,8 +264,7 @@ def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once() -> N
 
 
 @pytest.mark.parametrize("tail", [b"", b"TRACK x\r\n", b"TRACK"])
-def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(tail: bytes) -> None:
-    world = World()
+def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(world: World, tail: bytes) -> None:
     client = world.client()
     jobs = [job(f"jid-{i:05}", i) for i in range(2_000)]
     world.engine.received(client.link, encode_push_many(jobs) + tail)
@@ -298,8 +281,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("member", SAID)
-def test_a_push_that_differs_in_any_member_is_another_job(member: str) -> None:
-    world = World()
+def test_a_push_that_differs_in_any_member_is_another_job(world: World, member: str) -> None:
     client = world.client()
     plain, full = job("jid-0001", 1), job("jid-0001", 1) | SAID
     for one, other in (
@@ -357,9 +339,8 @@ def test_the_same_push_is_recognised_in_the_tail_by_all_its_members() -> None:
     ],
 )
 def test_a_failure_elsewhere_counts(
-    retry: int, failure: dict[str, object], counts: list[tuple[int, int] | None]
+    world: World, retry: int, failure: dict[str, object], counts: list[tuple[int, int] | None]
 ) -> None:
-    world = World()
     worker = world.client("w1")
     said = failure | {"failed_at": "2020-01-01T00:00:00Z", "message": "before"}
     worker.push("jid-0001", retry=retry, failure=said)
@@ -380,9 +361,7 @@ def test_a_failure_elsewhere_counts(
         assert told["message"] == "boom"
 
 
-def test_the_wait_goes_by_all_failures() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_the_wait_goes_by_all_failures(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", failure={"retry_count": 9})
     worker.fetch()
     worker.fail("jid-0001")
@@ -394,16 +373,13 @@ def test_the_wait_goes_by_all_failures() -> None:
     "failure",
     [{"retry_count": "2"}, {"retry_count": 1.5}, {"backtrace": "x"}, {"message": 5}, [], 5],
 )
-def test_a_failure_of_another_shape_is_refused(failure: object) -> None:
-    client = World().client()
+def test_a_failure_of_another_shape_is_refused(client: Puppet, failure: object) -> None:
     reply = client.push("jid-0001", failure=failure)
     assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
 
 
 @pytest.mark.parametrize("text", ["\\ud800", "\\udc00\\ud800"])
-def test_broken_text_is_mended_wherever_it_is(text: str) -> None:
-    world = World()
-    client = world.client()
+def test_broken_text_is_mended_wherever_it_is(world: World, client: Puppet, text: str) -> None:
     whole = "\ufffd" * (len(text) // 6)
     said = f'{{"jid":"jid-0001{text}","jobtype":"{text}","args":["{text}",{{"{text}":1.0}}],"custom":{{"k":"{text}"}}}}'
     assert client.line(f"PUSH {said}") == OK
@@ -421,9 +397,7 @@ def test_broken_text_is_mended_wherever_it_is(text: str) -> None:
     assert not world.jobs()
 
 
-def test_nothing_of_many_is_pushed_if_one_has_no_shape() -> None:
-    world = World()
-    client = world.client()
+def test_nothing_of_many_is_pushed_if_one_has_no_shape(world: World, client: Puppet) -> None:
     reply = client.push_many([job("jid-0001"), {"jid": 5}])
     assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
     reply = client.push_many([job("jid-0001"), job("jid-0002", custom=5)])

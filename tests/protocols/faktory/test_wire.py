@@ -20,12 +20,7 @@ from tests.support.faktory import Reply, take_reply
             1545,
             "6d877f8e5544b1f2598768f817413ab8a357afffa924dedae99eb91472d4ec30",
         ),
-        (
-            "abcde123",
-            "123",
-            3,
-            "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9",
-        ),
+        ("abcde123", "123", 3, "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9"),
     ],
 )
 def test_the_password_hash_is_that_of_the_original(

@@ -22,8 +22,7 @@ def test_a_job_of_another_protocol_is_a_job_of_the_service_that_its_queue_is_cal
     assert (job.state, job.result) == (State.DONE, b"sent")
 
 
-def test_arguments_are_shown_as_the_bytes_of_their_array() -> None:
-    world = World()
+def test_arguments_are_shown_as_the_bytes_of_their_array(world: World) -> None:
     body = json.dumps({"jid": "j", "args": [1, {"a": 2}]}, separators=(",", ":")).encode()
     world.submit("mail", body, "json-job")
     worker = worker_on(world, "mail")
@@ -32,8 +31,7 @@ def test_arguments_are_shown_as_the_bytes_of_their_array() -> None:
     assert task.timeout_ms == 2**32 - 1
 
 
-def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does() -> None:
-    world = World()
+def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does(world: World) -> None:
     worker, client = worker_on(world, "mail", "s"), world.peer()
     client.job()
     worker.result(worker.given())
@@ -61,8 +59,7 @@ def test_a_worker_that_leaves_with_a_durable_result_hears_of_it_after_the_commit
     assert worker.waited_for_commit
 
 
-def test_a_durable_job_whose_worker_is_lost_is_ready_again() -> None:
-    world = World()
+def test_a_durable_job_whose_worker_is_lost_is_ready_again(world: World) -> None:
     worker = worker_on(world, "mail")
     job = world.submit("mail", b"durable")
     worker.hang_up()
@@ -71,9 +68,8 @@ def test_a_durable_job_whose_worker_is_lost_is_ready_again() -> None:
 
 @pytest.mark.parametrize("failed", [True, False])
 def test_a_job_run_by_another_protocols_worker_is_answered_or_its_client_dropped(
-    failed: bool,
+    world: World, failed: bool
 ) -> None:
-    world = World()
     client, stranger = world.peer(), world.stranger()
     client.job(b"work")
     (job,) = world.all_jobs

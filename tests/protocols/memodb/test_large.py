@@ -25,9 +25,7 @@ def pour(peer: Puppet, message: bytes, request: int, chunk: int = CHUNK) -> None
         peer.send(raw[at : at + chunk])
 
 
-def test_a_large_job_and_its_result_arrive_whole() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+def test_a_large_job_and_its_result_arrive_whole(client: Puppet, worker: Puppet) -> None:
     body = bytes(n * 7 % 256 for n in range(3 * MIB))
     pour(client, m.job("s", body, 5_000), 1)
     task = worker.given()
@@ -36,8 +34,7 @@ def test_a_large_job_and_its_result_arrive_whole() -> None:
     assert client.answer().payload == body[::-1]
 
 
-def test_a_large_job_sent_again_in_other_pieces_is_the_same_job() -> None:
-    world = World()
+def test_a_large_job_sent_again_in_other_pieces_is_the_same_job(world: World) -> None:
     client = world.peer()
     message = m.job("s", b"z" * MIB, 5_000)
     pour(client, message, 1)
@@ -45,8 +42,7 @@ def test_a_large_job_sent_again_in_other_pieces_is_the_same_job() -> None:
     assert len(world.all_jobs) == 1
 
 
-def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same() -> None:
-    world = World()
+def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     bodies = [b"a" * LARGE + bytes([n]) + b"z" * LARGE for n in range(3)]
     for body in bodies:
@@ -83,9 +79,7 @@ def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_s
     assert new.given().payload == b"x" * LARGE
 
 
-def test_a_payload_is_copied_once_on_its_way_in() -> None:
-    world = World()
-    client = world.peer()
+def test_a_payload_is_copied_once_on_its_way_in(client: Puppet) -> None:
     raw = client.frame(stack(1) + m.job("s", b"x" * (8 * MIB), 5_000))
     chunks = [raw[at : at + CHUNK] for at in range(0, len(raw), CHUNK)]
     del raw
@@ -130,8 +124,7 @@ def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
 # -- several at once ------------------------------------------------------------------------------
 
 
-def test_several_large_results_for_one_connection_leave_one_by_one() -> None:
-    world = World()
+def test_several_large_results_for_one_connection_leave_one_by_one(world: World) -> None:
     client, worker = world.peer(), world.peer()
     for n in range(6):
         worker.ready()
@@ -148,8 +141,7 @@ def test_several_large_results_for_one_connection_leave_one_by_one() -> None:
     assert max(client.sent) < 1.1 * MIB
 
 
-def test_a_peer_that_takes_nothing_is_sent_nothing_more_and_then_all_in_order() -> None:
-    world = World()
+def test_a_peer_that_takes_nothing_is_sent_nothing_more_and_then_all_in_order(world: World) -> None:
     client, worker = world.peer(), world.peer()
     client.chokes_at = LARGE
     for n in range(4):
@@ -196,8 +188,7 @@ def test_large_jobs_go_to_other_connections_while_one_is_full() -> None:
     assert [task.payload[:1] for task in crowd.hear_all()] == [b"2"]
 
 
-def test_several_large_jobs_for_one_connection_leave_one_by_one() -> None:
-    world = World()
+def test_several_large_jobs_for_one_connection_leave_one_by_one(world: World) -> None:
     client, worker = world.peer(), world.peer()
     for n in range(4):
         client.job(b"%d" % n * LARGE)
@@ -379,8 +370,7 @@ def test_a_large_job_that_comes_fast_keeps_its_room() -> None:
         assert client.conversation.holding
 
 
-def test_small_jobs_pass_while_a_large_one_comes() -> None:
-    world = World()
+def test_small_jobs_pass_while_a_large_one_comes(world: World) -> None:
     large, small, worker = world.peer(), world.peer(), worker_on(world)
     raw = large.frame(stack(1) + m.job("s", b"L" * (2 * MIB), 5_000))
     for n, at in enumerate(range(0, len(raw) - CHUNK, CHUNK)):

@@ -24,8 +24,7 @@ def deaf_client(world: World, worker: Puppet, results: int, size: int = SIZE) ->
     return client
 
 
-def test_a_ready_said_many_times_is_written_once() -> None:
-    world = World()
+def test_a_ready_said_many_times_is_written_once(world: World) -> None:
     worker = world.peer()
     world.submit("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
     worker.chokes_at = 1
@@ -44,8 +43,7 @@ def test_a_ready_said_many_times_is_written_once() -> None:
     assert worker.hear() is None
 
 
-def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
-    world = World()
+def test_an_answer_that_waits_goes_where_its_request_was_said_last(world: World) -> None:
     link, unsent = world.peer().link, Unsent(MIB)
     outbox = Outbox(link, world.limits, unsent)
     link.full = True
@@ -58,8 +56,7 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
     assert unsent.bytes == 0
 
 
-def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for() -> None:
-    world = World()
+def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(request=5)
     worker.result(worker.given(), b"r" * SIZE)
@@ -123,9 +120,7 @@ def test_one_reply_may_always_wait() -> None:
     assert len(client.answer().payload) == SIZE
 
 
-def test_a_result_that_many_wait_for_is_counted_once() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_result_that_many_wait_for_is_counted_once(world: World, worker: Puppet) -> None:
     clients = [world.peer() for _ in range(5)]
     for client in clients:
         client.job(b"z", request=9)

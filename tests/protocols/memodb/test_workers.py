@@ -11,9 +11,7 @@ from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_o
 from tests.support import memodb as m
 
 
-def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
-    world = World()
-    peer = world.peer()
+def test_every_ready_is_a_new_worker_with_an_id_of_its_own(world: World, peer: Puppet) -> None:
     for _ in range(3):
         peer.ready()
     client = world.peer()
@@ -40,9 +38,8 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
 
 @pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
 def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
-    worker_id: bytes,
+    world: World, worker_id: bytes
 ) -> None:
-    world = World()
     for message in (
         m.result(worker_id, b""),
         m.result(worker_id, b"x" * 100_000, leaving=False),
@@ -66,18 +63,14 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
         b"",
     ],
 )
-def test_what_is_no_message_is_not_answered(message: bytes) -> None:
-    world = World()
-    peer = world.peer()
+def test_what_is_no_message_is_not_answered(world: World, peer: Puppet, message: bytes) -> None:
     peer.ask(message)
     assert peer.hear() is None
     assert not peer.is_hung_up
     assert not world.service.workers()
 
 
-def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_worker_without_services_is_kept_and_gets_nothing(world: World, peer: Puppet) -> None:
     peer.ask(m.ready())
     world.peer().job()
     assert peer.hear() is None
@@ -88,8 +81,7 @@ def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
 # -- heartbeats -----------------------------------------------------------------------------------
 
 
-def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life() -> None:
-    world = World()
+def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life(world: World) -> None:
     worker = worker_on(world)
     for _ in range(3):
         world.pass_time(9_900)
@@ -101,9 +93,7 @@ def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life() -> No
     assert worker.given().payload == b"work"
 
 
-def test_a_worker_that_gives_no_sign_of_life_is_forgotten() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_worker_that_gives_no_sign_of_life_is_forgotten(world: World, worker: Puppet) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     world.pass_time(9_800)
@@ -115,9 +105,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_forgotten() -> None:
     worker.disconnected()
 
 
-def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life(world: World, worker: Puppet) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     world.peer().job(b"work")
@@ -135,8 +123,7 @@ def test_spans_can_be_chosen() -> None:
     assert not world.service.workers()
 
 
-def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request() -> None:
-    world = World()
+def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request(world: World) -> None:
     worker = worker_on(world)
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
@@ -150,8 +137,7 @@ def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request() -> 
 # -- results ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts() -> None:
-    world = World()
+def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -163,8 +149,7 @@ def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts() -> None:
     assert [job.state for job in world.all_jobs] == [State.READY]
 
 
-def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> None:
-    world = World()
+def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     client.job(b"2")
@@ -172,8 +157,7 @@ def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> No
     assert worker.given().payload == b"2"
 
 
-def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another() -> None:
-    world = World()
+def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -186,8 +170,7 @@ def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another() -> No
 
 
 @pytest.mark.parametrize("state", ["parked", "beating"])
-def test_a_result_from_a_worker_without_a_job_is_out_of_step(state: str) -> None:
-    world = World()
+def test_a_result_from_a_worker_without_a_job_is_out_of_step(world: World, state: str) -> None:
     worker, client = worker_on(world), world.peer()
     client.job()
     task = worker.given()
@@ -211,8 +194,7 @@ def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goe
     assert other.given().payload == b"work"
 
 
-def test_a_late_result_changes_nothing_and_its_worker_begins_anew() -> None:
-    world = World()
+def test_a_late_result_changes_nothing_and_its_worker_begins_anew(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"slow", timeout_ms=1_000)
     task = worker.given()
@@ -247,9 +229,7 @@ def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goe
 # -- the same request again -------------------------------------------------------------------------
 
 
-def test_a_ready_sent_again_is_the_same_worker() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_ready_sent_again_is_the_same_worker(world: World, peer: Puppet) -> None:
     asked = peer.ready("s")
     peer.ask(m.ready("s"), asked)
     assert len(world.service.workers()) == 1
@@ -267,9 +247,8 @@ def test_a_ready_sent_again_is_the_same_worker() -> None:
     assert len(world.service.workers()) == 2
 
 
-def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> None:
+def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again(world: World) -> None:
     """However its bytes are cut, a request is acted on when everybody has heard of the last one."""
-    world = World()
     peer = world.peer()
     again = peer.frame(stack(1) + m.ready("s"))
     peer.send(again + peer.frame(stack(2) + m.job("s", b"for itself", 5_000)) + again)
@@ -277,17 +256,14 @@ def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> Non
     assert len(world.service.workers()) == 1
 
 
-def test_two_connections_that_say_the_same_ready_are_two_workers() -> None:
-    world = World()
+def test_two_connections_that_say_the_same_ready_are_two_workers(world: World) -> None:
     first, second = world.peer(), world.peer()
     first.ask(m.ready("s"), 1)
     second.ask(m.ready("s"), 1)
     assert len(world.service.workers()) == 2
 
 
-def test_a_result_sent_again_never_ends_the_next_job() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+def test_a_result_sent_again_never_ends_the_next_job(client: Puppet, worker: Puppet) -> None:
     client.job(b"1")
     client.job(b"2")
     first = worker.given()
@@ -300,9 +276,7 @@ def test_a_result_sent_again_never_ends_the_next_job() -> None:
     assert client.answer().payload == b"of 2"
 
 
-def test_a_large_result_sent_again_never_ends_the_next_job() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+def test_a_large_result_sent_again_never_ends_the_next_job(client: Puppet, worker: Puppet) -> None:
     client.job(b"1")
     client.job(b"2")
     first = worker.given()
@@ -313,8 +287,7 @@ def test_a_large_result_sent_again_never_ends_the_next_job() -> None:
     assert len(client.hear_all()) == 1
 
 
-def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> None:
-    world = World()
+def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -335,8 +308,7 @@ def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> No
 # -- connections that break -------------------------------------------------------------------------
 
 
-def test_a_job_whose_worker_is_lost_goes_to_another_at_once() -> None:
-    world = World()
+def test_a_job_whose_worker_is_lost_goes_to_another_at_once(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     worker.given()
@@ -347,8 +319,7 @@ def test_a_job_whose_worker_is_lost_goes_to_another_at_once() -> None:
     assert client.answer().payload == b"done"
 
 
-def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None:
-    world = World()
+def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped(world: World) -> None:
     client = world.peer()
     client.job(b"poison")
     for _ in range(4):
@@ -361,8 +332,7 @@ def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None
     assert not world.all_jobs
 
 
-def test_all_workers_of_a_connection_are_lost_with_it() -> None:
-    world = World()
+def test_all_workers_of_a_connection_are_lost_with_it(world: World) -> None:
     client, worker, other = world.peer(), world.peer(), world.peer()
     for _ in range(5):
         worker.ready()
@@ -376,8 +346,7 @@ def test_all_workers_of_a_connection_are_lost_with_it() -> None:
     assert sorted(task.payload for task in other.hear_all()) == [b"0", b"1", b"2"]
 
 
-def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
-    world = World()
+def test_a_job_whose_delivery_was_never_heard_counts_as_never_given(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
     worker.hang_up(undelivered=True)
@@ -399,8 +368,7 @@ def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
 
 
-def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
-    world = World()
+def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one(world: World) -> None:
     client, old, new = world.peer(), world.peer(), world.peer()
     client.job(b"one")
     old.ready()
@@ -417,8 +385,7 @@ def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
 
 
-def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> None:
-    world = World()
+def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -431,8 +398,7 @@ def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> 
     assert back.given().worker == task.worker
 
 
-def test_a_worker_comes_back_with_its_result_too_late() -> None:
-    world = World()
+def test_a_worker_comes_back_with_its_result_too_late(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -447,9 +413,8 @@ def test_a_worker_comes_back_with_its_result_too_late() -> None:
     assert {peer.given().payload for peer in (back, other) if peer.unread} == {b"more"}
 
 
-def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() -> None:
+def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else(world: World) -> None:
     """The answer, a JOB, was lost with the connection; the result belongs to the job before."""
-    world = World()
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     first = worker.given()
@@ -480,8 +445,7 @@ def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be
     assert len(world.service.workers()) == 1
 
 
-def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
-    world = World()
+def test_a_request_sent_again_on_a_new_connection_is_answered_there(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     client.job(b"2")
@@ -497,8 +461,7 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
     assert [answer.payload for answer in client.hear_all()] == [b"r", b"s"]
 
 
-def test_a_lost_worker_is_forgotten_after_a_while() -> None:
-    world = World()
+def test_a_lost_worker_is_forgotten_after_a_while(world: World) -> None:
     worker, client = worker_on(world), world.peer()
     client.job(b"1", timeout_ms=30_000)
     task = worker.given()
@@ -514,8 +477,7 @@ def test_a_lost_worker_is_forgotten_after_a_while() -> None:
     back.disconnected()
 
 
-def test_a_lost_worker_is_not_remembered_for_years() -> None:
-    world = World()
+def test_a_lost_worker_is_not_remembered_for_years(world: World) -> None:
     worker, client = worker_on(world), world.peer()
     client.job(b"1", timeout_ms=2**62)
     worker.hang_up()
@@ -536,17 +498,14 @@ def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.Monkey
 # -- operators ------------------------------------------------------------------------------------
 
 
-def test_operators_see_workers_and_what_they_offer() -> None:
-    world = World()
+def test_operators_see_workers_and_what_they_offer(world: World) -> None:
     worker_on(world, "a", "b")
     (view,) = world.service.workers()
     assert (view.protocol, view.queues, view.state) == ("memodb", ("a", "b"), "running")
     assert view.host == "127.0.0.1:9"
 
 
-def test_a_quiet_worker_beats_and_gets_no_job() -> None:
-    world = World()
-    worker, client = worker_on(world), world.peer()
+def test_a_quiet_worker_beats_and_gets_no_job(world: World, worker: Puppet, client: Puppet) -> None:
     (view,) = world.service.workers()
     assert world.service.ask_worker(view.name, "quiet")
     client.job()
@@ -557,8 +516,7 @@ def test_a_quiet_worker_beats_and_gets_no_job() -> None:
     assert world.service.workers()[0].state == "quiet"
 
 
-def test_a_worker_that_is_to_stop_is_told_when_it_asks_next() -> None:
-    world = World()
+def test_a_worker_that_is_to_stop_is_told_when_it_asks_next(world: World) -> None:
     worker, client = worker_on(world), world.peer()
     client.job()
     task = worker.given()
@@ -569,8 +527,7 @@ def test_a_worker_that_is_to_stop_is_told_when_it_asks_next() -> None:
 
 
 @pytest.mark.parametrize(("name", "what"), [("nonsense", "stop"), ("00" * 8, "stop"), ("", "fly")])
-def test_nobody_else_can_be_asked(name: str, what: str) -> None:
-    world = World()
+def test_nobody_else_can_be_asked(world: World, name: str, what: str) -> None:
     worker_on(world)
     assert not world.service.ask_worker(name, what)
     (view,) = world.service.workers()

@@ -135,8 +135,7 @@ def test_work_done_with_data_settles_the_job_whatever_parts_them() -> None:
         assert world.jobs() == [], parting
 
 
-def test_by_default_a_grab_waits_and_sleep_is_answered_at_once() -> None:
-    world = World()
+def test_by_default_a_grab_waits_and_sleep_is_answered_at_once(world: World) -> None:
     worker = world.worker("f", dialect=DOC)
     worker.say(p.GRAB_JOB)
     world.pass_time(300_000)
@@ -206,8 +205,7 @@ def test_a_sleeper_with_work_is_woken_at_once() -> None:
         ),
     ],
 )
-def test_a_job_may_be_written_in_many_ways(text: bytes, workload: bytes) -> None:
-    world = World()
+def test_a_job_may_be_written_in_many_ways(world: World, text: bytes, workload: bytes) -> None:
     assert world.client(DOC).word(p.SUBMIT_JOB, text) == p.SUCCESS
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body) == ("f", "n", workload)
@@ -240,15 +238,13 @@ def test_what_is_no_job_is_answered_unknown_and_the_connection_goes_on(text: byt
     assert world.jobs() == []
 
 
-def test_a_workload_that_is_no_text_reaches_the_worker_in_one() -> None:
-    world = World()
+def test_a_workload_that_is_no_text_reaches_the_worker_in_one(world: World) -> None:
     world.client().submit("f", "n", b"\xff\x00")
     worker = world.worker("f", dialect=DOC)
     assert worker.grab().workload == b"base64:/wA="
 
 
-def test_the_two_dialects_share_their_jobs() -> None:
-    world = World()
+def test_the_two_dialects_share_their_jobs(world: World) -> None:
     world.client(DOC).submit("f", "n", b"old", count=2, timeout=7, at=NOW_S - 5)
     world.client().submit("f", "m", b"new")
     modern, old = world.worker("f"), world.worker("f", dialect=DOC)
@@ -259,9 +255,8 @@ def test_the_two_dialects_share_their_jobs() -> None:
     assert len(world.jobs()) == 1
 
 
-def test_a_client_that_writes_its_sizes_as_text_is_understood() -> None:
+def test_a_client_that_writes_its_sizes_as_text_is_understood(world: World) -> None:
     """Python 0.1.6 writes each size byte from 80 on in two."""
-    world = World()
     client = world.client(DOC)
     for size in (100, 200, 300, 400):
         workload = b"x" * size
@@ -272,8 +267,7 @@ def test_a_client_that_writes_its_sizes_as_text_is_understood() -> None:
     assert sorted(len(job.body) for job in world.jobs()) == [100, 200, 300, 400]
 
 
-def test_a_large_dump_comes_in_hundreds() -> None:
-    world = World()
+def test_a_large_dump_comes_in_hundreds(world: World) -> None:
     client = world.client(DOC)
     for number in range(250):
         client.submit("f", f"n{number:03}")
@@ -317,8 +311,7 @@ def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str
         b'{"jobs":[{"a":[' + b'"",' * 5_000 + b"]}]}",
     ],
 )
-def test_a_list_that_is_none_takes_nobody_elses_time(text: bytes) -> None:
-    world = World()
+def test_a_list_that_is_none_takes_nobody_elses_time(world: World, text: bytes) -> None:
     client = world.client(DOC)
     client.word(p.PING)
     client.say(p.LOAD, text)

@@ -32,8 +32,7 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     assert set(world.client().status()) == {"kept"}
 
 
-def test_a_function_that_somebody_runs_is_not_dropped() -> None:
-    world = World()
+def test_a_function_that_somebody_runs_is_not_dropped(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
@@ -44,9 +43,7 @@ def test_a_function_that_somebody_runs_is_not_dropped() -> None:
     assert len(world.jobs()) == 2
 
 
-def test_what_is_submitted_behind_a_drop_is_kept() -> None:
-    world = World()
-    client = world.client()
+def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -> None:
     client.submit("f", "old")
     drop = client.message(p.DROP_FUNC, str8("f"), b"drop")
     submits = client.message(p.SUBMIT_JOB, packed("f", "new"), b"new1")
@@ -105,8 +102,7 @@ def test_a_dump_is_what_a_load_takes() -> None:
     assert other.jobs(State.LEASED) == []
 
 
-def test_a_large_load_is_taken_in_over_several_turns_and_answered_once() -> None:
-    world = World()
+def test_a_large_load_is_taken_in_over_several_turns_and_answered_once(world: World) -> None:
     client = world.client()
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
     load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")

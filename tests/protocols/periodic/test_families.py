@@ -14,8 +14,7 @@ EACH = pytest.mark.parametrize("family", MODERN)
 
 
 @EACH
-def test_a_worker_runs_what_it_is_given(family: type[Family]) -> None:
-    world = World()
+def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 2_000, worker)
     client = world.client()
@@ -40,8 +39,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_after_ten_minutes(family: type[F
 
 
 @EACH
-def test_a_busy_worker_does_not_run_hot_either(family: type[Family]) -> None:
-    world = World()
+def test_a_busy_worker_does_not_run_hot_either(world: World, family: type[Family]) -> None:
     worker = family(world, "f", 1)
     client = world.client()
     for number in range(100):
@@ -72,8 +70,7 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
     assert world.jobs() == []
 
 
-def test_all_of_them_share_one_function() -> None:
-    world = World()
+def test_all_of_them_share_one_function(world: World) -> None:
     workers = [family(world, "f") for family in MODERN]
     live(world, 3_000, *workers)
     client = world.client()

@@ -50,8 +50,7 @@ def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
     return [list(peer.link.out) for peer in peers]
 
 
-def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes() -> None:
-    world = World()
+def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes(world: World) -> None:
     worker = world.worker("f")
     clients = [world.client() for _ in range(5)]
     for client in clients:
@@ -70,8 +69,7 @@ def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes() -> None:
         assert (answer.command, answer.data) == (p.DATA, result)
 
 
-def test_a_large_piece_of_a_stream_is_shared_too() -> None:
-    world = World()
+def test_a_large_piece_of_a_stream_is_shared_too(world: World) -> None:
     worker, clients = world.worker("f"), [world.client(), world.client()]
     for client in clients:
         assert client.word(p.RECV_DATA, packed("f", "n")) == p.SUCCESS
@@ -102,8 +100,7 @@ def test_a_large_result_in_the_dialect_of_2018() -> None:
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [BULK_BYTES - 1, BULK_BYTES, BULK_BYTES + 1])
-def test_a_large_workload_arrives_whole(dialect: str, size: int) -> None:
-    world = World()
+def test_a_large_workload_arrives_whole(world: World, dialect: str, size: int) -> None:
     workload = b"w" * size
     world.client(dialect).submit("f", "n", workload, count=2, timeout=9)
     worker = world.worker("f", dialect=dialect)
@@ -112,8 +109,7 @@ def test_a_large_workload_arrives_whole(dialect: str, size: int) -> None:
     assert worker.waited_for_commit
 
 
-def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
-    world = World()
+def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
     workers = [world.connect().register(p.WORKER) for _ in range(3)]
     for worker in workers:
         assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
@@ -127,8 +123,7 @@ def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
 
-def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
-    world = World()
+def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World) -> None:
     workers = [world.connect().register(p.WORKER) for _ in range(3)]
     for worker in workers:
         assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
@@ -143,8 +138,7 @@ def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
     assert large[0] == text
 
 
-def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere() -> None:
-    world = World()
+def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: World) -> None:
     worker, client = world.worker("f"), world.client()
     client.submit("f", "n", b"w" * BULK_BYTES)
     assert worker.grab().name == "n"
@@ -160,8 +154,7 @@ def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere() -> Non
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_a_large_message_is_all_that_one_gets_of_a_turn(dialect: str) -> None:
-    world = World()
+def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: str) -> None:
     client = world.client(dialect)
     body = b"w" * (2 << 20)
     job = packed("f", "n", body)
@@ -182,8 +175,7 @@ def test_a_large_message_is_all_that_one_gets_of_a_turn(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 9, 1 << 20])
-def test_a_large_message_whose_crc_is_wrong_ends_the_connection(at: int) -> None:
-    world = World()
+def test_a_large_message_whose_crc_is_wrong_ends_the_connection(world: World, at: int) -> None:
     client = world.client()
     frame = bytearray(client.message(p.SUBMIT_JOB, packed("f", "n", bytes(2 << 20)), b"7777"))
     frame[at] ^= 1
@@ -253,8 +245,7 @@ def test_who_leaves_during_a_listing_harms_nobody() -> None:
 # -- dumps ---------------------------------------------------------------------------------------
 
 
-def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump() -> None:
-    world = World()
+def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump(world: World) -> None:
     old = world.client(DOC)
     assert old.submit("f" * 300, "n") == p.SUCCESS
     client = world.client()
@@ -299,9 +290,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     assert world.service.dump_bytes == 0
 
 
-def test_a_load_of_large_jobs_is_taken_in_by_bytes_too() -> None:
-    world = World()
-    client = world.client()
+def test_a_load_of_large_jobs_is_taken_in_by_bytes_too(world: World, client: Puppet) -> None:
     jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(20)]
     args = len(jobs).to_bytes(8) + b"".join(jobs)
     world.engine.received(client.link, client.message(p.LOAD, args, b"load"))
@@ -333,9 +322,8 @@ def offering(world: World, dialect: str) -> Puppet:
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
 def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
-    dialect: str, size: int
+    world: World, dialect: str, size: int
 ) -> None:
-    world = World()
     worker, client = offering(world, dialect), world.client()
     count = 4_000_000 // size
     for number in range(count):
@@ -349,8 +337,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
     assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == min(count, 64)
 
 
-def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once() -> None:
-    world = World()
+def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world: World) -> None:
     worker, client = offering(world, CRC), world.client()
     worker.send(grabs(worker))
     worker.heard()
@@ -413,9 +400,7 @@ def test_a_job_in_pieces_is_the_same_as_in_one(speech: Dialect) -> None:
     assert any(piece is workload for piece in pieces) is not speech.writes_anew
 
 
-def test_a_job_that_is_given_another_name_is_rendered_once() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_job_that_is_given_another_name_is_rendered_once(world: World, worker: Puppet) -> None:
     for _ in range(2):
         new = NewJob("f", "kind", b'["x"]', Policy(), "same", JSON_ARGS)
         world.broker.submit(new, world.now)

@@ -139,8 +139,7 @@ def test_loads_under_way_hold_no_more_than_one_frame() -> None:
     assert not world.service.loads
 
 
-def test_many_loads_share_what_one_takes_of_a_turn() -> None:
-    world = World()
+def test_many_loads_share_what_one_takes_of_a_turn(world: World) -> None:
     clients = [world.client() for _ in range(5)]
     for number, client in enumerate(clients):
         jobs = [packed("f", f"{number} {n}") for n in range(600)]

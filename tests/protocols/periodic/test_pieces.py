@@ -102,8 +102,7 @@ class Stranger:
         self.told.append((session.holder, event.job.id))
 
 
-def test_other_protocols_are_told_by_the_engine_in_order() -> None:
-    world = World()
+def test_other_protocols_are_told_by_the_engine_in_order(world: World) -> None:
     stranger = Stranger()
     worker, client = world.worker("f"), world.client()
     sessions = [world.broker.open_session(name, OnHangUp.RETURN, stranger) for name in "ab"]

@@ -18,9 +18,7 @@ def result(client: Puppet) -> bytes:
     return message.data
 
 
-def test_the_result_is_the_answer() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_the_result_is_the_answer(world: World, client: Puppet, worker: Puppet) -> None:
     msgid = client.run_job("f", "n", b"w")
     job = worker.grab()
     assert job.workload == b"w"
@@ -31,8 +29,7 @@ def test_the_result_is_the_answer() -> None:
     assert world.jobs() == []
 
 
-def test_without_a_worker_the_answer_is_at_once_that_there_is_none() -> None:
-    world = World()
+def test_without_a_worker_the_answer_is_at_once_that_there_is_none(world: World) -> None:
     client = world.client()
     assert client.word(p.RUN_JOB, packed("f", "n")) == p.NO_WORKER
     assert world.jobs() == []
@@ -67,17 +64,14 @@ def test_two_who_wait_are_both_told_that_it_failed_and_it_is_not_run_again(how: 
     assert world.jobs() == []
 
 
-def test_who_waits_on_one_connection_twice_is_told_twice() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_who_waits_on_one_connection_twice_is_told_twice(client: Puppet, worker: Puppet) -> None:
     ids = [client.run_job("f", "n"), client.run_job("f", "n")]
     worker.done(worker.grab(), b"r")
     assert client.heard() == [Message(msgid, p.DATA, b"r") for msgid in ids]
 
 
-def test_whoever_waits_for_a_job_that_is_removed_is_told_so() -> None:
+def test_whoever_waits_for_a_job_that_is_removed_is_told_so(world: World) -> None:
     # Facts, section 7, case 4: REMOVE_JOB -> `removed`.
-    world = World()
     one, two, worker = world.client(), world.client(), world.worker("f")
     one.run_job("f", "n")
     two.run_job("f", "n")
@@ -87,9 +81,8 @@ def test_whoever_waits_for_a_job_that_is_removed_is_told_so() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, 5])
-def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(timeout: int) -> None:
+def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(world: World, timeout: int) -> None:
     # Facts, section 7, case 4: wait over -> `expired`.
-    world = World()
     client, worker = world.client(), world.worker("f")
     client.run_job("f", "n", timeout=timeout)
     wait_ms = 1000 * (timeout or 60)
@@ -103,8 +96,7 @@ def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(timeout: int) -> 
     assert client.heard() == []
 
 
-def test_one_wait_that_is_over_leaves_the_others() -> None:
-    world = World()
+def test_one_wait_that_is_over_leaves_the_others(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.run_job("f", "n", timeout=2)
     late = client.run_job("f", "n", timeout=90)
@@ -114,8 +106,7 @@ def test_one_wait_that_is_over_leaves_the_others() -> None:
     assert client.heard() == [Message(late, p.DATA, b"r")]
 
 
-def test_a_submit_under_the_same_name_is_what_is_waited_for() -> None:
-    world = World()
+def test_a_submit_under_the_same_name_is_what_is_waited_for(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.run_job("f", "n", b"old")
     world.client().submit("f", "n", b"new")
@@ -127,8 +118,7 @@ def test_a_submit_under_the_same_name_is_what_is_waited_for() -> None:
     assert worker.assigned() == []
 
 
-def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait() -> None:
-    world = World()
+def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait(world: World) -> None:
     one, two, worker = world.client(), world.client(), world.worker("f")
     world.client().submit("f", "n", b"old", at=NOW_S + 1_000)
     one.run_job("f", "n", b"new")
@@ -139,8 +129,7 @@ def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait() -> None:
     assert (result(one), result(two)) == (b"r", b"r")
 
 
-def test_a_run_while_the_job_runs_waits_for_that_run() -> None:
-    world = World()
+def test_a_run_while_the_job_runs_waits_for_that_run(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     world.client().submit("f", "n", b"submitted")
     job = worker.grab()
@@ -150,9 +139,8 @@ def test_a_run_while_the_job_runs_waits_for_that_run() -> None:
     assert world.jobs() == []
 
 
-def test_a_submitted_job_is_run_again_though_somebody_waits_for_it() -> None:
+def test_a_submitted_job_is_run_again_though_somebody_waits_for_it(world: World) -> None:
     """It was acknowledged: whoever joins it must not make it vanish."""
-    world = World()
     client, worker = world.client(), world.worker("f")
     world.client().submit("f", "n")
     job = worker.grab()
@@ -164,8 +152,7 @@ def test_a_submitted_job_is_run_again_though_somebody_waits_for_it() -> None:
     assert result(client) == b"second"
 
 
-def test_a_client_that_leaves_is_told_nothing_and_its_job_is_run() -> None:
-    world = World()
+def test_a_client_that_leaves_is_told_nothing_and_its_job_is_run(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.run_job("f", "n")
     client.hang_up()
@@ -177,9 +164,7 @@ def test_a_client_that_leaves_is_told_nothing_and_its_job_is_run() -> None:
     assert world.jobs() == []
 
 
-def test_so_many_answers_may_be_waited_for_and_no_more() -> None:
-    world = World()
-    client = world.client()
+def test_so_many_answers_may_be_waited_for_and_no_more(world: World, client: Puppet) -> None:
     world.worker("f")
     jobs = [packed("f", f"n{n}") for n in range(10_001)]
     client.send(b"".join(client.message(p.RUN_JOB, job, b"jobs") for job in jobs))
@@ -205,9 +190,7 @@ def data(client: Puppet) -> list[bytes]:
     return [message.data for message in client.heard() if message.command == p.DATA]
 
 
-def test_a_stream_is_every_piece_and_an_end() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_stream_is_every_piece_and_an_end(world: World, client: Puppet, worker: Puppet) -> None:
     client.submit("f", "n")
     job = worker.grab()
     assert client.word(p.RECV_DATA, packed("f", "n")) == p.SUCCESS
@@ -219,10 +202,8 @@ def test_a_stream_is_every_piece_and_an_end() -> None:
     assert not world.service.streams
 
 
-def test_a_stream_may_be_asked_for_before_its_job_is_there() -> None:
+def test_a_stream_may_be_asked_for_before_its_job_is_there(client: Puppet, worker: Puppet) -> None:
     """One client says RUN_JOB and RECV_DATA beside each other."""
-    world = World()
-    client, worker = world.client(), world.worker("f")
     stream = client.say(p.RECV_DATA, packed("f", "n"))
     run = client.run_job("f", "n")
     job = worker.grab()
@@ -237,8 +218,7 @@ def test_a_stream_may_be_asked_for_before_its_job_is_there() -> None:
     ]
 
 
-def test_a_stream_goes_on_over_runs_that_failed() -> None:
-    world = World()
+def test_a_stream_goes_on_over_runs_that_failed(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     client.say(p.RECV_DATA, packed("f", "n"))
@@ -257,8 +237,7 @@ def test_a_stream_of_a_function_without_workers_is_refused() -> None:
     assert World().client().word(p.RECV_DATA, packed("f", "n")) == p.NO_WORKER
 
 
-def test_streams_of_those_who_left_are_forgotten() -> None:
-    world = World()
+def test_streams_of_those_who_left_are_forgotten(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.say(p.RECV_DATA, packed("f", "n"))
     client.hang_up()
@@ -270,8 +249,7 @@ def test_streams_of_those_who_left_are_forgotten() -> None:
     assert not world.broker.watches.by_job
 
 
-def test_a_piece_for_nobody_is_confirmed() -> None:
-    world = World()
+def test_a_piece_for_nobody_is_confirmed(world: World) -> None:
     world.client().submit("f", "n")
     worker = world.worker("f")
     job = worker.grab()

@@ -40,8 +40,7 @@ def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
     assert counts == {func: row[1] for func, row in status.items() if func != "idle"}
 
 
-def test_a_function_stays_listed_without_workers_until_it_is_dropped() -> None:
-    world = World()
+def test_a_function_stays_listed_without_workers_until_it_is_dropped(world: World) -> None:
     client = world.client()
     world.worker("f").hang_up()
     assert client.status() == {"f": [0, 0, 0, 0, NOW_S]}
@@ -49,9 +48,7 @@ def test_a_function_stays_listed_without_workers_until_it_is_dropped() -> None:
     assert client.status() == {}
 
 
-def test_an_odd_name_does_not_break_the_listing() -> None:
-    world = World()
-    client = world.client()
+def test_an_odd_name_does_not_break_the_listing(client: Puppet) -> None:
     for name in ("a,b", "c\nd", "e\rf", "100%"):
         client.submit(name, "n")
     assert set(client.status()) == {"a%2Cb", "c%0Ad", "e%0Df", "100%"}
@@ -74,17 +71,13 @@ def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) ->
     assert (answer.command, int.from_bytes(answer.data)) == (p.CONFIG, value)
 
 
-def test_the_timeout_of_jobs_without_one_can_be_changed() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_the_timeout_of_jobs_without_one_can_be_changed(client: Puppet, worker: Puppet) -> None:
     assert client.word(p.CONFIG_SET, setting("timeout", 90)) == p.SUCCESS
     client.submit("f", "n")
     assert worker.grab().timeout == 90
 
 
-def test_no_setting_can_be_made_harmful_or_new() -> None:
-    world = World()
-    client = world.client()
+def test_no_setting_can_be_made_harmful_or_new(world: World, client: Puppet) -> None:
     for key, value in (("keepalive", 0), ("timeout", 0), ("new", 7), ("timeout", 0xFFFFFFFF)):
         assert client.word(p.CONFIG_SET, setting(key, value)) == p.SUCCESS
     assert [
@@ -99,8 +92,7 @@ def test_no_setting_can_be_made_harmful_or_new() -> None:
 # -- silence and the end --------------------------------------------------------------------------
 
 
-def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not() -> None:
-    world = World()
+def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not(world: World) -> None:
     silent, alive, old = world.worker("f"), world.client(), world.worker("f", dialect="doc")
     world.client().submit("f", "n")
     silent.grab()
@@ -113,8 +105,7 @@ def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not() -> N
     assert world.jobs(State.READY)
 
 
-def test_the_end_waits_for_workers_that_run_something() -> None:
-    world = World()
+def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     client, worker, idle = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -155,8 +146,7 @@ def test_a_frame_without_a_crc_stops_nothing(dialect: str) -> None:
     assert not peer.is_hung_up
 
 
-def test_operators_see_workers_and_may_have_them_rest() -> None:
-    world = World()
+def test_operators_see_workers_and_may_have_them_rest(world: World) -> None:
     world.client()
     worker = world.worker("f", "e")
     (view,) = world.service.workers()
@@ -173,8 +163,7 @@ def test_operators_see_workers_and_may_have_them_rest() -> None:
     assert worker.is_hung_up
 
 
-def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone() -> None:
-    world = World()
+def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone(world: World) -> None:
     workers = [world.worker("f") for _ in range(3)]
     names = [view.name for view in world.service.workers()]
     # Nobody else is looked at: among thousands that would take seconds.
@@ -281,8 +270,7 @@ def test_without_a_name_there_is_no_way_in() -> None:
     assert old.is_hung_up
 
 
-def test_names_are_let_in_where_nobody_is_asked() -> None:
-    world = World()
+def test_names_are_let_in_where_nobody_is_asked(world: World) -> None:
     worker = named(world, "any", "thing", 4)
     assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
     assert named(world, "any", "other").submit("f", "n") == p.SUCCESS
@@ -359,8 +347,7 @@ def test_a_wrong_line_spoils_the_file(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"\0", b"\0REQ\0\0\0\1", b"\0REQ\0\0\0\x01\xa5\x05\xdf\x1b"])
-def test_who_has_not_registered_is_a_stranger_and_is_not_kept(said: bytes) -> None:
-    world = World()
+def test_who_has_not_registered_is_a_stranger_and_is_not_kept(world: World, said: bytes) -> None:
     peer = world.connect()
     if said:
         peer.send(said)
@@ -370,8 +357,7 @@ def test_who_has_not_registered_is_a_stranger_and_is_not_kept(said: bytes) -> No
 
 
 @pytest.mark.parametrize("dialect", [p.CRC, p.DOC])
-def test_who_has_registered_may_be_silent(dialect: str) -> None:
-    world = World()
+def test_who_has_registered_may_be_silent(world: World, dialect: str) -> None:
     peer = world.connect(dialect).register(p.CLIENT)
     assert peer.link.known
     world.pass_time(world.limits.handshake_ms + 2_000)

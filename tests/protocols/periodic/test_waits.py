@@ -46,8 +46,7 @@ def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
 # -- one answer for many ---------------------------------------------------------------------------
 
 
-def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more() -> None:
-    world = World()
+def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more(world: World) -> None:
     world.worker("f")
     client = world.client()
     say_many(client, p.RUN_JOB, *[packed("f", "n")] * (MANY + 2))
@@ -57,8 +56,7 @@ def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more() -> None
 
 
 @pytest.mark.parametrize("size", [700, 60_000])
-def test_what_goes_to_many_is_not_copied_for_each(size: int) -> None:
-    world = World()
+def test_what_goes_to_many_is_not_copied_for_each(world: World, size: int) -> None:
     worker, client, handle = followed(world)
     others = [world.client() for _ in range(3)]
     for other in others:
@@ -78,8 +76,7 @@ def test_what_goes_to_many_is_not_copied_for_each(size: int) -> None:
     assert [other.heard()[0].data for other in others] == [result] * 3
 
 
-def test_what_goes_to_one_alone_goes_out_in_one_piece() -> None:
-    world = World()
+def test_what_goes_to_one_alone_goes_out_in_one_piece(world: World) -> None:
     worker, client, handle = followed(world, 1)
     one_turn(world, worker, worker.message(p.WORK_DATA, handle + bytes(4_000), b"data"))
     assert len(client.link.out) == 1
@@ -109,8 +106,7 @@ def test_one_answer_of_any_size_may_be_said() -> None:
 # -- a share of a turn -----------------------------------------------------------------------------
 
 
-def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn() -> None:
-    world = World()
+def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn(world: World) -> None:
     worker, client, handle = followed(world)
     before = world.service.commands
     one_turn(world, worker, worker.message(p.WORK_DATA, handle + b"x", b"data") * 60)
@@ -160,8 +156,7 @@ def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only()
     assert [m.data for m in client.heard()] == [b"y"]
 
 
-def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
-    world = World()
+def test_the_last_words_of_a_worker_that_was_kept_waiting_count(world: World) -> None:
     worker, client, handle = followed(world, 1)
     client.link.full = True
     worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
@@ -199,9 +194,8 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
 # -- the end of waiting ----------------------------------------------------------------------------
 
 
-def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
+def test_a_wait_that_is_refused_is_not_another_of_the_same_id(world: World) -> None:
     """They are equal in all they say, and yet one has its job and the other has not."""
-    world = World()
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -223,8 +217,7 @@ def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
     assert waiting.remove(("f", "n"), one)
 
 
-def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
-    world = World()
+def test_waits_that_end_together_are_told_so_a_slice_at_a_time(world: World) -> None:
     world.worker("f")
     client, other = world.client(), world.client()
     say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=8) for n in range(9_000)])
@@ -287,8 +280,7 @@ def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")
-def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
-    world = World()
+def test_all_waits_together_take_a_bounded_amount_of_room(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 20 * client_commands.WAIT_BYTES
     clients = [world.client() for _ in range(3)]
@@ -308,8 +300,7 @@ def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
     assert not world.service.waits.taken
 
 
-def test_waits_that_are_answered_leave_nothing_behind() -> None:
-    world = World()
+def test_waits_that_are_answered_leave_nothing_behind(world: World) -> None:
     waiting = world.client().conversation.waits
     for number in range(5_000):
         name = ("f", f"n{number}")
@@ -322,8 +313,7 @@ def test_waits_that_are_answered_leave_nothing_behind() -> None:
     assert world.service.waits.taken == 0
 
 
-def test_the_first_waits_of_a_connection_always_have_room() -> None:
-    world = World()
+def test_the_first_waits_of_a_connection_always_have_room(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
     client = world.client()
@@ -334,8 +324,7 @@ def test_the_first_waits_of_a_connection_always_have_room() -> None:
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")
-def test_a_job_whose_wait_was_refused_is_not_taken_in() -> None:
-    world = World()
+def test_a_job_whose_wait_was_refused_is_not_taken_in(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
     assert world.client().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
