@@ -141,10 +141,8 @@ def test_a_job_with_broken_text_is_pushed_and_acknowledged(
         reply = connection.call("FETCH default")
         assert b'"k%b":1.50}' % mended.encode() in (reply.body or b"")
         found: dict[str, Any] = json.loads(reply.body or b"")
-        assert found["jid"] == f"jid-0001{mended}"
-        assert found["jobtype"] == f"t{mended}"
-        assert found["args"] == [mended, {f"k{mended}": 1.5}]
-        assert found["custom"] == {"c": mended}
+        assert (found["jid"], found["jobtype"]) == (f"jid-0001{mended}", f"t{mended}")
+        assert (found["args"], found["custom"]) == ([mended, {f"k{mended}": 1.5}], {"c": mended})
         assert connection.call(b'ACK {"jid":"jid-0001%b"}' % broken).text == "OK"
         assert sets(connection)["working"] == 0
 

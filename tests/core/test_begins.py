@@ -47,16 +47,14 @@ def test_a_submitter_that_is_gone_leaves_nothing_behind(bench: Bench) -> None:
     awaited(bench, client)
     bench.broker.close_session(client, T)
     bench.take(worker)
-    assert begun(bench.events()) == []
-    assert client.awaits == {}
+    assert (begun(bench.events()), client.awaits) == ([], {})
 
 
 def test_a_job_that_ends_without_a_run_is_told_of_as_ended(bench: Bench) -> None:
     client = bench.worker()
     job = awaited(bench, client)
     bench.broker.cancel(job, T)
-    assert bench.ends(client) == [State.CANCELLED]
-    assert client.awaits == {}
+    assert (bench.ends(client), client.awaits) == ([State.CANCELLED], {})
 
 
 def test_the_end_of_a_job_that_began_is_for_those_who_watch_it(bench: Bench) -> None:
@@ -80,8 +78,7 @@ def test_whoever_asks_last_is_told(bench: Bench) -> None:
     job = awaited(bench, first)
     bench.broker.await_begin(job, second)
     bench.take(worker)
-    assert begun(bench.events()) == [(second, job.id)]
-    assert first.awaits == {}
+    assert (begun(bench.events()), first.awaits) == ([(second, job.id)], {})
 
 
 def test_a_job_of_the_tail_is_told_of_when_its_turn_comes() -> None:

@@ -25,8 +25,7 @@ def test_a_job_that_came_and_went_between_two_drains_costs_nothing(bench: Bench)
     job = bench.submit()
     bench.broker.finish(bench.take(worker), worker.holder, b"", T)
     changes = bench.broker.drain()
-    assert told(changes) == {}
-    assert changes.ended == [job]
+    assert (told(changes), changes.ended) == ({}, [job])
     assert not bench.broker.has_changes()
 
 

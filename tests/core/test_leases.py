@@ -33,8 +33,7 @@ def test_a_finished_job_is_gone_from_memory_and_from_the_disk(bench: Bench) -> N
     assert (job.state, job.result, job.ended_at) == (State.DONE, b"result", T + 5)
     assert not bench.broker.jobs
     assert not bench.disk.rows
-    assert bench.broker.totals.processed == 1
-    assert worker.leases == {}
+    assert (bench.broker.totals.processed, worker.leases) == (1, {})
 
 
 @pytest.mark.parametrize("verb", ["finish", "fail", "release", "give_back", "extend", "report"])
@@ -116,8 +115,7 @@ def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job(ben
     with pytest.raises(NotHeld):
         bench.broker.finish_late(job, "another", b"", EXPIRY)
     bench.broker.finish_late(job, "holder", b"", EXPIRY)
-    assert job.state is State.DONE
-    assert bench.count().ready == 0
+    assert (job.state, bench.count().ready) == (State.DONE, 0)
     bench.write(EXPIRY)
 
 
@@ -177,8 +175,7 @@ def test_a_session_is_told_that_it_lost_a_lease_before_it_may_be_given_it_again(
     bench.ask(worker)
     bench.broker.tick(EXPIRY)
     kinds = [type(event) for session, event in bench.events() if session is worker]
-    assert kinds == [LeaseLost, Granted]
-    assert (job.holder, job.attempts) == ("holder", 2)
+    assert (kinds, job.holder, job.attempts) == ([LeaseLost, Granted], "holder", 2)
 
 
 def test_an_operator_who_takes_a_running_job_away_tells_its_holder() -> None:

@@ -55,8 +55,7 @@ def test_first_looks_and_does_not_take() -> None:
     queue = queue_of(2, 1)
     first = queue.first()
     assert first is not None
-    assert first.place == 1
-    assert queue.size == 2
+    assert (first.place, queue.size) == (1, 2)
     assert Queue("empty").first() is None
 
 
@@ -86,8 +85,7 @@ def test_a_job_is_removed_wherever_it_stands() -> None:
     for each in jobs:
         queue.add(each)
     queue.remove(jobs[1])
-    assert popped(queue) == [1, 3]
-    assert queue.bytes_held == 0
+    assert (popped(queue), queue.bytes_held) == ([1, 3], 0)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +400,6 @@ def test_a_window_with_holes_is_cut_and_emptied_as_any_other() -> None:
         queue.add(each)
     for each in jobs[3:8]:
         queue.remove(each)
-    assert [each.place for each in queue.cut(3, 99, 99)] == [10, 9]
-    assert queue.mark == (0, 8)
+    assert ([each.place for each in queue.cut(3, 99, 99)], queue.mark) == ([10, 9], (0, 8))
     assert [each.place for each in queue.take_all()] == [1, 2, 3]
     assert (queue.size, queue.bytes_held, queue._holes) == (0, 0, {})

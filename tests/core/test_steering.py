@@ -192,8 +192,7 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
     while told[-1]:
         bench.broker.tick(T)
         told.append(len(bench.events()))
-    assert told == [3, 3, 2, 0]
-    assert bench.broker.volatile.bytes == 0
+    assert (told, bench.broker.volatile.bytes) == ([3, 3, 2, 0], 0)
     bench.write()
 
 
@@ -328,8 +327,7 @@ def test_too_many_dead_jobs_go_the_longest_dead_first() -> None:
     bench.write()
     bench.broker.tick(T + 10)
     bench.write()
-    assert bench.count().dead == 3
-    assert sorted(bench.disk.rows) == [1, 2, 3]
+    assert (bench.count().dead, sorted(bench.disk.rows)) == (3, [1, 2, 3])
 
 
 def test_old_dead_jobs_go() -> None:
@@ -339,8 +337,7 @@ def test_old_dead_jobs_go() -> None:
     bench.write()
     bench.broker.tick(T + int(2.5 * DAY))
     bench.write(T + int(2.5 * DAY))
-    assert sorted(bench.disk.rows) == [3]
-    assert bench.count().dead == 1
+    assert (sorted(bench.disk.rows), bench.count().dead) == ([3], 1)
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -388,7 +385,6 @@ def test_the_counts_are_always_those_of_a_recount() -> None:
     count = bench.count()
     rows = bench.disk.rows.values()
     recount = {state: sum(row.state is state for row in rows) for state in State}
-    assert (count.scheduled, count.retrying) == (9, 1)
-    assert recount[State.WAITING] == 10
+    assert (count.scheduled, count.retrying, recount[State.WAITING]) == (9, 1, 10)
     assert (count.ready, count.leased, count.dead) == (6, 1, 1)
     assert [recount[s] for s in (State.READY, State.LEASED, State.DEAD)] == [6, 1, 1]

@@ -124,8 +124,7 @@ def test_who_watches_a_job_that_waits_watches_what_replaces_it(bench: Bench) -> 
     client = bench.worker()
     bench.submit(key="u", watcher=client)
     new = newer(bench)
-    assert bench.ends(client) == []
-    assert list(client.watches) == [new.id]
+    assert (bench.ends(client), list(client.watches)) == ([], [new.id])
     bench.take_all()
     assert bench.ends(client) == [DONE]
     assert not bench.broker.watches.by_job
@@ -292,8 +291,7 @@ def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> Non
     bench.write()
     bench.crash()
     bench.write()
-    assert list(bench.disk.rows) == [new.id]
-    assert bench.count().ready == 1
+    assert (list(bench.disk.rows), bench.count().ready) == ([new.id], 1)
     assert ids(bench.take_all()) == [new.id]
     assert old.id not in bench.broker.jobs
 

@@ -70,8 +70,7 @@ def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them() -> None:
     waiting = Waiting()
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         waiting.add(job(job_id, run_at))
-    assert ids(waiting.cut(2, 99, 99)) == [4, 1]
-    assert waiting.mark == (30, 0)
+    assert (ids(waiting.cut(2, 99, 99)), waiting.mark) == ([4, 1], (30, 0))
     assert waiting.belongs_to_tail(job(5, 31))
     assert not waiting.belongs_to_tail(job(5, 19))
     assert ids(waiting.due(99, 99)) == [2, 3]

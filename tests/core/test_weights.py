@@ -19,8 +19,7 @@ def test_windows_count_names_and_what_protocols_keep_with_a_job() -> None:
         bench.submit(name=f"{number}{NAME}", kind=NAME, extra=b"e" * 1_000)
         bench.write()
     assert bench.broker.queue_list.windows.bytes_held <= 10_000
-    assert len(bench.take_all()) == 30
-    assert bench.broker.queue_list.windows.bytes_held == 0
+    assert (len(bench.take_all()), bench.broker.queue_list.windows.bytes_held) == (30, 0)
 
 
 def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> None:
@@ -59,8 +58,7 @@ def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() ->
     assert bench.ask(worker) is None
     bench.broker.finish(jobs[0], worker.holder, b"", T)
     bench.broker.tick(T)
-    assert len(bench.broker.events) == 1
-    assert bench.broker.leases.bytes == 3 * 1_001
+    assert (len(bench.broker.events), bench.broker.leases.bytes) == (1, 3 * 1_001)
     bench.write()
     bench.crash()
     assert bench.broker.leases.bytes == 3 * 1_001

@@ -316,5 +316,4 @@ def test_who_a_peer_is_comes_from_the_listener_and_the_address_that_was_accepted
     family: int, address: object, is_local: bool
 ) -> None:
     peer = accept.peer_at(family, address, "here")
-    assert (peer.local, peer.unix) == (is_local, family == socket.AF_UNIX)
-    assert peer.listener == "here"
+    assert (peer.local, peer.unix, peer.listener) == (is_local, family == socket.AF_UNIX, "here")

@@ -91,8 +91,7 @@ def test_switches(raw: object, on: bool) -> None:
     ],
 )
 def test_addresses(text: str, address: Address) -> None:
-    assert read_address(text) == address
-    assert read_address(str(address)) == address
+    assert (read_address(text), read_address(str(address))) == (address, address)
 
 
 @pytest.mark.parametrize(

@@ -226,8 +226,7 @@ def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
     assert int(size[1:]) == len(unit) - 2
     assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
     worker = world.client("w1")
-    assert worker.fetch_raw("q") == unit[:-2]
-    assert worker.waited_for_commit
+    assert (worker.fetch_raw("q"), worker.waited_for_commit) == (unit[:-2], True)
 
 
 @pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])

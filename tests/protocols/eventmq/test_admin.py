@@ -164,8 +164,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world
     admin.say("STATUS")
     admin.heard()
     msgid = admin.say("DISCONNECT").decode()
-    assert admin.words() == [("ACK", msgid)]
-    assert world.stop_requests == 1
+    assert (admin.words(), world.stop_requests) == ([("ACK", msgid)], 1)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +185,7 @@ def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it(world: World) -> 
     client.heard()
     client.say("DISCONNECT")
     worker.say("DISCONNECT")
-    assert client.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert (client.words(), world.stop_requests) == ([("KBYE",)], 0)
 
 
 def test_whoever_was_a_worker_or_a_client_once_stops_no_server(world: World) -> None:

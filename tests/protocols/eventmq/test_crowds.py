@@ -129,8 +129,7 @@ def test_a_worker_that_informs_again_is_counted_once() -> None:
     world = World(limits=Limits(offered_bytes=2_000))
     worker = world.worker(*queues)
     worker.say("INFORM", json.dumps(queues), "worker")
-    assert [words[0] for words in worker.words()] == ["ACK"]
-    assert world.service.refused == 0
+    assert ([words[0] for words in worker.words()], world.service.refused) == (["ACK"], 0)
 
 
 # -- names ---------------------------------------------------------------------------------------------
@@ -166,8 +165,7 @@ def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.Monk
         world.now += 50
         world.run()
         told.append(sum(len(peer.heard()) for peer in peers))
-    assert max(told) == 4
-    assert sum(told) == 10
+    assert (max(told), sum(told)) == (4, 10)
 
 
 def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
@@ -193,8 +191,7 @@ def test_there_are_only_so_many_schedulers(monkeypatch: pytest.MonkeyPatch) -> N
         world.worker(role="scheduler")
     third = world.peer()
     third.say("INFORM", "", "scheduler")
-    assert third.heard() == []
-    assert world.service.refused == 1
+    assert (third.heard(), world.service.refused) == ([], 1)
 
 
 # -- rules ---------------------------------------------------------------------------------------------
@@ -217,8 +214,7 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
         client.say("SCHEDULE", wish, "nohaste", "60", call("a.b", number), "")
     looked_at.clear()
     world.worker((10, "wish3"), (10, "other"))
-    assert len(looked_at) == 2
-    assert sum(rule.job.queue == "wish3" for rule in rules.values()) == 2
+    assert (len(looked_at), sum(rule.job.queue == "wish3" for rule in rules.values())) == (2, 2)
     client.say("SCHEDULE", "later", "nohaste", "60", call("a.b", 4), "")  # it wished for wish4
     world.worker((10, "wish4"))
     assert sum(rule.job.queue == "wish4" for rule in rules.values()) == 1

@@ -17,8 +17,7 @@ def test_a_message_reaches_every_subscriber_whose_prefix_matches(world: World, d
     publisher.say("PUBLISH", "news.de", '"hello"')
     for subscriber in (exact, prefix, everything):
         assert subscriber.heard() == [[b"news.de", b'"hello"']]
-    assert other.heard() == []
-    assert publisher.heard() == []
+    assert (other.heard(), publisher.heard()) == ([], [])
 
 
 def test_the_documents_form_has_headers_in_between(world: World) -> None:
@@ -60,16 +59,14 @@ def test_who_does_not_read_loses_messages_and_holds_up_nobody(world: World) -> N
     slow.link.full = False
     publisher.say("PUBLISH", "a", "2")
     assert slow.heard() == [[b"a", b"2"]]
-    assert len(other.heard()) == 2
-    assert world.service.topics.dropped == 1
+    assert (len(other.heard()), world.service.topics.dropped) == (2, 1)
 
 
 def test_who_hung_up_is_forgotten(world: World) -> None:
     subscriber = world.subscriber(b"")
     subscriber.hang_up()
     world.peer().say("PUBLISH", "a", "1")
-    assert world.service.topics.bytes == 0
-    assert world.service.topics._subscribers == {}
+    assert (world.service.topics.bytes, world.service.topics._subscribers) == (0, {})
 
 
 def test_a_large_message_is_whole(world: World) -> None:
@@ -105,8 +102,7 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
     one = world.subscriber(b"a", b"b", b"c")
     assert world.service.topics.bytes <= 1_000
     two = world.subscriber(b"d")
-    assert two.is_hung_up
-    assert not one.is_hung_up
+    assert (two.is_hung_up, one.is_hung_up) == (True, False)
     one.send(zmtp.message([b"\x00a"]))
     assert not world.subscriber(b"d").is_hung_up
 
@@ -171,8 +167,7 @@ def test_what_one_subscriber_is_told_in_one_turn_is_bounded_and_nothing_is_lost(
         world.engine.turn(world.now)
         assert unsent(world) <= 100_000
         world.listen()
-    assert len(subscriber.heard()) == 100
-    assert world.service.topics.dropped == 0
+    assert (len(subscriber.heard()), world.service.topics.dropped) == (100, 0)
 
 
 def test_one_publisher_with_much_to_say_lets_others_speak(world: World) -> None:

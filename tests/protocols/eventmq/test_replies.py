@@ -24,8 +24,7 @@ def test_the_documents_reply_is_to_its_own_id_or_to_the_only_job(world: World) -
     client.request("2")
     one, _ = worker.given()
     worker.say("REPLY", "x")
-    assert world.service.refused == 1
-    assert len(world.jobs()) == 2
+    assert (world.service.refused, len(world.jobs())) == (1, 2)
     worker.say("REPLY", "x", msgid=one.msgid)
     assert [job.body for job in world.jobs()] == [b"2"]
     worker.say("REPLY", "x")
@@ -39,8 +38,7 @@ def test_a_worker_that_comes_back_may_still_report_what_nobody_else_was_given(wo
     lost.hang_up()
     back = world.worker()
     back.done(given, ready=False)
-    assert client.replies()[-1][0] == '{"value": 1}'
-    assert world.jobs() == []
+    assert (client.replies()[-1][0], world.jobs()) == ('{"value": 1}', [])
 
 
 def test_so_may_one_that_the_server_forgot_in_a_restart(world: World, worker: Puppet) -> None:
@@ -79,8 +77,7 @@ def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds(world: Wor
     assert world.job().state is State.LEASED  # the other was heard only just now
     world.pass_time(3_000, again)
     again.done(given, ready=False)
-    assert client.replies()[-1][0] == '{"value": 1}'
-    assert world.jobs() == []
+    assert (client.replies()[-1][0], world.jobs()) == ('{"value": 1}', [])
 
 
 def test_but_not_what_was_given_out_more_than_once(world: World) -> None:

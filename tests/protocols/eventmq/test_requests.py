@@ -28,8 +28,7 @@ def test_a_request_reaches_a_free_worker_unchanged_but_for_the_wish_for_a_reply(
 def test_both_answers_wait_for_the_disk(worker: Puppet, client: Puppet) -> None:
     assert not worker.waited_for_commit
     client.request()
-    assert worker.waited_for_commit
-    assert client.waited_for_commit
+    assert (worker.waited_for_commit, client.waited_for_commit) == (True, True)
 
 
 def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_free() -> None:
@@ -47,8 +46,7 @@ def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_
     worker.done(worker.take())
     worker.done(two)
     status = client.ask("STATUS")
-    assert status["inflight_messages_by_queue"] == {}
-    assert status["waiting_messages_by_queue"] == {}
+    assert (status["inflight_messages_by_queue"], status["waiting_messages_by_queue"]) == ({}, {})
     assert status["processed_messages_by_queue"] == {"default": 3}
 
 
@@ -209,8 +207,7 @@ def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> N
     worker.done(worker.take())
     begun, ended = client.heard()
     assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
-    assert (begun[4], begun[6]) == (b"REPLY", b"id")
-    assert ended[6:] == [b'{"value": 1}', b"id"]
+    assert (begun[4], begun[6], ended[6:]) == (b"REPLY", b"id", [b'{"value": 1}', b"id"])
 
 
 def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
@@ -252,9 +249,7 @@ def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[b
     world = World(limits=Limits(body_bytes_max=100))
     client = world.peer()
     client.send(zmtp.message(frames))
-    assert world.service.refused == 1
-    assert len(world.engine.notices) == 1
-    assert world.jobs() == []
+    assert (world.service.refused, len(world.engine.notices), world.jobs()) == (1, 1, [])
     client.request(b"good")
     assert len(world.jobs()) == 1
 

@@ -17,8 +17,7 @@ def test_a_result_reaches_a_connection_that_was_made_anew_with_the_same_identity
     client.hang_up()
     other, again = world.peer(identity=b"you"), world.peer(identity=b"me")
     worker.done(worker.take())
-    assert again.replies() == [('{"value": 1}', msgid)]
-    assert other.replies() == []
+    assert (again.replies(), other.replies()) == ([('{"value": 1}', msgid)], [])
 
 
 def test_also_if_that_is_made_after_the_job_has_ended(world: World) -> None:
@@ -31,8 +30,7 @@ def test_also_if_that_is_made_after_the_job_has_ended(world: World) -> None:
     puppet = world.stranger()
     puppet.send(zmtp.GREETING + zmtp.ready(b"DEALER", b"me"))
     heard = puppet.read_handshake()
-    assert [frames[5].decode() for frames in heard] == asked
-    assert puppet.waited_for_commit
+    assert ([frames[5].decode() for frames in heard], puppet.waited_for_commit) == (asked, True)
     assert world.service.results.kept_bytes == 0
 
 

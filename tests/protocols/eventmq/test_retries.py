@@ -26,8 +26,7 @@ def test_a_failed_job_is_run_again_as_often_as_its_retry_count_says() -> None:
     for delay in (1_000, 2_000):
         worker.done(worker.take(), BOOM)
         world.pass_time(delay - 100, worker)
-        assert worker.given() == []
-        assert client.words() == []
+        assert (worker.given(), client.words()) == ([], [])
         world.pass_time(200, worker)
     worker.done(worker.take(), BOOM)
     assert client.words() == [("REPLY", '{"error":"boom"}', msgid)]
@@ -98,8 +97,7 @@ def test_a_worker_that_kills_a_job_in_time_reports_a_failure_that_is_retried() -
     again = worker.take()
     world.pass_time(5_000, worker)
     worker.done(again, TIMED_OUT)
-    assert client.replies() == [(TIMED_OUT, given.msgid.decode())]
-    assert world.jobs() == []
+    assert (client.replies(), world.jobs()) == ([(TIMED_OUT, given.msgid.decode())], [])
 
 
 def test_the_same_text_before_its_time_is_a_result() -> None:

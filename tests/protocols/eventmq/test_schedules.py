@@ -67,8 +67,7 @@ def test_the_hasty_run_happens_whatever_is_said_next(world: World, worker: Puppe
         + zmtp.message([*head, b"SCHEDULE", *rest])
         + zmtp.message([*head, b"UNSCHEDULE", *rest])
     )
-    assert len(worker.given()) == 2
-    assert world.broker.schedules.by_id == {}
+    assert (len(worker.given()), world.broker.schedules.by_id) == (2, {})
 
 
 def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -> None:
@@ -86,18 +85,15 @@ def test_a_hasty_run_that_is_refused_for_want_of_room_is_not_lost(
 ) -> None:
     world.broker.room_bytes = 0
     scheduled(world.peer(), headers="run_count:1")
-    assert worker.given() == []
-    assert world.service.refused == 0
+    assert (worker.given(), world.service.refused) == ([], 0)
     world.broker.room_bytes = 1 << 40
-    assert firings(world, worker, 3 * MINUTE) == [1]
-    assert world.broker.schedules.by_id == {}
+    assert (firings(world, worker, 3 * MINUTE), world.broker.schedules.by_id) == ([1], {})
 
 
 def test_a_rule_whose_first_job_is_refused_is_not_kept() -> None:
     world = World(limits=Limits(queues_bytes=0))
     scheduled(world.peer())
-    assert world.service.refused == 1
-    assert world.broker.schedules.by_id == {}
+    assert (world.service.refused, world.broker.schedules.by_id) == (1, {})
     assert not world.broker.drain().schedules_saved
 
 
@@ -108,8 +104,7 @@ def test_without_haste_the_first_run_is_one_interval_later(world: World, worker:
 
 def test_a_run_count_ends_it_and_the_first_run_counts(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), headers="run_count:3")
-    assert firings(world, worker, 10 * MINUTE) == [1, 60, 120]
-    assert world.broker.schedules.by_id == {}
+    assert (firings(world, worker, 10 * MINUTE), world.broker.schedules.by_id) == ([1, 60, 120], {})
     scheduled(world.peer(), headers="nohaste,run_count:2")
     assert firings(world, worker, 10 * MINUTE) == [60, 120]
     scheduled(world.peer(), headers="run_count:0")
@@ -223,8 +218,7 @@ def test_a_schedule_without_a_time_is_refused(parts: tuple[str | bytes, ...]) ->
     if len(parts) == 5 and len(parts[3]) == 101:
         parts = (*parts[:3], b"x" * 201, parts[4])
     world.peer().say("SCHEDULE", *parts)
-    assert world.broker.schedules.by_id == {}
-    assert world.service.refused == 1
+    assert (world.broker.schedules.by_id, world.service.refused) == ({}, 1)
 
 
 # -- the same rule again, and none -------------------------------------------------------------------------
@@ -357,8 +351,7 @@ def test_there_may_be_only_so_many_rules_and_bytes_of_them() -> None:
     assert world.service.refused == 2
     client.say("UNSCHEDULE", "default", "", "60", call("a.b", 0), "")
     scheduled(client, body=call("a.b", "x" * 900))
-    assert len(rules.by_id) == 2
-    assert world.service.refused == 3
+    assert (len(rules.by_id), world.service.refused) == (2, 3)
     for number in (1, 2):
         client.say("UNSCHEDULE", "default", "", "60", call("a.b", number), "")
     assert (rules.by_id, rules.bytes) == ({}, 0)

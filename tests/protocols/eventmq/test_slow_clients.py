@@ -84,8 +84,7 @@ def test_who_asked_for_the_same_later_hears_as_much(world: World) -> None:
     assert ask(second, prefix=b"job-") == asked
     worker = world.worker(slots=COUNT)
     answer(worker, worker.given())
-    assert results(first) == asked
-    assert results(second) == asked
+    assert (results(first), results(second)) == (asked, asked)
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -193,8 +192,7 @@ def test_when_a_client_leaves_its_worker_goes_on(world: World, client: Puppet) -
     client.hang_up()
     world.pass_time(100)
     assert not worker.link.conversation.holding
-    assert world.jobs() == []
-    assert world.service.results.kept_bytes == 0
+    assert (world.jobs(), world.service.results.kept_bytes) == ([], 0)
 
 
 def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said(world: World) -> None:

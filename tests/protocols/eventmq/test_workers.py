@@ -42,8 +42,7 @@ def test_an_inform_that_makes_no_sense_is_not_acknowledged(parts: tuple[str, str
     world = World()
     worker = world.peer()
     worker.say("INFORM", *parts)
-    assert worker.heard() == []
-    assert world.service.refused == 1
+    assert (worker.heard(), world.service.refused) == ([], 1)
 
 
 def test_who_never_informed_is_given_nothing(world: World) -> None:
@@ -174,9 +173,7 @@ def test_a_silent_worker_is_taken_for_gone(world: World) -> None:
     other.say("READY")
     assert other.given() == []
     world.pass_time(2_000, other)
-    assert len(other.given()) == 1
-    assert len(world.service.workers()) == 1
-    assert not silent.is_hung_up
+    assert (len(other.given()), len(world.service.workers()), silent.is_hung_up) == (1, 1, False)
 
 
 @pytest.mark.parametrize("word", ["HEARTBEAT", "READY", "HELLO", "DANCE"])
@@ -231,8 +228,7 @@ def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up(wo
 def test_a_disconnect_is_answered_with_the_word_that_real_peers_know(world: World) -> None:
     worker = world.worker()
     worker.say("DISCONNECT")
-    assert worker.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert (worker.words(), world.stop_requests) == ([("KBYE",)], 0)
 
 
 def test_a_client_that_says_goodbye_hears_no_more(world: World) -> None:
@@ -304,8 +300,7 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World)
     assert client.words()[-1] == ("KBYE",)
     client.request("2")
     idle.say("READY")
-    assert idle.given() == []
-    assert world.engine.consumers() == 1
+    assert (idle.given(), world.engine.consumers()) == ([], 1)
     worker.done(given)
     assert world.engine.consumers() == 0
     assert client.replies()[-1][0] == '{"value": 1}'
@@ -334,8 +329,7 @@ def test_an_inform_of_a_queue_too_many_is_refused_whole() -> None:
     world.broker.queue("a")
     late = world.peer()
     late.say("INFORM", '[[10, "a"], [10, "b"]]', "worker")
-    assert late.words() == []
-    assert set(world.broker.queues) == {"a"}
+    assert (late.words(), set(world.broker.queues)) == ([], {"a"})
     late.say("INFORM", '[[10, "a"]]', "worker")
     assert [words[0] for words in late.words()] == ["ACK"]
 

@@ -70,8 +70,7 @@ def test_what_lies_behind_a_fetch_waits_for_its_answer(world: World) -> None:
     assert client.conversation.unread() > 0
     other.push("jid-0001")
     replies = client.take_all()
-    assert [reply.kind for reply in replies] == ["$", "+"]
-    assert jid_of(replies[0].body) == "jid-0001"
+    assert ([reply.kind for reply in replies], jid_of(replies[0].body)) == (["$", "+"], "jid-0001")
 
 
 def test_what_comes_while_a_fetch_waits_is_acted_on_after_it(world: World) -> None:
@@ -87,8 +86,7 @@ def test_what_comes_while_a_fetch_waits_is_acted_on_after_it(world: World) -> No
 def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not(world: World) -> None:
     producer, worker = world.client(), world.client("w1")
     worker.waited_for_commit = False
-    assert worker.fetch() is None
-    assert not worker.waited_for_commit
+    assert (worker.fetch(), worker.waited_for_commit) == (None, False)
     producer.push("jid-0001")
     assert worker.fetch() is not None
     assert worker.waited_for_commit
@@ -127,8 +125,7 @@ def test_a_job_that_was_heard_stays_with_its_worker_when_the_connection_ends(wor
     producer.push("jid-0001")
     assert gone.fetch() is not None
     gone.hang_up()
-    assert worker.fetch() is None
-    assert [job.state for job in world.jobs()] == [State.LEASED]
+    assert (worker.fetch(), [job.state for job in world.jobs()]) == (None, [State.LEASED])
 
 
 def test_an_unheard_answer_to_something_else_gives_no_job_back(world: World) -> None:
@@ -225,8 +222,7 @@ def test_as_many_queues_as_anybody_needs(world: World, client: Puppet) -> None:
     names = [f"q{i}" for i in range(1_024)]
     client.push("jid-0001", queue="q1023")
     assert client.fetch(*names) is not None
-    assert client.fetch(*names) is None
-    assert list(world.broker.queues) == ["q1023"]
+    assert (client.fetch(*names), list(world.broker.queues)) == (None, ["q1023"])
 
 
 def test_jobs_of_other_protocols_are_shown_as_work_units(world: World, worker: Puppet) -> None:
@@ -260,8 +256,7 @@ def test_a_job_without_a_lease_of_its_own_tells_the_one_it_is_given() -> None:
     world.broker.submit(NewJob("q", "fn", b"[]", Policy(), "H:x:1", "bytes", "other"), world.now)
     work = worker.fetch("q")
     assert work is not None
-    assert work["reserve_for"] == 7
-    assert world.jobs()[0].until == world.now + 7_000
+    assert (work["reserve_for"], world.jobs()[0].until) == (7, world.now + 7_000)
 
 
 def test_each_job_says_when_it_was_queued(world: World, client: Puppet) -> None:
@@ -299,8 +294,7 @@ def test_a_job_that_comes_together_with_the_stop_stays(world: World) -> None:
     first.send(encode_fetch("x") + b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
     second.send(encode_fetch())
     world.stop()
-    assert first.take_all() == [NULL, OK]
-    assert second.take_all() == [NULL]
+    assert (first.take_all(), second.take_all()) == ([NULL, OK], [NULL])
     assert [job.state for job in world.jobs()] == [State.READY]
 
 
@@ -312,15 +306,12 @@ def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more(world:
     worker.send(encode_fetch("other") + b"TRACK x\r\n" * 200)
     world.stop()
     replies = worker.take_all()
-    assert replies[0] == NULL
-    assert len(replies) == 201
+    assert (replies[0], len(replies)) == (NULL, 201)
     producer.push("jid-0001")
     assert worker.fetch() is None
-    assert worker.beat("w1").body == b'{"state":"terminate"}'
-    assert world.engine.consumers() == 1
+    assert (worker.beat("w1").body, world.engine.consumers()) == (b'{"state":"terminate"}', 1)
     worker.send(b"END\r\n")
-    assert world.engine.consumers() == 0
-    assert not producer.is_hung_up
+    assert (world.engine.consumers(), producer.is_hung_up) == (0, False)
     assert [job.state for job in world.jobs()] == [State.READY]
 
 
@@ -398,22 +389,18 @@ def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -
     assert third.take() is None
     first.hang_up()
     world.pass_time(2_000)
-    assert third.take() == NULL
-    assert world.service.queue_lists.names_waiting == 0
+    assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
     third.send(many(3))
-    assert third.take() is None
-    assert world.service.queue_lists.names_waiting == 1_000
+    assert (third.take(), world.service.queue_lists.names_waiting) == (None, 1_000)
     world.stop()
-    assert third.take() == NULL
-    assert world.service.queue_lists.names_waiting == 0
+    assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
 
 
 def test_a_quiet_worker_is_counted_no_longer_than_it_waits(world: World, worker: Puppet) -> None:
     worker.send(many(1))
     assert world.service.ask_worker("w1", "quiet")
     world.pass_time(2_000)
-    assert worker.take() == NULL
-    assert world.service.queue_lists.names_waiting == 0
+    assert (worker.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
     assert worker.fetch("a") is None
 
 

@@ -268,8 +268,7 @@ def test_what_is_no_job_is_refused_in_one_line(verb: bytes, text: bytes) -> None
     client.send(verb + text + b"\r\n")
     reply = client.take()
     assert reply is not None
-    assert reply.kind == "-"
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
     assert not client.unread
     assert client.line("TRACK").kind == "-"
     assert not world.jobs()

@@ -108,8 +108,7 @@ def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
     client = World().connect()
     client.heard()
     client.send(hello + end)
-    assert client.heard() == b"+OK\r\n"
-    assert not client.is_hung_up
+    assert (client.heard(), client.is_hung_up) == (b"+OK\r\n", False)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +145,7 @@ def test_a_stranger_who_says_anything_else_is_hung_up_on_in_silence(line: bytes)
     client = world.connect()
     client.heard()
     client.send(line + b'\r\nHELLO {"v":2}\r\n')
-    assert client.heard() == b""
-    assert client.is_hung_up
+    assert (client.heard(), client.is_hung_up) == (b"", True)
     assert not world.jobs()
 
 
@@ -177,8 +175,7 @@ def test_commands_right_behind_hello_are_acted_on() -> None:
 def test_a_worker_with_an_impossible_name_is_refused(world: World, wid: str) -> None:
     client = world.connect()
     client.heard()
-    assert client.ask(encode_hello(wid)).kind == "-"
-    assert client.is_hung_up
+    assert (client.ask(encode_hello(wid)).kind, client.is_hung_up) == ("-", True)
     assert not world.service.workers()
 
 
@@ -219,7 +216,6 @@ def test_end_is_not_answered(client: Puppet) -> None:
 def test_no_worker_is_taken_for_a_connection_without_a_wid(world: World) -> None:
     client = world.connect()
     client.take()
-    assert client.ask(encode_hello("link l1")).kind == "-"
-    assert client.is_hung_up
+    assert (client.ask(encode_hello("link l1")).kind, client.is_hung_up) == ("-", True)
     for wid in ("link", "linked 1", "Link 1"):
         world.client(wid)

@@ -196,12 +196,10 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
     world.pass_time(2_000)
     heard = client.heard()
     if known:
-        assert replies_in(heard) == 1
-        assert heard.startswith((b"-ERR ", b"$-1"))
+        assert (replies_in(heard), heard.startswith((b"-ERR ", b"$-1"))) == (1, True)
         assert len(heard) < 5_000
     else:
-        assert heard == b""
-        assert client.is_hung_up
+        assert (heard, client.is_hung_up) == (b"", True)
     assert not world.jobs()
 
 
@@ -210,8 +208,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more(world: World) -> None:
     world.engine.received(flooder.link, b"TRACK x\r\n" * 1_000)
     world.engine.received(other.link, b"TRACK y\r\n")
     world.engine.turn(world.now)
-    assert len(flooder.link.out) == world.limits.turn_messages
-    assert len(other.link.out) == 1
+    assert (len(flooder.link.out), len(other.link.out)) == (world.limits.turn_messages, 1)
     assert world.engine.has_input()
     world.run()
     assert replies_in(flooder.heard()) == 1_000
@@ -230,8 +227,7 @@ def test_depth_is_counted_outside_of_strings(text: str) -> None:
 
 
 def test_what_is_wide_is_not_deep() -> None:
-    assert depth(b"[" * 300 + b"]" * 300) == 300
-    assert depth(b"[" + b"[]," * 300 + b"[]]") == 2
+    assert (depth(b"[" * 300 + b"]" * 300), depth(b"[" + b"[]," * 300 + b"[]]")) == (300, 2)
 
 
 def depth(text: bytes) -> int:

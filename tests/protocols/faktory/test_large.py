@@ -64,8 +64,7 @@ def test_broken_text_in_a_large_job(world: World, verb: bytes, broken: bytes, me
     assert client.take() == (EMPTY_MAP if b"PUSHB" in verb else OK)
     found = client.fetch()
     assert found is not None
-    assert found["args"] == [FILLER.decode() + mended]
-    assert found["custom"] == {"c": mended}
+    assert (found["args"], found["custom"]) == ([FILLER.decode() + mended], {"c": mended})
 
 
 @pytest.mark.parametrize(
@@ -168,8 +167,7 @@ def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -
     turns(world, client, b"PUSHB [%b]\r\n" % b",".join(spoil(units)))  # type: ignore[operator]
     reply = client.take()
     assert reply is not None
-    assert reply.kind == "-"
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
     assert world.broker.totals.pushed == 0
 
 
@@ -185,8 +183,7 @@ def test_what_is_told_of_jobs_that_were_not_taken_is_bounded(world: World, clien
     assert reply is not None
     assert reply.kind == "-"
     assert b"too many jobs were refused: 700 were taken" in (reply.body or b"")
-    assert world.broker.totals.pushed == 700
-    assert world.service.intake.refusal_bytes == 0
+    assert (world.broker.totals.pushed, world.service.intake.refusal_bytes) == (700, 0)
     reply = client.ask(b"PUSHB [%b]\r\n" % refusable(5_000))
     assert len(json.loads(reply.body or b"")) == 5_000
 
@@ -197,9 +194,7 @@ def test_what_is_told_of_them_to_all_clients_together_is_bounded(world: World) -
         world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(5_000))
     world.run()
     kinds = [reply.kind for reply in (client.take() for client in clients) if reply]
-    assert set(kinds) == {"$", "-"}
-    assert len(kinds) == 12
-    assert world.service.intake.refusal_bytes == 0
+    assert (set(kinds), len(kinds), world.service.intake.refusal_bytes) == ({"$", "-"}, 12, 0)
 
 
 def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten(world: World) -> None:

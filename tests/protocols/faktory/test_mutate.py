@@ -254,8 +254,7 @@ def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end(world: World)
         world.broker.retry(early, world.now)
     world.engine.supplied(want, page, world.now)
     world.run()
-    assert client.take() == OK
-    assert {left.state for left in world.jobs()} == {State.READY}
+    assert (client.take(), {left.state for left in world.jobs()}) == (OK, {State.READY})
     assert len(world.jobs()) == len(page) == 200
 
 
@@ -263,8 +262,7 @@ def test_what_lies_behind_a_mutation_waits_for_it() -> None:
     _world, client = populated()
     client.send(encode_mutate("requeue", "dead") + b"FETCH\r\n" + b"TRACK x\r\n" * 200)
     replies = client.take_all()
-    assert replies[0] == OK
-    assert json.loads(replies[1].body or b"")["jid"] == "dead-00001"
+    assert (replies[0], json.loads(replies[1].body or b"")["jid"]) == (OK, "dead-00001")
     assert len(replies) == 202
 
 

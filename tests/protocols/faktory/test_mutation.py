@@ -99,8 +99,7 @@ def test_a_job_that_changed_while_it_was_searched_is_left_alone(
     live = world.broker.jobs[found.id]
     world.broker.retry(live, world.now)
     world.run()
-    assert client.take() == OK
-    assert [job.state for job in world.jobs()] == [State.READY]
+    assert (client.take(), [job.state for job in world.jobs()]) == (OK, [State.READY])
 
 
 def test_a_search_goes_on_when_its_client_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,16 +167,14 @@ def test_who_names_jobs_does_not_wait_for_those_who_go_through_a_set() -> None:
     line = encode_mutate("kill", "scheduled", jids=["jid-00007"])
     assert pages_until_told(world, client, line) <= 10
     world.run()
-    assert client.take() == OK
-    assert [job.name for job in world.jobs(State.DEAD)] == ["jid-00007"]
+    assert (client.take(), [job.name for job in world.jobs(State.DEAD)]) == (OK, ["jid-00007"])
 
 
 def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
     world, (client, *_) = gone_walkers(50)
     assert pages_until_told(world, client, encode_mutate("kill", "scheduled", jobtype="type")) <= 10
     world.run()
-    assert client.take() == OK
-    assert len(world.jobs(State.DEAD)) == 1_000
+    assert (client.take(), len(world.jobs(State.DEAD))) == (OK, 1_000)
 
 
 def test_those_who_are_gone_make_room_for_those_who_are_there(

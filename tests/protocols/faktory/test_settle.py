@@ -98,8 +98,7 @@ def test_a_later_delivery_only_by_its_holder(
     assert third.ack("jid-0001") == OK
     assert third.fail("jid-0002").kind == ("+" if counts else "-")
     assert states(world) == ([State.WAITING] if counts else [State.LEASED, State.LEASED])
-    assert later.ack("jid-0001") == OK
-    assert later.ack("jid-0002") == OK
+    assert (later.ack("jid-0001"), later.ack("jid-0002")) == (OK, OK)
     assert states(world) == ([State.WAITING] if counts else [])
 
 
@@ -203,8 +202,7 @@ def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only(world: 
     worker.fetch()
     worker.fetch()
     expire(world)
-    assert other.ack("jid-0001") == OK
-    assert [job.name for job in world.jobs()] == ["jid-0002"]
+    assert (other.ack("jid-0001"), [job.name for job in world.jobs()]) == (OK, ["jid-0002"])
     fetch_again(world, worker)
     expire(world)
     assert other.ack("jid-0002") == OK
@@ -232,8 +230,7 @@ def test_an_ack_after_a_fail_does_not_undo_it(world: World, worker: Puppet) -> N
 def test_an_ack_of_a_job_that_nobody_has_run_does_nothing(world: World, client: Puppet) -> None:
     client.push("jid-0001")
     client.push("jid-0002", at="2030-01-01T00:00:00Z")
-    assert client.ack("jid-0001") == OK
-    assert client.ack("jid-0002") == OK
+    assert (client.ack("jid-0001"), client.ack("jid-0002")) == (OK, OK)
     assert client.fail("jid-0001").kind == "-"
     assert states(world) == [State.READY, State.WAITING]
 
@@ -241,8 +238,7 @@ def test_an_ack_of_a_job_that_nobody_has_run_does_nothing(world: World, client: 
 def test_an_ack_said_twice_settles_once(world: World, worker: Puppet) -> None:
     worker.push("jid-0001")
     worker.fetch()
-    assert worker.ack("jid-0001") == OK
-    assert worker.ack("jid-0001") == OK
+    assert (worker.ack("jid-0001"), worker.ack("jid-0001")) == (OK, OK)
     assert world.broker.totals.processed == 1
 
 
@@ -263,8 +259,7 @@ def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid(world: 
     nobody.push("jid-0001", 2)
     nobody.fetch()
     worker.fetch()
-    assert worker.ack("jid-0001") == OK
-    assert [job.holder for job in world.jobs()] == ["link l1"]
+    assert (worker.ack("jid-0001"), [job.holder for job in world.jobs()]) == (OK, ["link l1"])
 
 
 # -- what a failure leaves behind -----------------------------------------------------------------
@@ -343,8 +338,7 @@ def test_an_expired_reservation_is_a_failure_in_the_originals_words(world: World
     assert failure["errtype"] == "ReservationExpired"
     assert (failure["retry_count"], failure["remaining"]) == (0, 1)
     expire(world)
-    assert states(world) == [State.DEAD]
-    assert world.broker.totals.failures == 2
+    assert (states(world), world.broker.totals.failures) == ([State.DEAD], 2)
 
 
 def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next() -> None:
@@ -356,8 +350,7 @@ def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next(
     assert worker.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
     unit = worker.fetch()
     assert unit is not None
-    assert unit["failure"]["message"] == "boom"
-    assert unit["failure"]["remaining"] == -1
+    assert (unit["failure"]["message"], unit["failure"]["remaining"]) == ("boom", -1)
     assert "next_at" not in unit["failure"]
     worker.fail("jid-0001")
     assert states(world) == [State.DEAD]

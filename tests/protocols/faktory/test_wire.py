@@ -66,8 +66,7 @@ def test_a_client_writes_one_line_per_command(command: bytes, line: bytes) -> No
 @given(st.text())
 def test_an_error_is_one_line_whatever_it_quotes(text: str) -> None:
     line = wire.error(text)
-    assert line.startswith(b"-ERR ")
-    assert line.endswith(b"\r\n")
+    assert (line.startswith(b"-ERR "), line.endswith(b"\r\n")) == (True, True)
     assert not set(line[:-2]) & set(b"\r\n\0")
     line.decode()
 

@@ -203,8 +203,7 @@ def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not(world: Worl
         b'HELLO {"v":2}\r\nPUSH {"jid":"j12345678","jobtype":"t","args":[],"queue":"q"}\r\n'
     )
     admin = world.connect()
-    assert admin.line("status") == b"q\t1\t0\t0\n.\n"
-    assert admin.line("show jobs") == b".\n"
+    assert (admin.line("status"), admin.line("show jobs")) == (b"q\t1\t0\t0\n.\n", b".\n")
 
 
 # -- cancel -----------------------------------------------------------------------------------------------
@@ -241,8 +240,7 @@ def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
     admin.send(
         f"cancel job {handles[15].decode()}\ncancel job {handles[0].decode()}\nversion\n".encode()
     )
-    assert admin.heard() == OK + OK + b"OK 2.0.0\n"
-    assert admin.waited_for_commit
+    assert (admin.heard(), admin.waited_for_commit) == (OK + OK + b"OK 2.0.0\n", True)
     worker = world.restart().worker("f")
     left = [handle for handle in handles if handle not in (handles[0], handles[15])]
     assert [worker.grab_handle() for _ in left] == left
@@ -261,8 +259,7 @@ def test_a_dead_job_is_none_to_cancel(world: World, client: Puppet, worker: Pupp
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_function_is_created_with_all_its_letters(world: World, admin: Puppet, end: str) -> None:
-    assert admin.line("create function reverse", end) == OK
-    assert admin.waited_for_commit
+    assert (admin.line("create function reverse", end), admin.waited_for_commit) == (OK, True)
     assert admin.line("status") == b"reverse\t0\t0\t0\n.\n"
     assert world.restart().connect().line("status") == b"reverse\t0\t0\t0\n.\n"
 
@@ -328,8 +325,7 @@ def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running(world: Wor
     assert peer.line("maxqueue f 2") == OK
     assert not refused(peer)
     worker.grab()
-    assert not refused(peer)
-    assert refused(peer)
+    assert (refused(peer), refused(peer)) == (False, True)
     assert refused(peer, Packet.SUBMIT_JOB_HIGH)
     worker.say(Packet.WORK_COMPLETE, next(iter(worker.conversation.held)), "")
     assert not refused(peer)
@@ -338,8 +334,7 @@ def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running(world: Wor
 def test_who_joins_a_job_passes_the_limit(world: World) -> None:
     peer = world.worker("f")
     peer.line("maxqueue f 1")
-    assert not refused(peer, unique="u")
-    assert not refused(peer, unique="u")
+    assert (refused(peer, unique="u"), refused(peer, unique="u")) == (False, False)
     assert refused(peer, unique="v")
 
 
@@ -367,8 +362,7 @@ def test_a_limit_is_taken_away(reset: str) -> None:
 
 
 def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
-    assert peer.line("maxqueue f 1") == OK
-    assert peer.line("status") == b".\n"
+    assert (peer.line("maxqueue f 1"), peer.line("status")) == (OK, b".\n")
     assert [refused(peer), refused(peer)] == [False, False]
 
 
@@ -419,8 +413,7 @@ def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:
     for number in range(40):
         assert admin.line(f"create function f{number}") == OK
         assert admin.line(f"maxqueue f{number} 1") == OK
-    assert admin.line("maxqueue stays 1") == OK
-    assert len(world.service.maxqueue) == 41
+    assert (admin.line("maxqueue stays 1"), len(world.service.maxqueue)) == (OK, 41)
     world.pass_time(65_000, step=500)
     assert list(world.service.maxqueue) == ["stays"]
     worker.submit_bg("stays")
@@ -432,6 +425,5 @@ def test_the_number_of_functions_with_a_limit_is_bounded() -> None:
     with patch("franca.protocols.gearman.service.LIMITED_MAX", 2):
         assert admin.line("maxqueue a 1") == admin.line("maxqueue b 1") == OK
         assert admin.line("maxqueue c 1").startswith(b"ERR TOO_MANY_LIMITS")
-        assert admin.line("maxqueue a 2") == OK
-        assert admin.line("maxqueue b 0") == OK
+        assert (admin.line("maxqueue a 2"), admin.line("maxqueue b 0")) == (OK, OK)
         assert admin.line("maxqueue c 1") == OK

@@ -32,8 +32,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     world.engine.received(worker.link, packet(number, handle, b"d" * size))
     world.engine.turn(world.now)
     said = [piece for client in clients for piece in client.link.out]
-    assert len(said) == 4
-    assert len({id(piece) for piece in said}) == 1
+    assert (len(said), len({id(piece) for piece in said})) == (4, 1)
     assert twice.link.bulky, "else they would be joined before they are sent"
     world.run()
     assert twice.take_all() == [res(number, handle, b"d" * size)] * 2
@@ -149,8 +148,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: Wor
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
     heard = [message.number for message in worker.take_all()]
-    assert heard.count(Packet.JOB_ASSIGN) == 40
-    assert heard.count(Packet.NO_JOB) == 24
+    assert (heard.count(Packet.JOB_ASSIGN), heard.count(Packet.NO_JOB)) == (40, 24)
 
 
 def test_echoes_end_a_share_when_as_much_waits_as_may(world: World, client: Puppet) -> None:

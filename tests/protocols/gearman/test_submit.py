@@ -33,8 +33,7 @@ def test_a_foreground_job_needs_no_disk_from_its_submit_to_its_result(number: in
     assert worker.grab() == (handle, b"f", b"work")
     worker.say(Packet.WORK_COMPLETE, handle, "result")
     assert client.take() == res(Packet.WORK_COMPLETE, handle, "result")
-    assert not client.waited_for_commit
-    assert not worker.waited_for_commit
+    assert (client.waited_for_commit, worker.waited_for_commit) == (False, False)
     assert not world.store.held
 
 
@@ -193,8 +192,7 @@ def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays
 def test_a_full_disk_refuses_background_jobs_and_nobody_else(world: World, client: Puppet) -> None:
     world.broker.refusing_new = True
     refused = client.ask(Packet.SUBMIT_JOB_BG, "f", "", "x")
-    assert refused.number == Packet.ERROR
-    assert refused.arguments[0] == b"QUEUE_ERROR"
+    assert (refused.number, refused.arguments[0]) == (Packet.ERROR, b"QUEUE_ERROR")
     client.submit()
 
 
@@ -299,8 +297,7 @@ def test_a_background_submit_of_a_waited_for_job_outlives_who_waits(world: World
 def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
-    assert created.number == Packet.JOB_CREATED
-    assert client.waited_for_commit
+    assert (created.number, client.waited_for_commit) == (Packet.JOB_CREATED, True)
     assert client.status(created.body) == [b"1", b"0", b"0", b"0"]
     assert client.line("status") == b"f\t1\t0\t1\n.\n"
     world.pass_time(59_900)
@@ -349,8 +346,7 @@ def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches(world: World)
     client, worker = world.connect(), world.sleeper("f")
     # 14:13:20 on a Monday; the next Monday at 14:15 is today.
     created = client.ask(Packet.SUBMIT_JOB_SCHED, "f", "u", "15", "14", "*", "", "0", "x\0y")
-    assert created.number == Packet.JOB_CREATED
-    assert client.waited_for_commit
+    assert (created.number, client.waited_for_commit) == (Packet.JOB_CREATED, True)
     world.pass_time(99_900)
     assert worker.take() is None
     world.pass_time(200)

@@ -229,8 +229,7 @@ def test_a_result_that_is_too_large_is_a_failure_with_that_reason() -> None:
 def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
     handle = background.submit_bg(unique="u")
-    assert waiting.submit(unique="u") == handle
-    assert not waiting.waited_for_commit
+    assert (waiting.submit(unique="u"), waiting.waited_for_commit) == (handle, False)
     worker.grab()
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert waiting.take() == res(Packet.WORK_COMPLETE, handle, "r")

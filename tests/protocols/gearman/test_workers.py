@@ -269,8 +269,7 @@ def test_a_stopping_server_gives_out_nothing_and_lets_running_jobs_end(world: Wo
     sleeper.say(Packet.PRE_SLEEP)
     world.engine.stop(world.now)
     client.submit_bg()
-    assert (sleeper.take(), sleeper.grab()) == (None, None)
-    assert world.service.consumers() == 1
+    assert (sleeper.take(), sleeper.grab(), world.service.consumers()) == (None, None, 1)
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert client.take_all()[-1] == res(Packet.WORK_COMPLETE, handle, "r")
     assert world.service.consumers() == 0

@@ -112,8 +112,7 @@ def test_any_way_of_writing_a_header_is_read(
     raw = loosely(["memo01", *values], data)
     for written in (raw, cbor2.dumps(["memo01", *values], canonical=True)):
         header = read_header(b"??" + written + payload, 2, 2 + len(written + payload), 1_024)
-        assert header.end == 2 + len(written)
-        assert (header.op, header.id) == (values[0], values[1])
+        assert (header.end, header.op, header.id) == (2 + len(written), values[0], values[1])
         if header.op == READY:
             assert isinstance(values[2], list)
             assert header.services == tuple(dict.fromkeys(values[2]))

@@ -238,8 +238,7 @@ def test_replies_are_remembered_for_a_minute(world: World) -> None:
     assert client.answer().payload == b"result"
     world.pass_time(2 * SECOND)
     client.job(b"once", request=asked)
-    assert client.hear() is None
-    assert len(world.all_jobs) == 1
+    assert (client.hear(), len(world.all_jobs)) == (None, 1)
 
 
 def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked_for() -> None:
@@ -379,8 +378,7 @@ def test_it_is_dropped_once_the_last_who_offered_it_is_gone(world: World) -> Non
     world.pass_time(15 * SECOND)
     worker.hang_up()
     world.pass_time(1_100)
-    assert client.is_hung_up
-    assert not busy.is_hung_up
+    assert (client.is_hung_up, busy.is_hung_up) == (True, False)
 
 
 def test_where_others_share_the_connection_the_request_waits_on(world: World) -> None:
@@ -592,8 +590,7 @@ def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask
     taken = len(world.all_jobs)
     assert 0 < taken < 20
     alone.job(b"alone")
-    assert alone.is_hung_up
-    assert not crowd.is_hung_up
+    assert (alone.is_hung_up, crowd.is_hung_up) == (True, False)
     assert len(world.service.requests.by_key) == taken
 
 
@@ -611,10 +608,7 @@ def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs(world: Wor
     client.job(b"new")
     assert [job.state for job in world.all_jobs] == [State.LEASED, State.READY]
     worker.result(task, b"done")
-    assert client.answer().payload == b"done"
-    assert world.engine.consumers() == 0
+    assert (client.answer().payload, world.engine.consumers()) == (b"done", 0)
     world.pass_time(30 * SECOND)
     # Nobody is sent away: who asks again should find the next server.
-    assert worker.hear() is None
-    assert idle.hear() is None
-    assert not worker.is_hung_up
+    assert (worker.hear(), idle.hear(), worker.is_hung_up) == (None, None, False)

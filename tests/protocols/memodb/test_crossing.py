@@ -27,16 +27,14 @@ def test_arguments_are_shown_as_the_bytes_of_their_array(world: World) -> None:
     world.submit("mail", body, "json-job")
     worker = worker_on(world, "mail")
     task = worker.given()
-    assert task.payload == b'[1,{"a":2}]'
-    assert task.timeout_ms == 2**32 - 1
+    assert (task.payload, task.timeout_ms) == (b'[1,{"a":2}]', 2**32 - 1)
 
 
 def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does(world: World) -> None:
     worker, client = worker_on(world, "mail", "s"), world.peer()
     client.job()
     worker.result(worker.given())
-    assert not worker.waited_for_commit
-    assert not client.waited_for_commit
+    assert (worker.waited_for_commit, client.waited_for_commit) == (False, False)
     world.submit("mail", b"durable")
     task = worker.given()
     assert worker.waited_for_commit

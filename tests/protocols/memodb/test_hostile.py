@@ -195,8 +195,7 @@ def test_a_message_that_takes_long_ends_the_share_of_a_turn(world: World, cut: b
     while world.share(peer.link, data) or data:
         data = b""
         workers.append(len(world.service.registry.by_id))
-    assert workers == [1, 2, 3, 3, 3]
-    assert len(world.service.registry.by_id) == 4
+    assert (workers, len(world.service.registry.by_id)) == ([1, 2, 3, 3, 3], 4)
 
 
 def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair(world: World) -> None:

@@ -232,8 +232,7 @@ def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
     clients = [world.peer() for _ in range(5)]
     for n, client in enumerate(clients):
         client.job(b"%d" % n * LARGE)
-    assert len(world.all_jobs) == 2
-    assert world.service.room.bytes == 2 * LARGE
+    assert (len(world.all_jobs), world.service.room.bytes) == (2, 2 * LARGE)
     assert [client.conversation.holding for client in clients] == [False] * 2 + [True] * 3
     # Small ones pass.
     small = world.peer()
@@ -317,8 +316,7 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
                 worker.heartbeat(beat)
             else:
                 assert beat.payload == b"x" * LARGE
-    assert hoarder.is_hung_up
-    assert [job.body[:1] for job in world.all_jobs] == [b"x"]
+    assert (hoarder.is_hung_up, [job.body[:1] for job in world.all_jobs]) == (True, [b"x"])
 
 
 def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:

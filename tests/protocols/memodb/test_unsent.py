@@ -35,8 +35,7 @@ def test_a_ready_said_many_times_is_written_once(world: World) -> None:
     tracemalloc.stop()
     assert peak < 6 * MIB
     assert len(worker.given().payload) == MIB + 8
-    assert worker.hear() is None
-    assert world.service.unsent.bytes == 0
+    assert (worker.hear(), world.service.unsent.bytes) == (None, 0)
     # Once it has left, the same request is from somebody who has not heard it.
     worker.drain()
     assert len(worker.given().payload) == MIB + 8
@@ -68,8 +67,7 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world
     assert world.service.unsent.bytes < 1.1 * SIZE
     client.drain()
     assert len(client.answer().payload) == SIZE
-    assert client.hear() is None
-    assert world.service.unsent.bytes == 0
+    assert (client.hear(), world.service.unsent.bytes) == (None, 0)
 
 
 def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
@@ -80,16 +78,13 @@ def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
         world.pass_time(SECOND)
         for beat in worker.hear_all():
             worker.heartbeat(beat)
-    assert not small.is_hung_up
-    assert not large.is_hung_up
+    assert (small.is_hung_up, large.is_hung_up) == (False, False)
     other = deaf_client(world, worker, 3)
     for _ in range(12):
         world.pass_time(SECOND)
         for beat in worker.hear_all():
             worker.heartbeat(beat)
-    assert large.is_hung_up
-    assert not small.is_hung_up
-    assert not other.is_hung_up
+    assert (large.is_hung_up, small.is_hung_up, other.is_hung_up) == (True, False, False)
     assert world.service.unsent.bytes < 5 * SIZE
 
 

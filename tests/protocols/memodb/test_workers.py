@@ -48,8 +48,7 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
     ):
         peer = world.peer()
         peer.ask(message)
-        assert peer.disconnected().worker == worker_id
-        assert not peer.is_hung_up
+        assert (peer.disconnected().worker, peer.is_hung_up) == (worker_id, False)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +64,7 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
 )
 def test_what_is_no_message_is_not_answered(world: World, peer: Puppet, message: bytes) -> None:
     peer.ask(message)
-    assert peer.hear() is None
-    assert not peer.is_hung_up
+    assert (peer.hear(), peer.is_hung_up) == (None, False)
     assert not world.service.workers()
 
 
@@ -238,8 +236,7 @@ def test_a_ready_sent_again_is_the_same_worker(world: World, peer: Puppet) -> No
     task = peer.given()
     # NNG's patience may end while the answer is on its way: it ignores the second one.
     peer.ask(m.ready("s"), asked)
-    assert peer.given() == task
-    assert len(world.service.workers()) == 1
+    assert (peer.given(), len(world.service.workers())) == (task, 1)
     peer.result(task, b"done")
     assert client.answer().payload == b"done"
     # After it has gone on, the id may be another's.
@@ -441,8 +438,7 @@ def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be
     assert client.answer().payload == b"done"
     worker.hang_up()
     client.job(b"2")
-    assert back.given().payload == b"2"
-    assert len(world.service.workers()) == 1
+    assert (back.given().payload, len(world.service.workers())) == (b"2", 1)
 
 
 def test_a_request_sent_again_on_a_new_connection_is_answered_there(world: World) -> None:
@@ -512,8 +508,7 @@ def test_a_quiet_worker_beats_and_gets_no_job(world: World, worker: Puppet, clie
     assert worker.hear() is None
     world.pass_time(10_100)
     worker.heartbeat(worker.asked_to_beat())
-    assert worker.hear() is None
-    assert world.service.workers()[0].state == "quiet"
+    assert (worker.hear(), world.service.workers()[0].state) == (None, "quiet")
 
 
 def test_a_worker_that_is_to_stop_is_told_when_it_asks_next(world: World) -> None:
@@ -586,8 +581,7 @@ def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() ->
     queues, workers, taken = list(world.broker.queues), len(registry.by_id), registry.bytes
     for _ in range(3):
         peer.ready(*queues, "one more")
-    assert peer.hear() is None
-    assert not peer.is_hung_up
+    assert (peer.hear(), peer.is_hung_up) == (None, False)
     assert [notice.error for notice in world.engine.notices] == [None] * 3
     assert (len(registry.by_id), registry.bytes) == (workers, taken)
     assert peer.conversation.connection_workers.bytes == 0
@@ -603,8 +597,7 @@ def test_names_that_were_new_are_forgotten_with_the_worker_that_was_refused() ->
     world = World(limits=Limits(queues_bytes=30_000))
     peer = worker_on(world, *(f"new{n}" for n in range(20)))
     assert not world.broker.queues
-    assert world.broker.queue_list.bytes == 0
-    assert not peer.is_hung_up
+    assert (world.broker.queue_list.bytes, peer.is_hung_up) == (0, False)
 
 
 def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room() -> None:
@@ -620,8 +613,7 @@ def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room()
     taken = world.service.registry.bytes
     for _ in range(2):
         back.ask(m.result(task.worker, b"done"), asked)
-    assert back.hear() is None
-    assert not back.is_hung_up
+    assert (back.hear(), back.is_hung_up) == (None, False)
     assert not back.conversation.connection_workers.here
     assert (back.conversation.connection_workers.bytes, world.service.registry.bytes) == (0, taken)
     others.hang_up()
@@ -641,8 +633,7 @@ def test_nobody_can_tell_the_id_of_another_worker_from_its_own() -> None:
         for _ in range(50):
             worker_on(world)
         ids += world.service.registry.by_id
-    assert len(set(ids)) == 100
-    assert {len(worker) for worker in ids} == {8}
+    assert (len(set(ids)), {len(worker) for worker in ids}) == (100, {8})
     for at in range(8):
         assert len({worker[at] for worker in ids}) > 50
 

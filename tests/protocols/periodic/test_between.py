@@ -49,8 +49,7 @@ def test_after_the_answer_it_may_speak_either(world: World) -> None:
     for client in (binary, text):
         client.bytes_heard()
         assert client.word(p.PING) == p.PONG
-    assert binary.conversation.dialect.name == "bin"
-    assert text.conversation.dialect.name == "text"
+    assert (binary.conversation.dialect.name, text.conversation.dialect.name) == ("bin", "text")
 
 
 @pytest.mark.parametrize(
@@ -129,8 +128,7 @@ def test_a_life_in_fields_of_text() -> None:
     (message,) = worker.heard()
     assert message.command == p.JOB_ASSIGN
     handle, *job = message.data.split(SEPARATOR, 5)
-    assert handle == b"f::n"
-    assert job == [b"f", b"n", b"%d" % NOW_S, b"3", b"work\0\1load"]
+    assert (handle, job) == (b"f::n", [b"f", b"n", b"%d" % NOW_S, b"3", b"work\0\1load"])
     assert client.ask(p.STATUS).data == b"f,1,1,1,%d" % NOW_S
     worker.say(p.SCHED_LATER, SEPARATOR.join((handle, b"0", b"2")))
     worker.say(p.GRAB_JOB)

@@ -71,8 +71,7 @@ def test_a_name_that_is_too_long_for_todays_dialect_is_not_dumped_as_another(wor
     assert world.client().word(p.DUMP) == p.UNKNOWN
     old.say(p.DUMP)
     page, end = old.heard()
-    assert json.loads(page.data)["jobs"][0]["name"] == "n" * 300
-    assert end.data == b"EOF"
+    assert (json.loads(page.data)["jobs"][0]["name"], end.data) == ("n" * 300, b"EOF")
 
 
 # -- names of jobs that are given out --------------------------------------------------------------

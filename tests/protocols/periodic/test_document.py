@@ -49,8 +49,7 @@ def test_the_document_step_by_step() -> None:
 
     # "SUBMIT_JOB: A client issues one of these when a job needs to be run. The server will then
     # assign a job handle and respond with a SUCCESS packet. Arguments: JSON byte job object."
-    assert client.word(p.SUBMIT_JOB, JOB) == p.SUCCESS
-    assert client.waited_for_commit
+    assert (client.word(p.SUBMIT_JOB, JOB), client.waited_for_commit) == (p.SUCCESS, True)
 
     # "NOOP: This is used to wake up a sleeping worker so that it may grab a pending job."
     (noop,) = worker.heard()
@@ -88,8 +87,7 @@ def test_the_document_step_by_step() -> None:
     # client as a response."
     handle = worker.ask(p.GRAB_JOB).data.partition(SEPARATOR)[0]
     worker.say(p.WORK_DONE, handle + SEPARATOR + b"cba")
-    assert client.ask(p.STATUS).data == b"reverse,1,0,0\n"
-    assert world.jobs() == []
+    assert (client.ask(p.STATUS).data, world.jobs()) == (b"reverse,1,0,0\n", [])
 
     # "CANT_DO: This is sent to notify the server that the worker is no longer able to perform the
     # given function."
@@ -98,8 +96,7 @@ def test_the_document_step_by_step() -> None:
 
     # "REMOVE_JOB: Remove a job, and respond with a SUCCESS packet."
     client.word(p.SUBMIT_JOB, JOB)
-    assert client.word(p.REMOVE_JOB, JOB) == p.SUCCESS
-    assert world.jobs() == []
+    assert (client.word(p.REMOVE_JOB, JOB), world.jobs()) == (p.SUCCESS, [])
 
     # "DUMP: This is to dump the data to client." "LOAD: This is to Load the data to server."
     client.word(p.SUBMIT_JOB, JOB)
@@ -108,8 +105,7 @@ def test_the_document_step_by_step() -> None:
     assert eof.data == b"EOF"
     client.word(p.REMOVE_JOB, JOB)
     client.say(p.LOAD, dumped.data)
-    assert client.heard() == []
-    assert [job.name for job in world.jobs(State.READY)] == ["n"]
+    assert (client.heard(), [job.name for job in world.jobs(State.READY)]) == ([], ["n"])
 
     # "DROP_FUNC: Drop the function when there is not worker registered, and respond with a SUCCESS
     # packet."
@@ -118,8 +114,7 @@ def test_the_document_step_by_step() -> None:
     assert client.ask(p.STATUS).data == b"reverse,1,1,0\n"
     worker.say(p.CANT_DO, b"reverse")
     assert client.word(p.DROP_FUNC, b"reverse") == p.SUCCESS
-    assert client.ask(p.STATUS).data == b""
-    assert world.jobs() == []
+    assert (client.ask(p.STATUS).data, world.jobs()) == (b"", [])
 
     # "12 UNKNOWN"
     assert client.word(99) == p.UNKNOWN
@@ -233,8 +228,7 @@ def test_what_is_no_job_is_answered_unknown_and_the_connection_goes_on(text: byt
     world = World()
     client = world.client(DOC)
     client.word(p.PING)
-    assert client.word(p.SUBMIT_JOB, text) == p.UNKNOWN
-    assert client.word(p.PING) == p.PONG
+    assert (client.word(p.SUBMIT_JOB, text), client.word(p.PING)) == (p.UNKNOWN, p.PONG)
     assert world.jobs() == []
 
 
@@ -293,8 +287,7 @@ def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str
     world = World()
     client = world.client(DOC)
     client.say(p.LOAD, text)
-    assert client.heard() == []
-    assert sorted(job.name for job in world.jobs()) == names
+    assert (client.heard(), sorted(job.name for job in world.jobs())) == ([], names)
 
 
 @pytest.mark.parametrize(

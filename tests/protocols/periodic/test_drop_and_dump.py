@@ -39,8 +39,7 @@ def test_a_function_that_somebody_runs_is_not_dropped(world: World) -> None:
     worker.grab()
     worker.say(p.CANT_DO, str8("f"))
     client.submit("f", "m")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
-    assert len(world.jobs()) == 2
+    assert (client.word(p.DROP_FUNC, str8("f")), len(world.jobs())) == (p.SUCCESS, 2)
 
 
 def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -> None:
@@ -65,8 +64,7 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     job = packed("f", "new", at=NOW_S + 9)
     world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
     world.run()
-    assert client.words() == [p.SUCCESS]
-    assert [job.name for job in world.jobs()] == ["new"]
+    assert (client.words(), [job.name for job in world.jobs()]) == ([p.SUCCESS], ["new"])
 
 
 # -- dump and load --------------------------------------------------------------------------------
@@ -98,8 +96,7 @@ def test_a_dump_is_what_a_load_takes() -> None:
     other = World()
     args = struct.pack(">q", len(everything)) + b"".join(everything)
     assert other.client().word(p.LOAD, args) == p.SUCCESS
-    assert dumped(other.client()) == everything
-    assert other.jobs(State.LEASED) == []
+    assert (dumped(other.client()), other.jobs(State.LEASED)) == (everything, [])
 
 
 def test_a_large_load_is_taken_in_over_several_turns_and_answered_once(world: World) -> None:

@@ -143,8 +143,7 @@ def test_todays_dialect(said: bytes, answer: bytes, feed: str) -> None:
     _feed(peer, WORKER + req(b"ping\x09") + said, feed)
     heard = peer.bytes_heard()
     welcome, heard = heard[:16], heard[16:]
-    assert welcome[:8] == b"\0RES\0\0\0\4"
-    assert welcome[12:13] == b"\x1e"
+    assert (welcome[:8], welcome[12:13]) == (b"\0RES\0\0\0\4", b"\x1e")
     assert heard == res(b"ping\x0a") + answer
     assert not peer.is_hung_up
 
@@ -213,8 +212,7 @@ DOCUMENT: list[tuple[str, bytes, bytes]] = [
 def test_the_documents_dialect(said: bytes, answer: bytes, feed: str) -> None:
     peer = World().connect("doc")
     _feed(peer, b"\0REQ\0\0\0\1\2" + said, feed)
-    assert peer.bytes_heard() == answer
-    assert not peer.is_hung_up
+    assert (peer.bytes_heard(), peer.is_hung_up) == (answer, False)
 
 
 def _feed(peer: Puppet, data: bytes, feed: str) -> None:

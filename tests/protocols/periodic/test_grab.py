@@ -190,8 +190,7 @@ def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs(world:
     world.client().submit("f", "n")
     (job,) = worker.assigned()
     worker.done(job)
-    assert worker.words() == [p.SUCCESS]
-    assert world.jobs() == []
+    assert (worker.words(), world.jobs()) == ([p.SUCCESS], [])
 
 
 def test_old_confirmation_answers_no_worker() -> None:

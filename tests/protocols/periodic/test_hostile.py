@@ -39,8 +39,7 @@ def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: b
             peer.send(piece)
         assert peer.is_hung_up
         assert peer.bytes_heard() == b""
-    assert world.service.unreadable == 2
-    assert world.jobs() == []
+    assert (world.service.unreadable, world.jobs()) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,7 @@ def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts
 ) -> None:
     peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
     assert peer.is_hung_up
-    assert peer.words() == [p.SUCCESS]
-    assert len(world.jobs()) == 1
+    assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)
 
 
 def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
@@ -168,8 +166,7 @@ def test_a_stranger_that_says_nothing_is_hung_up_on(world: World) -> None:
     silent, half = world.connect(), world.connect()
     half.send(b"\0REQ\0\0")
     world.pass_time(7_000)
-    assert silent.is_hung_up
-    assert half.is_hung_up
+    assert (silent.is_hung_up, half.is_hung_up) == (True, True)
     assert world.now > START
 
 

@@ -20,8 +20,7 @@ DROPPING = PeriodicSettings(submit_while_running="drop")
 @BOTH
 def test_a_job_is_durable_before_success(world: World, dialect: str) -> None:
     client = world.client(dialect)
-    assert client.submit("f", "n", b"abc") == p.SUCCESS
-    assert client.waited_for_commit
+    assert (client.submit("f", "n", b"abc"), client.waited_for_commit) == (p.SUCCESS, True)
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body, job.origin) == ("f", "n", b"abc", "periodic")
     world.crash()
@@ -40,8 +39,7 @@ def test_submitting_a_name_again_replaces_what_waits(world: World, dialect: str)
     job = worker.grab()
     assert (job.workload, job.count) == (b"new", 2)
     assert job.timeout == (600 if dialect == p.CRC else 0)
-    assert worker.grab().name == "m"
-    assert len(world.jobs()) == 3
+    assert (worker.grab().name, len(world.jobs())) == ("m", 3)
 
 
 @BOTH
@@ -82,8 +80,7 @@ def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> No
     worker.done(job)
     worker.heard()
     worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
-    assert world.jobs() == []
+    assert (worker.assigned(), world.jobs()) == ([], [])
 
 
 @BOTH
@@ -160,8 +157,7 @@ def test_a_run_ends_with_its_timeout_and_the_job_is_run_again(world: World) -> N
     assert other.assigned() == []
     world.pass_time(3_100)
     (job,) = other.assigned()
-    assert job.timeout == 5
-    assert not worker.is_hung_up
+    assert (job.timeout, worker.is_hung_up) == (5, False)
 
 
 @pytest.mark.parametrize("dialect", ["doc", "text", "bin"])

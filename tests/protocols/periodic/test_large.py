@@ -133,9 +133,7 @@ def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World)
     world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
     world.engine.deliver(world.now)
     large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
-    assert len(large) == 3
-    assert len({id(piece) for piece in large}) == 1
-    assert large[0] == text
+    assert (len(large), len({id(piece) for piece in large}), large[0]) == (3, 1, text)
 
 
 def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: World) -> None:
@@ -181,8 +179,7 @@ def test_a_large_message_whose_crc_is_wrong_ends_the_connection(world: World, at
     frame[at] ^= 1
     for start in range(0, len(frame), 1 << 20):
         client.send(bytes(frame[start : start + (1 << 20)]))
-    assert client.is_hung_up
-    assert world.jobs() == []
+    assert (client.is_hung_up, world.jobs()) == (True, [])
 
 
 # -- listings ------------------------------------------------------------------------------------
@@ -218,8 +215,7 @@ def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> 
     status, ping = client.heard()
     assert (status.msgid, ping.msgid) == (b"stat", b"ping")
     lines = status.data.split(b"\n")
-    assert len(lines) == FUNCS
-    assert lines[0].startswith(b"f00000,0,1,0,0,")
+    assert (len(lines), lines[0].startswith(b"f00000,0,1,0,0,")) == (FUNCS, True)
     assert lines == sorted(lines)
 
 
@@ -249,8 +245,7 @@ def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump(world: W
     old = world.client(DOC)
     assert old.submit("f" * 300, "n") == p.SUCCESS
     client = world.client()
-    assert client.word(p.DUMP) == p.UNKNOWN
-    assert not client.is_hung_up
+    assert (client.word(p.DUMP), client.is_hung_up) == (p.UNKNOWN, False)
     old.say(p.DUMP)
     assert b"f" * 300 in old.heard()[0].data
 
@@ -279,8 +274,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     for number in range(8):
         client.submit("f", f"n{number}", bytes(8_000))
     world.service.dump_bytes = 50_000  # what another has gathered
-    assert client.word(p.DUMP) == p.UNKNOWN
-    assert world.service.dump_bytes == 50_000
+    assert (client.word(p.DUMP), world.service.dump_bytes) == (p.UNKNOWN, 50_000)
     world.service.dump_bytes = 0
     assert client.word(p.DUMP) == p.DATA
     leaver = world.client()
@@ -300,8 +294,7 @@ def test_a_load_of_large_jobs_is_taken_in_by_bytes_too(world: World, client: Pup
         turns += 1
     assert turns >= 5
     world.run()
-    assert client.words() == [p.SUCCESS]
-    assert len(world.jobs()) == 20
+    assert (client.words(), len(world.jobs())) == ([p.SUCCESS], 20)
 
 
 # -- workers that are given large jobs -----------------------------------------------------------

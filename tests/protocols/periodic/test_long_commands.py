@@ -60,8 +60,7 @@ def test_what_many_jobs_wait_for_is_found_out_once_a_second(
     assert looks == 1
     world.pass_time(1_000)
     clients[0].submit("f3", "sooner", at=NOW_S + 500)
-    assert clients[0].status()["f3"][4] == NOW_S + 500
-    assert looks == 2
+    assert (clients[0].status()["f3"][4], looks) == (NOW_S + 500, 2)
 
 
 def test_a_long_listing_is_made_once_for_all_who_ask_meanwhile(surveys: list[int]) -> None:
@@ -91,8 +90,7 @@ def test_nobody_waits_for_a_listing_whose_maker_is_held_up(surveys: list[int], h
     else:
         world.engine.hold_back(maker.link)
     world.run()
-    assert len(other.heard()) == 1
-    assert len(surveys) == 1
+    assert (len(other.heard()), len(surveys)) == (1, 1)
     if how != "gone":
         world.engine.go_on(maker.link)
         world.run()

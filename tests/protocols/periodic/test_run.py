@@ -25,14 +25,12 @@ def test_the_result_is_the_answer(world: World, client: Puppet, worker: Puppet) 
     assert client.heard() == []
     worker.done(job, b"\0result\0\1")
     assert client.heard() == [Message(msgid, p.DATA, b"\0result\0\1")]
-    assert client.waited_for_commit
-    assert world.jobs() == []
+    assert (client.waited_for_commit, world.jobs()) == (True, [])
 
 
 def test_without_a_worker_the_answer_is_at_once_that_there_is_none(world: World) -> None:
     client = world.client()
-    assert client.word(p.RUN_JOB, packed("f", "n")) == p.NO_WORKER
-    assert world.jobs() == []
+    assert (client.word(p.RUN_JOB, packed("f", "n")), world.jobs()) == (p.NO_WORKER, [])
     world.worker("f").hang_up()
     assert client.word(p.RUN_JOB, packed("f", "n")) == p.NO_WORKER
 
@@ -89,8 +87,7 @@ def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(world: World, tim
     world.pass_time(wait_ms - 100)
     assert client.heard() == []
     world.pass_time(200)
-    assert result(client) == b"expired"
-    assert len(world.jobs(State.READY)) == 1
+    assert (result(client), len(world.jobs(State.READY))) == (b"expired", 1)
     assert not world.broker.watches.by_job
     worker.done(worker.grab(), b"late")
     assert client.heard() == []
@@ -135,8 +132,7 @@ def test_a_run_while_the_job_runs_waits_for_that_run(world: World) -> None:
     job = worker.grab()
     client.run_job("f", "n", b"run")
     worker.done(job, b"r")
-    assert result(client) == b"r"
-    assert world.jobs() == []
+    assert (result(client), world.jobs()) == (b"r", [])
 
 
 def test_a_submitted_job_is_run_again_though_somebody_waits_for_it(world: World) -> None:

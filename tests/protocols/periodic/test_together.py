@@ -182,8 +182,7 @@ def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: Wor
     assert worker.acquire(first, "l")
     assert not worker.acquire(second, "l")
     worker.done(second)
-    assert worker.words() == [p.SUCCESS]
-    assert {job.name for job in world.jobs()} == {"a", "b"}
+    assert (worker.words(), {job.name for job in world.jobs()}) == ([p.SUCCESS], {"a", "b"})
 
 
 def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting(world: World) -> None:

@@ -52,8 +52,7 @@ def test_the_first_frame_tells_the_dialect_wherever_it_is_cut(
 ) -> None:
     for end in range(len(data)):
         assert read_opening(data[:end]) is None, f"{end} bytes"
-    assert read_opening(data) == opening
-    assert read_opening(data + b"\0REQ and more") == opening
+    assert (read_opening(data), read_opening(data + b"\0REQ and more")) == (opening, opening)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +180,7 @@ def test_what_is_no_frame_is_refused_at_the_same_byte_however_slowly_it_comes(
     wrong = next(at for at in range(len(data)) if data[at] != b"\0REQ"[at]) + 1
     for end in range(wrong):
         frames = kind(MAX)
-        assert frames.cut(data[:end], 0) is None
-        assert frames.need == end + 1
+        assert (frames.cut(data[:end], 0), frames.need) == (None, end + 1)
     for end in range(wrong, len(data) + 1):
         with pytest.raises(WireError):
             kind(MAX).cut(data[:end], 0)
