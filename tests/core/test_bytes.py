@@ -120,8 +120,7 @@ def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None
     assert bench.broker.backlog.large.bytes == len(LARGE)
     bench.broker.release(job, worker.holder, T + 9_000, T)
     assert job.id not in bench.broker.jobs
-    assert bench.broker.backlog.large.bytes == 0
-    assert not bench.broker.backlog.large.jobs
+    assert (bench.broker.backlog.large.bytes, bench.broker.backlog.large.jobs) == (0, {})
 
 
 def test_recalled_jobs_have_tsuccessor_bodies() -> None:
@@ -183,8 +182,7 @@ def test_large_bodies_that_run_leave_memory_though_somebody_waits(way: str) -> N
     bench.broker.close_session(worker, T)
     bench.write()
     assert [job.body for job in bench.take_all()] == [LARGE] * 6
-    assert bench.ends(client) == [State.DONE] * 6
-    assert not client.watches
+    assert (bench.ends(client), client.watches) == ([State.DONE] * 6, {})
 
 
 @pytest.mark.parametrize("way", WAYS_TO_WATCH)

@@ -31,8 +31,7 @@ def test_a_finished_job_is_gone_from_memory_and_from_the_disk(bench: Bench) -> N
     bench.broker.finish(job, "holder", b"result", T + 5)
     bench.write()
     assert (job.state, job.result, job.ended_at) == (State.DONE, b"result", T + 5)
-    assert not bench.broker.jobs
-    assert not bench.disk.rows
+    assert (bench.broker.jobs, bench.disk.rows) == ({}, {})
     assert (bench.broker.totals.processed, worker.leases) == (1, {})
 
 
@@ -185,8 +184,7 @@ def test_an_operator_who_takes_a_running_job_away_tells_its_holder() -> None:
         getattr(bench.broker, verb)(job, T)
         told = [type(event) for session, event in bench.events() if session is worker]
         assert told == [LeaseLost], verb
-        assert not worker.leases
-        assert bench.count().leased == 0
+        assert (worker.leases, bench.count().leased) == ({}, 0)
 
 
 def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then(bench: Bench) -> None:

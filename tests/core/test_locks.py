@@ -18,17 +18,14 @@ def test_a_lock_is_open_to_as_many_as_its_count() -> None:
     locks = Locks()
     assert [locks.acquire("l", 2, job) for job in (1, 2, 3)] == [True, True, False]
     assert locks.acquire("l", 2, 1), "asking again while holding is no second permit"
-    assert locks.release("l", 1)
-    assert not locks.release("l", 1)
+    assert (locks.release("l", 1), locks.release("l", 1)) == (True, False)
     assert locks.acquire("l", 2, 3)
 
 
 def test_the_largest_count_that_anyone_asked_for_holds() -> None:
     locks = Locks()
-    assert locks.acquire("l", 1, 1)
-    assert not locks.acquire("l", 1, 2)
-    assert locks.acquire("l", 2, 2)
-    assert not locks.acquire("l", 1, 3)
+    assert (locks.acquire("l", 1, 1), locks.acquire("l", 1, 2)) == (True, False)
+    assert (locks.acquire("l", 2, 2), locks.acquire("l", 1, 3)) == (True, False)
 
 
 def test_a_lock_that_nobody_holds_leaves_nothing_behind() -> None:
@@ -37,10 +34,8 @@ def test_a_lock_that_nobody_holds_leaves_nothing_behind() -> None:
     locks.acquire("a", 1, 1)
     locks.acquire("b", 1, 1)
     assert locks.of_job.keys() == {1}
-    assert (locks.let_go(1), locks.let_go(1)) == (["a", "b"], [])
-    assert not locks.of_job
-    assert not locks._holders
-    assert not locks._most
+    assert (locks.let_go(1), locks.let_go(1), locks.of_job) == (["a", "b"], [], {})
+    assert (locks._holders, locks._most) == ({}, {})
 
 
 def test_a_job_that_runs_no_more_holds_no_lock() -> None:
@@ -138,8 +133,7 @@ def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next() -> None:
     assert not broker.lock(third, three.holder, "l", 1, T)
     broker.cancel(second, T)
     broker.close_session(one, T)
-    assert state_of(third) is State.READY
-    assert not broker.locks.waits_for
+    assert (state_of(third), broker.locks.waits_for) == (State.READY, {})
 
 
 def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> None:

@@ -231,8 +231,7 @@ def test_a_retried_job_goes_behind_all_others() -> None:
 def test_volatile_jobs_stay_in_memory_however_many_there_are() -> None:
     bench = Bench(**SMALL)
     jobs = bench.submit_many(20, durable=False)
-    assert all(each.id in bench.broker.jobs for each in jobs)
-    assert bench.count().ready == 20
+    assert (all(each.id in bench.broker.jobs for each in jobs), bench.count().ready) == (True, 20)
     assert ids(bench.take_all()) == ids(jobs)
 
 

@@ -47,8 +47,7 @@ def test_the_last_of_a_name_is_found_as_any_other_job(bench: Bench) -> None:
     bench.broker.cancel(second, T)
     assert bench.broker.sole("n") is first
     assert list(bench.broker.returned_as("n")) == [first]
-    assert list(bench.broker.running_as("n")) == []
-    assert not bench.broker.index.same_names
+    assert (list(bench.broker.running_as("n")), bench.broker.index.same_names) == ([], {})
 
 
 def test_a_restart_knows_who_runs_which(bench: Bench) -> None:
@@ -89,8 +88,7 @@ def test_the_oldest_of_very_many_is_found_without_looking_at_those_that_are_gone
 def test_a_flush_leaves_no_names(bench: Bench) -> None:
     bench.submit_many(3, name="n")
     bench.broker.flush(T)
-    assert not bench.broker.named("n")
-    assert not bench.broker.index.same_names
+    assert (bench.broker.named("n"), bench.broker.index.same_names) == ([], {})
 
 
 def test_many_of_one_name_are_recalled_a_page_at_a_time_wherever_they_lie() -> None:

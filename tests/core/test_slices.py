@@ -31,8 +31,7 @@ def test_leases_of_a_session_that_is_gone(bench: Bench) -> None:
     assert running(bench) == MANY - ENDED_AT_ONCE
     bench.broker.tick(T)
     bench.broker.tick(T)
-    assert (running(bench), bench.broker.queues["q"].ready) == (0, MANY)
-    assert not worker.leases
+    assert (running(bench), bench.broker.queues["q"].ready, worker.leases) == (0, MANY, {})
 
 
 def test_watches_of_a_session_that_is_gone(bench: Bench) -> None:
@@ -43,8 +42,7 @@ def test_watches_of_a_session_that_is_gone(bench: Bench) -> None:
     assert not [event for _, event in bench.broker.events if isinstance(event, Finished)]
     for _ in range(2):
         bench.broker.tick(T)
-    assert not bench.broker.jobs
-    assert not client.watches
+    assert (bench.broker.jobs, client.watches) == ({}, {})
 
 
 def test_who_is_gone_hears_nothing_of_what_it_still_watches(bench: Bench) -> None:
@@ -116,9 +114,7 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another(bench: Be
     bench.broker.finish(job, "w", b"", T)
     assert not worker.leases
     bench.broker.close_session(worker, T)
-    assert job.state is State.DONE
-    assert not bench.broker.jobs
-    assert bench.broker.queues["q"].leased == 0
+    assert (job.state, bench.broker.jobs, bench.broker.queues["q"].leased) == (State.DONE, {}, 0)
 
 
 def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(

@@ -185,8 +185,7 @@ def test_those_who_wait_for_many_jobs_that_end_together_hear_of_it_turn_by_turn(
         assert bench.broker.purge_queues(("q",), T) == 10
     else:
         bench.broker.flush(T)
-    assert not bench.broker.jobs
-    assert {job.state for job in jobs} == {State.CANCELLED}
+    assert (bench.broker.jobs, {job.state for job in jobs}) == ({}, {State.CANCELLED})
     told = [len(bench.events())]
     bench.broker.close_session(other, T)
     while told[-1]:
@@ -216,8 +215,7 @@ def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job() -> None:
     assert bench.broker.counts() == []
     bench.write()
     assert not bench.disk.settings
-    assert bench.submit().state is State.READY
-    assert not bench.broker.queues["q"].paused
+    assert (bench.submit().state, bench.broker.queues["q"].paused) == (State.READY, False)
     bench.broker.remove_queues(("nowhere",), T)
 
 

@@ -126,8 +126,7 @@ def test_who_watches_a_job_that_waits_watches_what_replaces_it(bench: Bench) -> 
     new = newer(bench)
     assert (bench.ends(client), list(client.watches)) == ([], [new.id])
     bench.take_all()
-    assert bench.ends(client) == [DONE]
-    assert not bench.broker.watches.by_job
+    assert (bench.ends(client), bench.broker.watches.by_job) == ([DONE], {})
 
 
 def test_who_watches_a_run_hears_of_that_run(bench: Bench) -> None:
@@ -168,8 +167,7 @@ def test_an_successor_may_be_cancelled_and_leaves_no_trace(bench: Bench) -> None
     assert bench.count().scheduled == 0
     bench.broker.finish(old, worker.holder, b"", T)
     bench.write()
-    assert not bench.disk.rows
-    assert not bench.broker.lifecycle.successors.by_job
+    assert (bench.disk.rows, bench.broker.lifecycle.successors.by_job) == ({}, {})
     assert not bench.broker.lifecycle.successors.ahead
 
 
@@ -269,8 +267,7 @@ def test_flushing_forgets_successors(bench: Bench) -> None:
     newer(bench)
     bench.broker.flush(T)
     bench.write()
-    assert not bench.disk.rows
-    assert not bench.broker.lifecycle.successors.by_job
+    assert (bench.disk.rows, bench.broker.lifecycle.successors.by_job) == ({}, {})
     assert not bench.broker.lifecycle.successors.ahead
 
 

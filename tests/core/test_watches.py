@@ -115,8 +115,7 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
             assert broker.remove("q", "u", T)
         case _:
             getattr(broker, end)(("q",), T)
-    assert bench.ends(client) == [state]
-    assert not broker.watches.by_job
+    assert (bench.ends(client), broker.watches.by_job) == ([state], {})
 
 
 @pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
@@ -142,8 +141,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             bench.take_all()
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
-    assert not broker.watches.by_job
-    assert not client.watches
+    assert (broker.watches.by_job, client.watches) == ({}, {})
 
 
 @pytest.mark.parametrize("known_by", ["its key", "its name"])
@@ -176,8 +174,7 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
             broker.close_session(client, T)
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
-    assert bench.ends(client) == ends[end]
-    assert not broker.watches.by_job
+    assert (bench.ends(client), broker.watches.by_job) == (ends[end], {})
     assert not broker.watches.in_store
 
 
@@ -192,8 +189,7 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     bench.broker.purge_queues(("q",), T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert len(bench.ends(client)) == 15
-    assert not client.watches
+    assert (len(bench.ends(client)), client.watches) == (15, {})
     assert not bench.broker.watches.in_store
 
 
@@ -279,8 +275,7 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert broker.volatile.bytes == 0
-    assert not broker.locks.waits_for
+    assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
 
 
 def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:

@@ -103,8 +103,7 @@ def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
         bench.broker.list_queue("c")
     with pytest.raises(TooMuch):
         bench.broker.demand(Demand(worker, ("c",)), T)
-    assert not worker.demands
-    assert not worker.serves
+    assert (worker.demands, worker.serves) == ({}, {})
     bench.broker.list_queue("a")
     bench.take(worker, "c", "a")
     bench.broker.remove_queues(("b",), T)

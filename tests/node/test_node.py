@@ -303,5 +303,4 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
 async def test_names_of_links_are_never_used_twice() -> None:
     with stage() as s:
         names = {s.node.next_link_id() for _ in range(100)}
-        assert len(names) == 100
-        assert all(name.startswith("boot-") for name in names)
+        assert (len(names), all(name.startswith("boot-") for name in names)) == (100, True)

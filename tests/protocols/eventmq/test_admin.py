@@ -117,8 +117,7 @@ def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
     begin(busy, other)
     gone.link.close()
     busy.run()
-    assert len(other.heard()) == 1
-    assert not busy.service.listings
+    assert (len(other.heard()), busy.service.listings) == (1, {})
 
 
 def test_who_cannot_go_on_is_overtaken(busy: World) -> None:

@@ -20,8 +20,7 @@ def test_the_handshake_may_come_byte_by_byte() -> None:
     peer = World().stranger()
     for byte in zmtp.GREETING + zmtp.ready(b"DEALER", b"me"):
         peer.send(bytes((byte,)))
-    assert peer.link.known
-    assert not peer.is_hung_up
+    assert (peer.link.known, peer.is_hung_up) == (True, False)
     peer.read_handshake()
 
 

@@ -101,8 +101,7 @@ def test_a_worker_waits_for_a_client_whose_socket_is_behind(world: World, later:
     assert world.service.results.kept_bytes <= world.limits.kept_result_bytes // 4
     assert take_slowly(client) == asked
     assert results(other) == (asked if later else [])
-    assert not worker.link.conversation.holding
-    assert world.service.results.dropped == 0
+    assert (worker.link.conversation.holding, world.service.results.dropped) == (False, 0)
 
 
 def test_results_as_large_as_all_that_may_be_kept_for_a_client_pass_one_by_one() -> None:
@@ -164,8 +163,7 @@ def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_mome
         assert worker.link.conversation.holding
         assert world.service.workers_here.all  # it is we who do not listen
         world.pass_time(100)
-        assert not worker.link.conversation.holding
-        assert world.jobs() == []
+        assert (worker.link.conversation.holding, world.jobs()) == (False, [])
     assert world.service.results.dropped > 0
     assert world.service.results.kept_bytes <= world.limits.kept_result_bytes
 
@@ -203,7 +201,6 @@ def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said(world: World)
     answer(worker, worker.given())
     worker.say("READY")
     worker.hang_up()
-    assert world.jobs() == []
-    assert not world.service.workers_here.all
+    assert (world.jobs(), world.service.workers_here.all) == ([], {})
     assert client.request(b"next")
     assert [job.attempts for job in world.jobs()] == [0]

@@ -75,10 +75,8 @@ def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: byte
 def test_what_headers_mean() -> None:
     read = terms_of
     plain = read(b"")
-    assert not plain.wants_result
-    assert (plain.policy.failures, plain.policy.lease_ms) == (0, 0)
-    assert plain.policy.expiry_is_failure
-    assert not plain.policy.loss_is_failure
+    assert (plain.wants_result, plain.policy.failures, plain.policy.lease_ms) == (False, 0, 0)
+    assert (plain.policy.expiry_is_failure, plain.policy.loss_is_failure) == (True, False)
     assert read(b"reply-requested").wants_result
     assert read(b"timeout:5").policy.lease_ms == 7_000
     assert read(b"timeout:5").timeout_ms == 5_000

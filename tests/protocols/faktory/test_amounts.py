@@ -190,8 +190,7 @@ def test_nobody_is_blamed_for_the_time_that_its_command_takes(world: World, clie
     while not client.link.out:
         world.now += world.limits.frame_ms
         world.engine.turn(world.now)
-        assert not client.link.closing
-        assert not client.link.partial_since
+        assert (client.link.closing, client.link.partial_since) == (False, 0)
 
 
 def crowded() -> tuple[World, Puppet, Puppet, bytes]:
@@ -203,8 +202,7 @@ def crowded() -> tuple[World, Puppet, Puppet, bytes]:
     world.engine.turn(world.now)
     world.engine.received(other.link, line[:400_000])
     world.engine.turn(world.now)
-    assert other.conversation.holding
-    assert not client.link.out
+    assert (other.conversation.holding, client.link.out) == (True, [])
     return world, client, other, line[400_000:]
 
 
@@ -213,8 +211,7 @@ def test_the_rest_of_a_large_command_waits_while_enough_is_worked_on() -> None:
     small = world.client()
     assert small.push("jid-0003") == OK
     world.run()
-    assert client.take() == OK
-    assert not other.conversation.holding
+    assert (client.take(), other.conversation.holding) == (OK, False)
     other.send(rest)
     assert other.take() == OK
 
@@ -230,8 +227,7 @@ def test_all_who_have_sent_a_part_wait_at_once() -> None:
     world.engine.turn(world.now)
     assert all(world.engine.waits_to_act(other.link) for other in others)
     world.run()
-    assert client.take() == OK
-    assert not any(other.conversation.holding for other in others)
+    assert (client.take(), any(other.conversation.holding for other in others)) == (OK, False)
 
 
 def test_it_is_taken_if_it_comes_all_the_same() -> None:
@@ -274,8 +270,7 @@ def test_a_connection_that_was_given_a_job_does_not_keep_it(world: World) -> Non
     (found,) = world.broker.jobs.values()
     known = sys.getrefcount(found)
     assert idle.fetch() is not None
-    assert other.ack("jid-0001") == OK
-    assert not world.broker.jobs
+    assert (other.ack("jid-0001"), world.broker.jobs) == (OK, {})
     assert sys.getrefcount(found) < known
     assert not any(isinstance(kept, Job) for kept in vars(idle.conversation).values())
     idle.hang_up(undelivered=True)

@@ -174,8 +174,7 @@ def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Broker, "recall", noted)
     names = [f"jid-{i:05}" for i in range(2_000)]
-    assert client.ask(encode_mutate("discard", "scheduled", jids=names)) == OK
-    assert not world.jobs()
+    assert (client.ask(encode_mutate("discard", "scheduled", jids=names)), world.jobs()) == (OK, [])
     assert {(len(query.names), query.limit, query.states) for query in asked} == {
         (200, 200, (State.WAITING,))
     }
@@ -202,8 +201,7 @@ def test_the_pattern_of_the_rust_suite_fits_compact_arguments(world: World, clie
     line = f'{{"jid": "jid-0001", "jobtype": "t", "args": ["fizz"], "at": "{LATER}"}}'
     assert client.line(f"PUSH {line}") == OK
     mutate = r'MUTATE {"cmd":"discard","target":"scheduled","filter":{"regexp":"*\"args\":\\[\"fizz\"\\]*"}}'
-    assert client.line(mutate) == OK
-    assert not world.jobs()
+    assert (client.line(mutate), world.jobs()) == (OK, [])
 
 
 def test_a_killed_job_in_the_dead_set_starts_its_time_anew() -> None:

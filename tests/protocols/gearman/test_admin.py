@@ -282,8 +282,7 @@ def test_dropping_a_function_cancels_its_jobs_and_tells_who_waits(world: World) 
     client.submit_bg("reverse")
     assert admin.line("drop function REVERSE") == OK
     assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
-    assert admin.line("status") == b".\n"
-    assert not world.store.held
+    assert (admin.line("status"), world.store.held) == (b".\n", {})
     assert admin.line("drop function reverse") == b"ERR function not found\r\n"
 
 

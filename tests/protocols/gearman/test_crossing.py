@@ -156,8 +156,7 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     worker.say(Packet.WORK_STATUS, handle, "1", "2")
     worker.say(Packet.WORK_DATA, handle, "d")
     worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert worker.heard() == b""
-    assert not world.broker.jobs
+    assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
 def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has_it() -> None:

@@ -78,8 +78,7 @@ def test_a_long_name_is_answered_at_once_and_held_once(world: World, number: int
     world.engine.turn(world.now)
     held = [piece for piece in client.link.out if len(piece) >= len(name)]
     assert held == [name], "nothing was put in front of a copy of it"
-    assert client.conversation.task is None
-    assert not client.conversation.holding
+    assert (client.conversation.task, client.conversation.holding) == (None, False)
     world.run()
     assert client.take() is not None
 

@@ -146,8 +146,7 @@ def test_a_line_of_more_than_five_words_closes_the_connection(peer: Puppet) -> N
 def test_a_web_page_cannot_speak_to_us(world: World, peer: Puppet, method: str) -> None:
     peer.send(f"{method} / HTTP/1.1\r\n\r\n".encode() + packet(Packet.SUBMIT_JOB_BG, "f", "", "x"))
     assert peer.is_hung_up
-    assert peer.heard() == b""
-    assert not world.broker.jobs
+    assert (peer.heard(), world.broker.jobs) == (b"", {})
 
 
 def test_a_web_page_is_recognised_byte_by_byte(peer: Puppet) -> None:

@@ -48,8 +48,7 @@ def test_a_worker_may_hold_any_number_of_jobs(world: World, client: Puppet, work
     assert [worker.grab_handle() for _ in range(20)] == handles
     for handle in reversed(handles):
         worker.say(Packet.WORK_COMPLETE, handle, "")
-    assert worker.heard() == b""
-    assert not world.broker.jobs
+    assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
 def test_priority_comes_before_function_and_first_in_before_last_in(world: World) -> None:

@@ -283,8 +283,7 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
 def test_a_job_that_nobody_waits_for_is_not_begun(world: World, client: Puppet) -> None:
     client.job()
     client.hang_up()
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
     worker = worker_on(world)
     assert worker.hear() is None
 
@@ -296,8 +295,7 @@ def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again(world: Wor
     client.hang_up()
     worker.hang_up()
     world.pass_time(2 * SECOND)
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
     assert worker_on(world).hear() is None
 
 
@@ -490,8 +488,7 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client
     world.broker.cancel(world.all_jobs[0], world.now)
     world.engine.deliver(world.now)
     world.run()
-    assert client.is_hung_up
-    assert not world.service.requests.by_key
+    assert (client.is_hung_up, world.service.requests.by_key) == (True, {})
 
 
 # -- the share ----------------------------------------------------------------------------------
@@ -501,8 +498,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     world = World(settings=MemoDBSettings(share_jobs=10))
     flood, other = world.peer(), world.peer()
     flood.send(b"".join(flood.frame(stack(n) + m.job("s", b"%d" % n, 1_000)) for n in range(50)))
-    assert len(world.all_jobs) == 10
-    assert flood.conversation.holding
+    assert (len(world.all_jobs), flood.conversation.holding) == (10, True)
     assert flood.conversation.unread() > 0
     other.job(b"other")
     worker = worker_on(world)
@@ -516,8 +512,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     assert seen.index(b"other") == 10
     assert [p for p in seen if p != b"other"] == [b"%d" % n for n in range(50)]
     assert [answer.payload for answer in flood.hear_all()] == [b"%d" % n for n in range(50)]
-    assert other.answer().payload == b"other"
-    assert not flood.conversation.holding
+    assert (other.answer().payload, flood.conversation.holding) == (b"other", False)
     assert flood.conversation.unread() == 0
 
 

@@ -91,10 +91,8 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
     world.pass_time(130_000, step=1_000)
     world.pass_time(600_000, step=30_000)  # workers that were given a job of years
     # Whatever was asked, nothing of it is left.
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
-    assert not world.service.registry.by_id
-    assert not world.service.conversations
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
+    assert (world.service.registry.by_id, world.service.conversations) == ({}, {})
     assert world.service.room.bytes == 0
     assert still_served(world)
 

@@ -60,8 +60,7 @@ def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same(world: World
     world.pass_time(10_000, step=1_000)
     client.hang_up()
     world.pass_time(62_000, step=1_000)
-    assert not world.service.requests.by_key
-    assert world.service.requests.remembered_bytes == 0
+    assert (world.service.requests.by_key, world.service.requests.remembered_bytes) == ({}, 0)
 
 
 def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_said() -> None:
@@ -116,9 +115,7 @@ def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
     client = world.peer()
     for n in range(5):
         pour(client, b"\x85\x66memo01\x02\x40\xff" + b"x" * LARGE, n)
-    assert world.service.room.bytes == 0
-    assert not world.all_jobs
-    assert not client.conversation.holding
+    assert (world.service.room.bytes, world.all_jobs, client.conversation.holding) == (0, [], False)
 
 
 # -- several at once ------------------------------------------------------------------------------
@@ -208,8 +205,7 @@ def test_bytes_under_way_are_bounded_for_each_connection() -> None:
     client, worker = world.peer(), worker_on(world)
     for n in range(5):
         client.job(b"%d" % n * LARGE)
-    assert len(world.all_jobs) == 2
-    assert client.conversation.holding
+    assert (len(world.all_jobs), client.conversation.holding) == (2, True)
     seen = []
     for _ in range(5):
         task = worker.given()
@@ -243,8 +239,7 @@ def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
         worker.result(worker.given(), b"r")
         assert world.service.room.bytes <= 2 * LARGE
     assert all(client.answer().payload == b"r" for client in [*clients, small])
-    assert world.service.room.bytes == 0
-    assert not world.service.room.waiting
+    assert (world.service.room.bytes, world.service.room.waiting) == (0, {})
 
 
 def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
@@ -350,8 +345,7 @@ def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> Non
     assert [len(job.body) for job in world.all_jobs if job.queue == "s"] == [MIB]
     slow.hang_up()
     client.hang_up()
-    assert world.service.room.bytes == 0
-    assert not world.service.room.coming
+    assert (world.service.room.bytes, world.service.room.coming) == (0, {})
 
 
 def test_a_large_job_that_comes_fast_keeps_its_room() -> None:

@@ -25,8 +25,7 @@ def test_both_say_at_once_what_they_are(world: World) -> None:
     assert peer.unread == bytes.fromhex("0053500000310000")
     assert not peer.link.known
     peer.send(bytes.fromhex("0053500000300000"))
-    assert peer.link.known
-    assert not peer.is_hung_up
+    assert (peer.link.known, peer.is_hung_up) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +206,7 @@ def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more
     world = World()
     peer = world.peer()
     peer.ask(m.job("s", b"", 1), 1, *[5] * 9)
-    assert not world.all_jobs
-    assert not peer.is_hung_up
+    assert (world.all_jobs, peer.is_hung_up) == ([], False)
     peer.ask(m.job("s", b"", 1), 1, *[5] * 8)
     assert len(world.all_jobs) == 1
 

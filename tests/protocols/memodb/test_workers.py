@@ -64,8 +64,7 @@ def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
 )
 def test_what_is_no_message_is_not_answered(world: World, peer: Puppet, message: bytes) -> None:
     peer.ask(message)
-    assert (peer.hear(), peer.is_hung_up) == (None, False)
-    assert not world.service.workers()
+    assert (peer.hear(), peer.is_hung_up, world.service.workers()) == (None, False, [])
 
 
 def test_a_worker_without_services_is_kept_and_gets_nothing(world: World, peer: Puppet) -> None:
@@ -97,8 +96,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_forgotten(world: World, worker: 
     world.pass_time(9_800)
     assert len(world.service.workers()) == 1
     world.pass_time(1_300)
-    assert not world.service.workers()
-    assert not world.broker.serves("s")
+    assert (world.service.workers(), world.broker.serves("s")) == ([], False)
     worker.heartbeat(beat)
     worker.disconnected()
 
@@ -142,8 +140,7 @@ def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts(world: World) 
     client.job(b"2")
     worker.result(task, b"last", leaving=True)
     assert worker.disconnected().worker == task.worker
-    assert client.answer().payload == b"last"
-    assert not world.service.workers()
+    assert (client.answer().payload, world.service.workers()) == (b"last", [])
     assert [job.state for job in world.all_jobs] == [State.READY]
 
 
@@ -179,8 +176,7 @@ def test_a_result_from_a_worker_without_a_job_is_out_of_step(world: World, state
     client.hear_all()
     worker.result(task, b"again?")
     worker.disconnected()
-    assert client.hear() is None
-    assert not world.service.workers()
+    assert (client.hear(), world.service.workers()) == (None, [])
 
 
 def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goes_on() -> None:
@@ -325,8 +321,7 @@ def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped(world: Wo
         worker.given()
         worker.hang_up()
     world.run()
-    assert client.is_hung_up
-    assert not world.all_jobs
+    assert (client.is_hung_up, world.all_jobs) == (True, [])
 
 
 def test_all_workers_of_a_connection_are_lost_with_it(world: World) -> None:
@@ -336,8 +331,7 @@ def test_all_workers_of_a_connection_are_lost_with_it(world: World) -> None:
     for n in range(3):
         client.job(b"%d" % n)
     worker.hang_up()
-    assert not world.service.workers()
-    assert not world.broker.serves("s")
+    assert (world.service.workers(), world.broker.serves("s")) == ([], False)
     for _ in range(3):
         other.ready()
     assert sorted(task.payload for task in other.hear_all()) == [b"0", b"1", b"2"]
@@ -596,8 +590,7 @@ def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() ->
 def test_names_that_were_new_are_forgotten_with_the_worker_that_was_refused() -> None:
     world = World(limits=Limits(queues_bytes=30_000))
     peer = worker_on(world, *(f"new{n}" for n in range(20)))
-    assert not world.broker.queues
-    assert (world.broker.queue_list.bytes, peer.is_hung_up) == (0, False)
+    assert (world.broker.queues, world.broker.queue_list.bytes, peer.is_hung_up) == ({}, 0, False)
 
 
 def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room() -> None:

@@ -124,8 +124,7 @@ def test_a_function_that_the_broker_refuses_is_not_offered(monkeypatch: pytest.M
     world = World()
     worker = world.worker()
     monkeypatch.setattr(type(world.broker), "serve", refuse)
-    assert worker.word(p.CAN_DO, str8("f")) == p.UNKNOWN
-    assert not worker.conversation.worker.funcs
+    assert (worker.word(p.CAN_DO, str8("f")), worker.conversation.worker.funcs) == (p.UNKNOWN, {})
     assert not world.service.funcs
 
 
@@ -258,8 +257,7 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others(world: World) ->
     worker.send(worker.message(p.JOB_UNASSIGNED, b"", b"none") * 30)
     for number in range(7):
         worker.say(p.JOB_UNASSIGNED, msgid=b"%04d" % number)
-    assert not looks
-    assert len(world.jobs(State.READY)) == 7
+    assert (looks, len(world.jobs(State.READY))) == (0, 7)
     world.pass_time(1_100)
     worker.say(p.GRAB_JOB, msgid=b"anew")
     assert [m.command for m in worker.heard()] == [p.SUCCESS, p.JOB_ASSIGN]

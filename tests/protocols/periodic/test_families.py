@@ -22,8 +22,7 @@ def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> N
         client.submit("f", f"n{number}", b"w")
     live(world, 5_000, worker)
     assert sorted(job.name for job in worker.ran) == sorted(f"n{n}" for n in range(20))
-    assert not worker.dead
-    assert world.jobs() == []
+    assert (worker.dead, world.jobs()) == ("", [])
 
 
 @EACH
@@ -65,9 +64,7 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
     worker = family(world, "f", 2, work)
     world.client().submit("f", "n")
     live(world, 15_000, worker)
-    assert [job.count for job in worker.ran] == [0, 0, 1]
-    assert not worker.dead
-    assert world.jobs() == []
+    assert ([job.count for job in worker.ran], worker.dead, world.jobs()) == ([0, 0, 1], "", [])
 
 
 def test_all_of_them_share_one_function(world: World) -> None:
@@ -98,8 +95,7 @@ def test_a_node_worker_that_begins_with_a_function_lives_without_confirmations()
     worker = OlderNode(world, "f")
     world.client().submit("f", "n")
     live(world, 5_000, worker)
-    assert not worker.dead
-    assert [job.name for job in worker.ran] == ["n"]
+    assert (worker.dead, [job.name for job in worker.ran]) == ("", ["n"])
 
 
 def test_a_worker_that_waits_for_its_confirmation_has_it_whatever_its_id_looks_like() -> None:

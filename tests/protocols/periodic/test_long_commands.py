@@ -133,8 +133,7 @@ def test_loads_under_way_hold_no_more_than_one_frame() -> None:
     world.engine.turn(world.now)
     assert world.service.load_bytes.taken == len(args)
     one.conversation.drop(world.now)
-    assert not world.service.load_bytes.taken
-    assert not world.service.loads
+    assert (world.service.load_bytes.taken, world.service.loads) == (0, 0)
 
 
 def test_many_loads_share_what_one_takes_of_a_turn(world: World) -> None:

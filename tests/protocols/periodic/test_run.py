@@ -194,8 +194,7 @@ def test_a_stream_is_every_piece_and_an_end(world: World, client: Puppet, worker
         assert worker.word(p.WORK_DATA, job.handle + piece) == p.SUCCESS
     assert data(client) == [b"one", b"", b"two"]
     worker.done(job, b"result")
-    assert data(client) == [b"EOF"]
-    assert not world.service.streams
+    assert (data(client), world.service.streams) == ([b"EOF"], {})
 
 
 def test_a_stream_may_be_asked_for_before_its_job_is_there(client: Puppet, worker: Puppet) -> None:

@@ -311,8 +311,7 @@ def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_
     assert [job.func for job in bert.assigned()] == ["g"]
     world.service.take_file(b"")
     world.run()
-    assert not bert.conversation.worker.funcs
-    assert not world.service.waits.taken
+    assert (bert.conversation.worker.funcs, world.service.waits.taken) == ({}, 0)
     assert not world.service.streams
 
 

@@ -90,8 +90,7 @@ def test_more_than_may_wait_unsent_is_not_said_to_one_at_once() -> None:
     assert client.link.closing
     assert any("at once" in notice.reason for notice in world.engine.notices)
     world.run()
-    assert (client.is_hung_up, worker.is_hung_up) == (True, False)
-    assert not world.service.waits.taken
+    assert (client.is_hung_up, worker.is_hung_up, world.service.waits.taken) == (True, False, 0)
     assert not world.service.streams
 
 
@@ -129,8 +128,7 @@ def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
     assert len(client.heard()) == 3 * MANY
     world.pass_time(50)
     assert len(client.heard()) == MANY
-    assert worker.words().count(p.SUCCESS) == 7
-    assert not world.service.postponed
+    assert (worker.words().count(p.SUCCESS), world.service.postponed) == (7, {})
 
 
 def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only() -> None:
@@ -163,8 +161,7 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count(world: World) ->
     assert world.jobs(State.LEASED)
     worker.hang_up()
     assert not world.jobs()
-    assert client.heard()[-1].data == b"EOF"
-    assert not world.service.postponed
+    assert (client.heard()[-1].data, world.service.postponed) == (b"EOF", {})
 
 
 def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_again() -> None:
@@ -183,8 +180,7 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
     assert list(world.service.postponed) == [first.conversation, second.conversation]
     slow.link.full = False
     world.pass_time(100)
-    assert second.is_hung_up
-    assert not world.service.postponed
+    assert (second.is_hung_up, world.service.postponed) == (True, {})
     assert len(slow.heard()[-1].data) == 60_000
     first.say(p.WORK_DONE, handles[0])
     assert slow.heard()[-1].data == b"EOF", "everybody else goes on"
@@ -203,16 +199,13 @@ def test_a_wait_that_is_refused_is_not_another_of_the_same_id(world: World) -> N
     worker.send(run + worker.message(p.WORK_FAIL, job.handle, b"fail") + run)
     worker.heard()
     world.pass_time(10_000)
-    assert not world.engine.notices
-    assert not worker.is_hung_up
-    assert not world.service.waits.taken
+    assert (world.engine.notices, worker.is_hung_up, world.service.waits.taken) == ([], False, 0)
 
 
 def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
     waiting = World().client().conversation.waits
     one, other = (waiting.add(("f", "n"), b"abcd", is_stream=False) for _ in range(2))
-    assert not waiting.remove(("f", "n"), other)
-    assert waiting._by_name["f", "n"] == [one]
+    assert (waiting.remove(("f", "n"), other), waiting._by_name["f", "n"]) == (False, [one])
     assert waiting.remove(("f", "n"), one)
 
 
@@ -234,8 +227,7 @@ def test_waits_that_end_together_are_told_so_a_slice_at_a_time(world: World) -> 
     assert len(spans) >= 9_000 / alarms.RUNG_A_TICK
     assert [m.data for m in client.heard()] == [b"expired"] * 9_000
     assert [m.data for m in other.heard()] == [b"expired"]
-    assert not watched(client)
-    assert not world.service.waits.taken
+    assert (watched(client), world.service.waits.taken) == ([], 0)
 
 
 def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
@@ -246,8 +238,7 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     assert any(job_id not in world.broker.jobs for job_id in watched(client))
     world.pass_time(3_000)
     assert len(client.heard()) == 9
-    assert not watched(client)
-    assert not world.broker.watches.by_job
+    assert (watched(client), world.broker.watches.by_job) == ([], {})
 
 
 def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
@@ -307,8 +298,7 @@ def test_waits_that_are_answered_leave_nothing_behind(world: World) -> None:
         waiting.expire_at(name, wait, 10_000_000 + 100 * number)
         assert waiting.remove(name, wait)
     assert len(world.service.alarms.pending._heap) <= 1_001
-    assert world.service.alarms.pending.next_at() is None
-    assert not waiting._by_name
+    assert (world.service.alarms.pending.next_at(), waiting._by_name) == (None, {})
     assert world.service.waits.taken == 0
 
 
