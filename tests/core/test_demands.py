@@ -41,8 +41,7 @@ def test_listed_queues_are_tried_in_the_order_of_the_list(bench: Bench) -> None:
     assert [bench.take(worker, "a", "b"), bench.take(worker, "a", "b")] == [a, b]
 
 
-def test_by_priority_the_most_urgent_of_all_queues_comes_first_and_queues_take_turns() -> None:
-    bench = Bench()
+def test_by_priority_the_most_urgent_job_comes_first_and_queues_take_turns(bench: Bench) -> None:
     for queue in ("a", "b", "c"):
         bench.submit_many(2, queue, priority=1)
     urgent = bench.submit("c", priority=0)

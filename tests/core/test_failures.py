@@ -86,8 +86,7 @@ def test_a_fixed_backoff_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(("runs", "kept"), [(1, 1), (13, 13), (24, 24), (25, 25), (40, 25)])
-def test_the_story_keeps_the_last_attempts_and_the_last_trace(runs: int, kept: int) -> None:
-    bench = Bench()
+def test_the_story_keeps_the_last_attempts_and_trace(bench: Bench, runs: int, kept: int) -> None:
     job = bench.submit(failures=-1)
     for number in range(runs):
         run_and_fail(bench, T + number)
@@ -100,9 +99,8 @@ def test_the_story_keeps_the_last_attempts_and_the_last_trace(runs: int, kept: i
 # -- unclean ends ---------------------------------------------------------------------------
 
 
-def test_a_job_that_kills_its_workers_is_dead_after_ten_of_them_with_the_reason() -> None:
+def test_a_job_that_kills_its_workers_is_dead_after_ten_with_the_reason(bench: Bench) -> None:
     # T26: deliveries=10 dead=1 reason=unclean
-    bench = Bench()
     job = bench.submit()
     deliveries = 0
     while bench.count().ready:
@@ -141,8 +139,7 @@ def test_poison_is_counted_over_restarts(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("losses", "runs"), [(0, 1), (3, 4), (9, 10), (10, 11), (40, 41)])
-def test_a_limit_of_the_jobs_own_takes_the_place_of_the_servers(losses: int, runs: int) -> None:
-    bench = Bench()
+def test_a_jobs_own_limit_replaces_the_servers(bench: Bench, losses: int, runs: int) -> None:
     job = bench.submit(losses=losses)
     for _ in range(runs):
         assert job.state is State.READY
@@ -159,9 +156,7 @@ def test_a_loss_counts_as_a_failure_where_the_job_says_so(bench: Bench) -> None:
     assert (job.state, job.failures, bench.count().dead) == (State.DEAD, 2, 1)
 
 
-def test_a_lease_that_expires_counts_as_a_failure_where_the_job_says_so_and_a_loss_does_not() -> (
-    None
-):
+def test_an_expired_lease_is_a_failure_where_the_job_says_so_and_a_loss_is_not() -> None:
     for expires, state in ((True, State.DEAD), (False, State.READY)):
         bench = Bench()
         worker = bench.worker()
@@ -183,8 +178,7 @@ def test_a_lost_job_keeps_its_place(bench: Bench) -> None:
 # -- expiry apart from loss, and jobs that are never given up ---------------------------------
 
 
-def test_with_expiry_as_failure_a_lease_that_ran_out_is_one_and_a_lost_worker_is_not() -> None:
-    bench = Bench()
+def test_with_expiry_as_failure_an_ended_lease_is_one_and_a_lost_worker_not(bench: Bench) -> None:
     job = bench.submit(failures=1, lease_ms=5_000, expiry_is_failure=True)
     run_and_vanish(bench)
     assert (job.state, job.failures, job.losses) == (State.READY, 0, 1)

@@ -194,8 +194,7 @@ def test_a_push_said_again_is_the_same_job_while_it_waits(run_at: int) -> None:
 @pytest.mark.parametrize(
     "other", [{"queue": "other"}, {"kind": "other"}, {"digest": 9}, {"run_at": LATER}]
 )
-def test_a_push_that_differs_in_anything_is_another_job(other: dict[str, Any]) -> None:
-    bench = Bench()
+def test_a_push_that_differs_at_all_is_another_job(bench: Bench, other: dict[str, Any]) -> None:
     said: dict[str, Any] = {"name": "n", "digest": 1, "once": True}
     first = bench.submit(**said)
     second = bench.submit(**(said | other))

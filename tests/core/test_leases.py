@@ -138,8 +138,7 @@ def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) 
     assert ids(bench.take_all()) == ids([first, second])
 
 
-def test_a_released_job_comes_back_at_its_place_or_at_its_time_and_did_not_fail() -> None:
-    bench = Bench()
+def test_a_released_job_returns_to_its_place_or_at_its_time_and_did_not_fail(bench: Bench) -> None:
     now_job, later_job, other = bench.submit_many(3)
     worker = bench.worker()
     bench.take(worker)
@@ -168,8 +167,7 @@ def test_what_becomes_of_a_lease_when_its_session_closes(
     bench.write()
 
 
-def test_a_session_is_told_that_it_lost_a_lease_before_it_may_be_given_it_again() -> None:
-    bench = Bench()
+def test_a_session_hears_that_it_lost_a_lease_before_it_is_given_it_again(bench: Bench) -> None:
     job, worker = leased(bench, RETURN)
     bench.ask(worker)
     bench.broker.tick(EXPIRY)

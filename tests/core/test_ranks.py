@@ -17,8 +17,7 @@ def wait(bench: Bench, holder: str, *queues: str, **ranks: int) -> Session:
     return session
 
 
-def test_higher_ranks_are_served_first_and_equals_in_the_order_in_which_they_came() -> None:
-    bench = Bench()
+def test_higher_ranks_are_served_first_and_equals_in_the_order_they_came(bench: Bench) -> None:
     wait(bench, "plain")
     wait(bench, "late", q=-3)
     wait(bench, "first", q=5)

@@ -35,9 +35,8 @@ def test_what_was_not_written_never_was(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("down_ms", "left_ms"), [(10_000, 50_000), (59_999, 1), (-HOUR, LEASE), (2 * HOUR, 0)]
 )
-def test_a_lease_goes_on_for_the_time_that_it_has_left(down_ms: int, left_ms: int) -> None:
+def test_a_lease_keeps_the_time_that_it_has_left(bench: Bench, down_ms: int, left_ms: int) -> None:
     # A clock that was turned back meanwhile does not make a lease longer than it ever was.
-    bench = Bench()
     job = bench.submit(lease_ms=LEASE)
     bench.take(bench.worker("holder", OnHangUp.KEEP))
     bench.write()
@@ -97,9 +96,8 @@ def test_marks_are_right_after_a_restart_whatever_lay_in_memory() -> None:
     assert len(bench.take_all(now=T + 1_000)) == 9
 
 
-def test_whoever_was_put_behind_the_others_is_still_behind_them_after_a_restart() -> None:
+def test_who_was_put_behind_the_others_is_behind_them_after_a_restart(bench: Bench) -> None:
     """Though the bodies of those that ran are not in memory, so that they begin the tail."""
-    bench = Bench()
     jobs = [bench.submit(body=bytes(size)) for size in (1, 3_000, 3_000, 3_000, 1)]
     bench.write()
     bench.broker.retry(jobs[0], T)

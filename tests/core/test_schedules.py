@@ -191,9 +191,7 @@ def test_many_rules_are_brought_back_over_several_ticks(bench: Bench) -> None:
     ("ahead", "then"),
     [(DAY, T // MINUTE * MINUTE + MINUTE), (5 * MINUTE, (T // MINUTE + 6) * MINUTE)],
 )
-def test_a_cron_rule_has_its_moments_again_if_the_clock_went_back_far(
-    bench: Bench, ahead: int, then: int
-) -> None:
+def test_cron_moments_recur_if_the_clock_went_back_far(bench: Bench, ahead: int, then: int) -> None:
     cron = rule(every_ms=0, cron="* * * * *")
     bench.broker.put_schedule(cron, T, fire_now=False)
     jump_ahead_and_back(bench, ahead)

@@ -117,7 +117,7 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another(bench: Be
     assert (job.state, bench.broker.jobs, bench.broker.queues["q"].leased) == (State.DONE, {}, 0)
 
 
-def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(
+def test_large_jobs_for_who_waits_when_a_queue_resumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dispatch, "MATCHED_BYTES", 100)

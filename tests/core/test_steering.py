@@ -17,9 +17,7 @@ DAY = 24 * 3600 * 1000
 
 
 @pytest.mark.parametrize("choice", list(Choice))
-def test_a_paused_queue_gives_nothing_and_those_who_wait_are_served_when_it_resumes(
-    bench: Bench, choice: Choice
-) -> None:
+def test_a_paused_queue_serves_those_who_wait_when_it_resumes(bench: Bench, choice: Choice) -> None:
     first = bench.submit()
     bench.broker.pause("q")
     worker = bench.worker()

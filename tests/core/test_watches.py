@@ -93,8 +93,7 @@ def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
         ("remove", CANCELLED),
     ],
 )
-def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
-    bench = Bench()
+def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, state: State) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client, key="u", losses=0)
     broker = bench.broker
@@ -245,8 +244,7 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(ben
 @pytest.mark.parametrize(
     "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
 )
-def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
-    bench = Bench()
+def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench, how: str) -> None:
     broker, client, worker = bench.broker, bench.worker(), bench.worker()
     other = bench.submit("other") and bench.take(worker, "other")
     assert broker.lock(other, worker.holder, "l", 1, T)
@@ -278,8 +276,7 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
     assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
 
 
-def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:
-    bench = Bench()
+def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench: Bench) -> None:
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
         job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)

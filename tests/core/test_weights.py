@@ -79,8 +79,7 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
     assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
-def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_once() -> None:
-    bench = Bench()
+def test_a_job_in_memory_that_becomes_durable_while_it_runs_is_counted_once(bench: Bench) -> None:
     worker = bench.worker()
     client = bench.worker()
     job = bench.submit(key="k", durable=False, watcher=client)

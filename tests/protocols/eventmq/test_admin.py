@@ -137,9 +137,7 @@ def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
     assert len(stuck.heard()) == 1
 
 
-def test_an_answer_ends_where_it_is_long_enough(
-    busy: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_ends_where_it_is_enough(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_commands, "LIST_BYTES_MAX", 300)
     asker = busy.peer()
     status = asker.ask("STATUS")
@@ -170,9 +168,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world
     ("allowed", "local", "stops"),
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
-def test_the_server_is_stopped_by_whom_the_settings_allow(
-    allowed: str, local: bool, stops: int
-) -> None:
+def test_who_may_stop_the_server_is_a_setting(allowed: str, local: bool, stops: int) -> None:
     world = World(settings=EventmqSettings(remote_shutdown=allowed))
     world.peer(local=local).say("DISCONNECT")
     assert world.stop_requests == stops

@@ -110,9 +110,8 @@ def test_any_identity_is_accepted_and_one_may_be_used_twice(world: World) -> Non
     assert len(names) == 2
 
 
-def test_who_connects_and_says_nothing_of_eventmq_is_not_sent_away(world: World) -> None:
+def test_who_connects_and_sends_no_eventmq_message_is_kept(peer: Puppet, world: World) -> None:
     """A client may connect long before its first job; hanging up could lose that one."""
-    peer = world.peer()
     world.pass_time(60_000, step=1_000)
     assert not peer.is_hung_up
 

@@ -181,8 +181,7 @@ def test_ready_said_very_often_is_no_more_than_so_many_slots(world: World) -> No
     assert shown["connected_workers"]["w"]["available_slots"] == 10_000
 
 
-def test_a_frame_of_a_size_that_nobody_can_mean_ends_the_dialogue_at_its_head(world: World) -> None:
-    peer = world.peer()
+def test_a_frame_of_absurd_size_ends_the_dialogue_at_its_head(peer: Puppet, world: World) -> None:
     peer.send(b"\x02" + (SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"))
     assert peer.is_hung_up
     assert "1073741825" in world.engine.notices[-1].reason

@@ -17,8 +17,7 @@ from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
 # -- the usual way ---------------------------------------------------------------------------------
 
 
-def test_a_request_reaches_a_free_worker_unchanged_but_for_the_wish_for_a_reply() -> None:
-    world = World()
+def test_a_free_worker_gets_a_request_with_the_wish_for_a_reply(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     msgid = client.request(call(), "default", "timeout:5")
     assert worker.take() == Given(msgid, b"default", b"timeout:5,reply-requested", call())
@@ -31,8 +30,7 @@ def test_both_answers_wait_for_the_disk(worker: Puppet, client: Puppet) -> None:
     assert (worker.waited_for_commit, client.waited_for_commit) == (True, True)
 
 
-def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_free() -> None:
-    world = World()
+def test_of_three_requests_on_two_slots_the_third_waits_for_a_free_slot(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer()
     first, second, third = (client.request(body) for body in ("1", "2", "3"))
     assert client.replies() == [(first.decode(),), (second.decode(),)]
@@ -57,8 +55,7 @@ def test_a_buffered_request_outlives_the_server(world: World) -> None:
     assert worker.take() == Given(msgid, b"default", b"reply-requested", call())
 
 
-def test_a_request_from_a_client_that_is_gone_is_run_all_the_same(world: World) -> None:
-    client = world.peer()
+def test_a_request_from_a_client_that_is_gone_is_still_run(client: Puppet, world: World) -> None:
     client.request(b"1")
     client.hang_up()
     assert world.worker(slots=1).take().body == b"1"
@@ -146,8 +143,7 @@ def test_further_frames_are_handed_on(worker: Puppet, client: Puppet) -> None:
 # -- queues ----------------------------------------------------------------------------------------
 
 
-def test_a_request_for_a_queue_that_nobody_spoke_of_goes_to_default_under_its_own_name() -> None:
-    world = World()
+def test_a_request_for_an_unknown_queue_goes_to_default_under_its_own_name(world: World) -> None:
     worker, client = world.worker((10, "default"), slots=2), world.peer()
     for queue, shown in ((b"nowhere", b"nowhere"), (b"\xff\xfe", b"default")):
         client.request(queue=queue)
@@ -292,8 +288,7 @@ def test_without_room_on_the_disk_requests_wait_and_none_is_lost(world: World) -
     assert [given.body for given in other.given()] == [b"1", b"2"]
 
 
-def test_a_client_that_leaves_while_it_waits_for_room_leaves_nothing(world: World) -> None:
-    client = world.peer()
+def test_a_client_that_leaves_while_it_waits_leaves_nothing(client: Puppet, world: World) -> None:
     world.broker.refusing_new = True
     client.request(b"1")
     client.hang_up()

@@ -7,11 +7,10 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.eventmq import conversation, zmtp
-from tests.protocols.eventmq.puppet import VERSION, World, call
+from tests.protocols.eventmq.puppet import VERSION, Puppet, World, call
 
 
-def test_a_result_reaches_a_connection_that_was_made_anew_with_the_same_identity() -> None:
-    world = World()
+def test_a_result_reaches_a_new_connection_with_the_same_identity(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer(identity=b"me")
     msgid = client.request(call(), headers="reply-requested").decode()
     client.hang_up()
@@ -48,8 +47,7 @@ def test_and_after_a_restart_whoever_ran_it(world: World) -> None:
     assert client.replies()[-1] == ('{"value": 1}', waits)
 
 
-def test_the_connection_that_asked_is_preferred_to_others_of_its_identity(world: World) -> None:
-    worker = world.worker(slots=1)
+def test_the_connection_that_asked_is_preferred_to_its_equals(worker: Puppet, world: World) -> None:
     one, two = world.peer(identity=b"me"), world.peer(identity=b"me")
     one.request(call(), headers="reply-requested")
     worker.done(worker.take())
@@ -109,9 +107,7 @@ def test_kept_results_are_bounded_and_one_of_any_size_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("headers", "state"), [("reply-requested", State.DEAD), ("", None)])
-def test_a_result_that_is_too_large_ends_its_job_and_not_the_connection(
-    headers: str, state: State | None
-) -> None:
+def test_a_result_too_large_ends_its_job_and_no_more(headers: str, state: State | None) -> None:
     world = World(limits=Limits(frame_bytes_max=2_000, body_bytes_max=1_000))
     worker, client = world.worker(slots=1), world.peer()
     for size in (1_001, 2_001, 100_000):
@@ -152,7 +148,7 @@ def test_a_worker_is_heard_while_a_large_result_comes(world: World) -> None:
     assert world.jobs() == []
 
 
-def test_requests_that_are_said_again_are_waited_for_up_to_a_bound(
+def test_requests_said_again_are_waited_for_up_to_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(conversation, "JOINED_BYTES_MAX", 3 * 400)

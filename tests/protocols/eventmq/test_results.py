@@ -96,8 +96,7 @@ def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() 
     assert len(waiter.replies()) == 8
 
 
-def test_a_request_that_is_cancelled_before_anybody_ran_it_is_an_error_to_who_waits() -> None:
-    world = World()
+def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World) -> None:
     waiter, other = world.peer(), world.peer()
     waiter.request(headers="reply-requested")
     other.request()

@@ -129,8 +129,7 @@ def test_without_a_timeout_a_job_may_take_for_ever() -> None:
 # -- losses -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times(world: World) -> None:
-    client = world.peer()
+def test_a_lost_worker_is_made_good_ten_times_without_retries(client: Puppet, world: World) -> None:
     msgid = client.request(call(), headers="reply-requested").decode()
     for _ in range(10):
         assert world.job().state is State.READY
@@ -141,10 +140,8 @@ def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times(world: Wo
     assert "went away" in client.replies()[-1][0]
 
 
-def test_a_message_that_is_no_call_is_made_good_twice_and_takes_nobody_with_it() -> None:
+def test_what_is_no_call_is_made_good_twice_and_harms_nobody(world: World, client: Puppet) -> None:
     """A job manager drops its connection over what it cannot read, and loses all that it runs."""
-    world = World()
-    client = world.peer()
     client.request(call(), msgid=b"innocent")
     client.request(b"not json", msgid=b"poison")
     for _ in range(3):
@@ -178,8 +175,7 @@ def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time(world: Wo
     assert world.jobs() == []
 
 
-def test_a_lost_job_comes_back_at_its_old_place(world: World, client: Puppet) -> None:
-    worker = world.worker(slots=1)
+def test_a_lost_job_returns_to_its_old_place(worker: Puppet, world: World, client: Puppet) -> None:
     client.request("1")
     client.request("2")
     worker.hang_up()

@@ -80,9 +80,7 @@ def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -
     assert len(worker.given()) == 1
 
 
-def test_a_hasty_run_that_is_refused_for_want_of_room_is_not_lost(
-    world: World, worker: Puppet
-) -> None:
+def test_a_hasty_run_refused_for_want_of_room_is_not_lost(world: World, worker: Puppet) -> None:
     world.broker.room_bytes = 0
     scheduled(world.peer(), headers="run_count:1")
     assert (worker.given(), world.service.refused) == ([], 0)
@@ -147,9 +145,7 @@ def test_cron_keeps_its_queue_and_its_count(world: World) -> None:
     assert firings(world, worker, 10 * MINUTE, 10_000) == [40, 100]
 
 
-def test_six_fields_have_their_seconds_last_as_the_originals_library_has_them(
-    world: World, worker: Puppet
-) -> None:
+def test_six_fields_have_their_seconds_last_as_the_original(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "-1", "* * * * * 30", headers="nohaste")
     assert firings(world, worker, 2 * MINUTE) == [10, 70]
 
@@ -261,9 +257,7 @@ def test_what_is_no_call_has_a_digest_too(body: bytes) -> None:
 # -- queues -------------------------------------------------------------------------------------------------
 
 
-def test_a_rule_for_an_unknown_queue_runs_in_default_until_a_worker_speaks_of_it(
-    world: World, worker: Puppet
-) -> None:
+def test_a_rule_for_a_queue_without_workers_runs_in_default(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "10", queue="email")
     world.pass_time(100)
     given = worker.take()
@@ -288,9 +282,7 @@ def test_rules_survive_a_restart_and_keep_to_their_grid(world: World, worker: Pu
     assert firings(world, worker, 2 * MINUTE) == [30, 90]
 
 
-def test_what_was_missed_while_the_server_was_down_is_run_once(
-    world: World, worker: Puppet
-) -> None:
+def test_what_was_missed_while_the_server_was_off_is_run_once(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "10")
     assert firings(world, worker, 5_000) == [1]
     world = world.restarted(world.now + 10 * MINUTE)
@@ -357,8 +349,7 @@ def test_there_may_be_only_so_many_rules_and_bytes_of_them() -> None:
     assert (rules.by_id, rules.bytes) == ({}, 0)
 
 
-def test_a_rule_that_is_changed_very_often_leaves_nothing_behind(world: World) -> None:
-    client = world.peer()
+def test_a_rule_changed_very_often_leaves_nothing_behind(client: Puppet, world: World) -> None:
     for _ in range(3_000):
         scheduled(client, headers="nohaste")
     assert len(world.broker.schedules._heap) < 1_100
@@ -371,8 +362,7 @@ def test_an_interval_of_less_than_a_second_is_one(world: World, interval: str) -
     assert (rule.every_ms, rule.runs_left) == (1_000, 2**31 - 1)
 
 
-def test_rules_of_several_queues_find_them_when_one_worker_names_all(world: World) -> None:
-    client = world.peer()
+def test_rules_of_several_queues_share_one_worker_of_all(client: Puppet, world: World) -> None:
     for queue in ("one", "two"):
         scheduled(client, queue=queue, headers="nohaste", body=call("a.b", queue))
     world.worker((10, "one"), (10, "two"))

@@ -53,9 +53,7 @@ def take_slowly(client: Puppet) -> list[bytes]:
 
 
 @pytest.mark.parametrize("identity", [b"me", b""])
-def test_a_client_that_reads_hears_all_large_results_of_a_moment_in_their_order(
-    world: World, identity: bytes
-) -> None:
+def test_a_client_that_reads_gets_all_large_results_in_order(world: World, identity: bytes) -> None:
     worker, client = world.worker(slots=COUNT), world.peer(identity=identity)
     asked = ask(client)
     answer(worker, worker.given())
@@ -150,8 +148,7 @@ def test_what_is_kept_for_those_who_are_gone_makes_room_before_anybody_waits() -
 # -- those who do not ------------------------------------------------------------------------------
 
 
-def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_moment() -> None:
-    world = World()
+def test_a_client_that_takes_nothing_is_waited_for_once_and_then_briefly(world: World) -> None:
     worker = world.worker(slots=2 * COUNT)
     on_its_way = world.limits.output_soft_bytes // PACE_BYTES_PER_MS
     for number, patience in enumerate((PATIENCE_MS, SHORT_PATIENCE_MS)):

@@ -180,9 +180,7 @@ def test_terms_are_remembered_but_not_without_end() -> None:
         (b"[[5, email]]", [(5, "email")]),
     ],
 )
-def test_queues_are_read_however_they_are_written(
-    raw: bytes, queues: list[tuple[int, str]]
-) -> None:
+def test_queues_are_read_however_written(raw: bytes, queues: list[tuple[int, str]]) -> None:
     assert list(read_queues(raw, 1_024)) == queues
 
 
@@ -225,9 +223,7 @@ class CountedTokens:
 
 
 @pytest.mark.parametrize("raw", [b"[" + b"a," * 32_600, b"[[1,a]," * 9_000, b"a," * 32_600])
-def test_a_list_of_too_many_queues_is_not_read_to_its_end(
-    raw: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_queues_are_not_read_to_end(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = CountedTokens()
     monkeypatch.setattr(texts, "_TOKEN", counted)
     with pytest.raises(Unfit, match=r"more than 1024 queues|cannot be read"):

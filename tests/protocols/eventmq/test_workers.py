@@ -25,8 +25,7 @@ from tests.protocols.eventmq.puppet import Puppet, World
         (),
     ],
 )
-def test_an_inform_is_acknowledged_and_followed_by_a_heartbeat(parts: tuple[str, ...]) -> None:
-    world = World()
+def test_an_inform_is_answered_by_ack_and_heartbeat(world: World, parts: tuple[str, ...]) -> None:
     worker = world.peer()
     msgid = worker.say("INFORM", *parts)
     ack, heartbeat = worker.heard()
@@ -38,8 +37,7 @@ def test_an_inform_is_acknowledged_and_followed_by_a_heartbeat(parts: tuple[str,
 
 
 @pytest.mark.parametrize("parts", [("[[10]]", "worker"), ("", "dancer")])
-def test_an_inform_that_makes_no_sense_is_not_acknowledged(parts: tuple[str, str]) -> None:
-    world = World()
+def test_a_senseless_inform_is_not_acknowledged(world: World, parts: tuple[str, str]) -> None:
     worker = world.peer()
     worker.say("INFORM", *parts)
     assert (worker.heard(), world.service.refused) == ([], 1)
@@ -74,8 +72,7 @@ def bodies(*workers: Puppet) -> list[list[str]]:
     return [[given.body.decode() for given in worker.given()] for worker in workers]
 
 
-def test_the_least_recently_used_worker_is_next_however_many_slots_others_have() -> None:
-    world = World()
+def test_the_least_recently_used_worker_is_next_whatever_slots(world: World) -> None:
     client = world.peer()
     a, b = world.worker(slots=3), world.worker(slots=1)
     for body in "1234":
@@ -95,8 +92,7 @@ def test_so_it_is_for_requests_that_come_at_once(world: World, client: Puppet) -
     assert bodies(a, b) == [["1", "3"], ["2", "4"]]
 
 
-def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots(world: World) -> None:
-    client = world.peer()
+def test_the_heavier_worker_of_a_queue_is_next_while_it_can(client: Puppet, world: World) -> None:
     light = world.worker((10, "default"), slots=4)
     heavy = world.worker((20, "default"), slots=2)
     for body in "1234":
@@ -107,8 +103,7 @@ def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots(world: Wo
     assert bodies(light, heavy) == [[], ["5"]]
 
 
-def test_the_lightest_worker_comes_after_those_of_other_protocols(world: World) -> None:
-    client = world.peer()
+def test_the_lightest_comes_after_those_of_other_protocols(client: Puppet, world: World) -> None:
     light = world.worker((5, "default"), slots=1)
     usual = world.worker((10, "default"), slots=1)
     client.request("1")
@@ -116,9 +111,7 @@ def test_the_lightest_worker_comes_after_those_of_other_protocols(world: World) 
     assert bodies(light, usual) == [["2"], ["1"]]
 
 
-def test_a_free_slot_takes_from_its_queues_in_the_order_in_which_they_were_named() -> None:
-    world = World()
-    client = world.peer()
+def test_a_free_slot_takes_from_its_queues_in_their_order(world: World, client: Puppet) -> None:
     worker = world.worker((10, "a"), (90, "b"))
     client.request("1", "b")
     client.request("2", "a")
@@ -197,8 +190,7 @@ def test_a_worker_that_was_taken_for_gone_may_inform_again(world: World, worker:
 
 
 @pytest.mark.parametrize("goodbye", ["KBYE", "KBAI", "DISCONNECT"])
-def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: str) -> None:
-    world = World()
+def test_who_says_goodbye_gets_no_more_and_finishes_in_silence(world: World, goodbye: str) -> None:
     worker, client = world.worker(slots=2), world.peer()
     client.request("1", headers="reply-requested")
     given = worker.take()

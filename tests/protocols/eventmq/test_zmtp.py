@@ -176,9 +176,7 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
 
 @pytest.mark.parametrize("step", [1, 100, 1_000, 1 << 20])
 @pytest.mark.parametrize("more", [True, False])
-def test_a_frame_that_is_too_large_is_left_out_and_what_follows_is_read(
-    step: int, more: bool
-) -> None:
+def test_a_frame_too_large_is_left_out_and_what_follows_is_read(step: int, more: bool) -> None:
     frames = FrameReader(1_000)
     large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
     data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])

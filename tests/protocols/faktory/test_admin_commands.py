@@ -49,8 +49,7 @@ def test_lines_are_counted(world: World, client: Puppet) -> None:
     assert world.service.commands == 203
 
 
-def test_flush_forgets_everything_and_the_counts_are_right_afterwards(world: World) -> None:
-    client = world.client()
+def test_flush_forgets_everything_and_leaves_right_counts(client: Puppet, world: World) -> None:
     for i in range(5):
         client.push(f"jid-000{i}")
     client.push("jid-0006", at="2030-01-01T00:00:00Z")
@@ -118,9 +117,7 @@ def test_latency_is_the_age_of_the_next_job_in_seconds(world: World, client: Pup
     assert json.loads(reply.body or b"") == {"a": 0.25}
 
 
-def test_latency_counts_from_when_a_job_was_queued_not_from_when_it_was_pushed() -> None:
-    world = World()
-    client = world.client()
+def test_latency_counts_from_when_a_job_was_queued_not_pushed(world: World, client: Puppet) -> None:
     client.push("jid-0001", at="2026-09-21T14:13:30Z")
     assert client.line('MUTATE {"cmd":"requeue","target":"scheduled"}') == OK
     world.pass_time(1_000)

@@ -42,8 +42,7 @@ def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues(world
     assert jid_of(reply.body) == "jid-0001"
 
 
-def test_those_who_wait_are_served_in_the_order_in_which_they_came(world: World) -> None:
-    producer = world.client()
+def test_those_who_wait_are_served_in_the_order_they_came(producer: Puppet, world: World) -> None:
     workers = [world.client(f"w{i}") for i in range(3)]
     for worker in workers:
         worker.send(encode_fetch())
@@ -104,8 +103,7 @@ def test_a_client_that_vanishes_inside_fetch_gets_no_job(world: World) -> None:
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_a_job_whose_delivery_was_never_heard_is_given_to_the_next_at_once(wid: str) -> None:
-    world = World()
+def test_a_job_whose_delivery_was_never_heard_goes_to_the_next(world: World, wid: str) -> None:
     producer, gone, worker = world.client(), world.client(wid), world.client("w2")
     producer.push("jid-0001")
     producer.push("jid-0002")
@@ -316,8 +314,7 @@ def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more(world:
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_who_has_fetched_before_gets_nothing_more_when_the_server_stops(wid: str) -> None:
-    world = World()
+def test_who_fetched_before_gets_no_more_when_the_server_stops(world: World, wid: str) -> None:
     worker = world.client(wid)
     assert worker.fetch() is None
     worker.push("jid-0001")

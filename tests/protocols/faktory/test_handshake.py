@@ -139,8 +139,7 @@ def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
         b"HELLO {" + b" " * 70_000 + b"}",
     ],
 )
-def test_a_stranger_who_says_anything_else_is_hung_up_on_in_silence(line: bytes) -> None:
-    world = World()
+def test_a_stranger_who_says_anything_else_is_hung_up_on(world: World, line: bytes) -> None:
     client = world.connect()
     client.heard()
     client.send(line + b'\r\nHELLO {"v":2}\r\n')

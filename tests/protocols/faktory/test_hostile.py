@@ -240,8 +240,7 @@ def depth(text: bytes) -> int:
 
 
 @pytest.mark.parametrize("thing", [b"{}", b'{"a":1}'])
-def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(thing: bytes) -> None:
-    client = World().client()
+def test_a_large_frame_of_no_jobs_is_refused_before_it_comes(client: Puppet, thing: bytes) -> None:
     reply = client.ask(b"PUSHB [%b]\r\n" % b",".join([thing] * 50_000))
     assert reply.kind == "-"
     assert b"too short to be jobs" in (reply.body or b"")

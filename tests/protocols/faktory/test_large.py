@@ -160,8 +160,7 @@ def test_a_large_array_is_pushed_part_by_part_in_its_order(world: World) -> None
     ],
     ids=range(9),
 )
-def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -> None:
-    world = World()
+def test_one_shapeless_job_refuses_a_large_array(world: World, spoil: object) -> None:
     client = world.client()
     units = [job_of(b"jid-%06d" % i, b"[%d]" % i) for i in range(15_000)]
     turns(world, client, b"PUSHB [%b]\r\n" % b",".join(spoil(units)))  # type: ignore[operator]
@@ -197,8 +196,7 @@ def test_what_is_told_of_them_to_all_clients_together_is_bounded(world: World) -
     assert (set(kinds), len(kinds), world.service.intake.refusal_bytes) == ({"$", "-"}, 12, 0)
 
 
-def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten(world: World) -> None:
-    client = world.client()
+def test_what_a_client_that_is_gone_was_to_hear_is_forgotten(client: Puppet, world: World) -> None:
     world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(3_000))
     world.engine.turn(world.now)
     world.engine.turn(world.now)

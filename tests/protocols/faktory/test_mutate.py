@@ -241,8 +241,7 @@ def test_jobs_in_the_tail_are_meant_too() -> None:
     assert sum(client.fetch() is not None for _ in range(900)) == 900
 
 
-def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end(world: World) -> None:
-    client = world.client()
+def test_a_page_of_jobs_that_left_the_set_is_not_the_end(client: Puppet, world: World) -> None:
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(250))
     world.engine.received(client.link, encode_mutate("discard", "scheduled"))
     world.engine.turn(world.now)

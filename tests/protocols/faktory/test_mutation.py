@@ -91,7 +91,7 @@ def supply(world: World) -> None:
         world.engine.supplied(want, jobs, world.now)
 
 
-def test_a_job_that_changed_while_it_was_searched_is_left_alone(
+def test_a_job_that_changed_during_a_search_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world, client, _ = paused_in_search(monkeypatch)
@@ -118,8 +118,7 @@ def test_nobody_without_a_pattern_waits_for_a_search(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("chosen", [{"regexp": "*"}, {"jobtype": "type"}, {}])
-def test_those_who_go_through_a_set_take_turns_page_by_page(chosen: dict[str, str]) -> None:
-    world = World()
+def test_those_who_search_a_set_take_turns_by_page(world: World, chosen: dict[str, str]) -> None:
     clients = [world.client() for _ in range(20)]
     clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     for client in clients:
@@ -176,7 +175,7 @@ def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
     assert (client.take(), len(world.jobs(State.DEAD))) == (OK, 1_000)
 
 
-def test_those_who_are_gone_make_room_for_those_who_are_there(
+def test_those_who_are_gone_make_room_for_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("franca.protocols.faktory.mutations.WAITING_BYTES_MAX", 20_000)
@@ -191,7 +190,7 @@ def test_those_who_are_gone_make_room_for_those_who_are_there(
     assert client.ask(encode_mutate("clear", "dead")) == OK
 
 
-def test_jobs_of_a_page_wait_for_the_next_turn_if_they_take_long(
+def test_jobs_of_a_page_that_take_long_wait_for_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 4_000_000)

@@ -92,9 +92,7 @@ def test_arguments_survive_to_the_letter(client: Puppet, args: str) -> None:
     assert f'"args":{args},'.encode() in client.fetch_raw("default")
 
 
-def test_spaces_between_the_parts_are_dropped_and_those_inside_strings_are_kept() -> None:
-    world = World()
-    client = world.client()
+def test_spaces_between_parts_are_dropped_and_kept_inside_strings(client: Puppet) -> None:
     text = '{ "jid" : "jid-0001", "jobtype":\t"a b", "args": [ 1.0 , "x  y", {"k" : [ ]} ] }'
     assert client.line(f"PUSH {text}") == OK
     assert client.fetch_raw() == (
@@ -111,8 +109,7 @@ def test_one_clients_retry_is_not_anothers_default(world: World) -> None:
     assert [unit["retry"] for unit in (one.fetch(), one.fetch()) if unit] == [2, 25]
 
 
-def test_a_job_for_later_is_delivered_at_its_time_and_not_before(world: World) -> None:
-    client = world.client()
+def test_a_job_for_later_is_delivered_at_its_time(client: Puppet, world: World) -> None:
     assert client.push("jid-0001", at="2026-09-21T16:13:30.0005+02:00") == OK
     assert client.info()["faktory"]["sets"]["scheduled"] == 1
     world.pass_time(10_000 - 50)
@@ -144,7 +141,7 @@ def test_a_push_said_again_makes_no_second_job(world: World, client: Puppet) -> 
 
 
 @pytest.mark.parametrize("members", [{}, {"custom": {"a": 1}}])
-def test_jobs_that_differ_are_two_though_their_checksums_are_alike(
+def test_jobs_that_differ_are_two_though_checksums_are_alike(
     members: dict[str, object],
 ) -> None:
     assert crc32(b"[1054221393]") == crc32(b"[2530338831]")
@@ -155,8 +152,7 @@ def test_jobs_that_differ_are_two_though_their_checksums_are_alike(
     assert (len(world.jobs()), len({job.digest for job in world.jobs()})) == (2, 2)
 
 
-def test_a_scheduled_push_said_again_makes_no_second_job_even_after_its_time(world: World) -> None:
-    client = world.client()
+def test_a_scheduled_push_said_again_later_is_no_second_job(client: Puppet, world: World) -> None:
     client.push("jid-0001", 1, at="2026-09-21T14:13:21Z")
     world.pass_time(3_000)
     client.push("jid-0001", 1, at="2026-09-21T14:13:21Z")
@@ -196,8 +192,7 @@ def test_limits_are_told_and_nothing_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("depth", "kind"), [(127, "+"), (128, "-")])
-def test_jobs_may_nest_as_deep_as_the_limit_and_no_deeper(depth: int, kind: str) -> None:
-    client = World().client()
+def test_jobs_may_nest_as_deep_as_the_limit(client: Puppet, depth: int, kind: str) -> None:
     nested = "[" * depth + "]" * depth
     filler = ",".join(['"[[[["'] * 100)
     assert client.line(f"PUSH {unit(args=nested)}").kind == kind
@@ -275,8 +270,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("member", SAID)
-def test_a_push_that_differs_in_any_member_is_another_job(world: World, member: str) -> None:
-    client = world.client()
+def test_a_push_that_differs_is_another_job(client: Puppet, world: World, member: str) -> None:
     plain, full = job("jid-0001", 1), job("jid-0001", 1) | SAID
     for one, other in (
         (plain, plain | {member: SAID[member]}),

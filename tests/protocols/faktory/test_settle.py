@@ -53,8 +53,7 @@ def test_any_connection_of_the_worker_may_settle(world: World) -> None:
 
 
 @pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", ""), ("w1", "w2")])
-def test_the_first_delivery_may_be_settled_by_anybody(fetcher: str, settler: str) -> None:
-    world = World()
+def test_anybody_may_settle_the_first_delivery(world: World, fetcher: str, settler: str) -> None:
     one, two = world.client(fetcher), world.client(settler)
     one.push("jid-0001")
     one.push("jid-0002")
@@ -102,8 +101,7 @@ def test_a_later_delivery_only_by_its_holder(
     assert states(world) == ([State.WAITING] if counts else [])
 
 
-def test_a_connection_that_held_a_job_before_does_not_speak_for_another_without_a_wid() -> None:
-    world = World()
+def test_a_former_holder_does_not_speak_for_another_without_a_wid(world: World) -> None:
     one, two, three = world.client(), world.client(), world.client()
     one.push("jid-0001", reserve_for=60)
     one.fetch()
@@ -174,8 +172,7 @@ def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_a_late_ack_of_the_last_holder_counts_while_nobody_was_given_the_job(wid: str) -> None:
-    world = World()
+def test_a_late_ack_of_the_last_holder_counts_while_nobody_has_it(world: World, wid: str) -> None:
     worker = world.client(wid)
     worker.push("jid-0001", reserve_for=60)
     worker.fetch()
@@ -324,8 +321,7 @@ def test_retries_are_exact(world: World, retry: int, runs: int, end: list[State]
     assert world.broker.totals.failures == world.broker.totals.processed == runs
 
 
-def test_an_expired_reservation_is_a_failure_in_the_originals_words(world: World) -> None:
-    worker = world.client("w1")
+def test_an_expired_reservation_fails_in_the_originals_words(worker: Puppet, world: World) -> None:
     worker.push("jid-0001", reserve_for=5, retry=1)
     worker.fetch()
     beating(world, 59)
@@ -341,9 +337,7 @@ def test_an_expired_reservation_is_a_failure_in_the_originals_words(world: World
     assert (states(world), world.broker.totals.failures) == ([State.DEAD], 2)
 
 
-def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_dead_job_queued_again_keeps_its_failure(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", retry=-1)
     worker.fetch()
     worker.fail("jid-0001")
@@ -382,8 +376,7 @@ def test_what_is_said_of_a_failure_is_trimmed(
     assert {name: failure.get(name) for name in kept} == kept
 
 
-def test_a_failure_that_came_with_a_job_is_shown_until_it_has_its_own(world: World) -> None:
-    worker = world.client("w1")
+def test_a_failure_that_came_with_a_job_holds_until_the_next(worker: Puppet, world: World) -> None:
     worker.push("jid-0001", failure={"message": "before", "errtype": "B"})
     unit = worker.fetch()
     assert unit is not None

@@ -80,7 +80,7 @@ def test_bytes_that_are_no_utf8_are_replaced_one_by_one_however_they_are_cut(
         )
 
 
-def test_a_text_of_nothing_but_rubbish_does_not_grow_for_ever(
+def test_a_text_of_rubbish_alone_does_not_grow_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(go_json, "GROWTH_BYTES_MAX", 100)

@@ -15,8 +15,7 @@ QUIET = bulk('{"state":"quiet"}')
 TERMINATE = bulk('{"state":"terminate"}')
 
 
-def test_a_beat_is_answered_ok_until_the_server_wants_something(world: World) -> None:
-    worker = world.client("w1")
+def test_a_beat_is_answered_ok_until_there_is_an_order(worker: Puppet, world: World) -> None:
     assert worker.beat("w1", rss_kb=54_176) == OK
     assert world.service.ask_worker("w1", "quiet")
     assert (worker.beat("w1"), worker.beat("w1", current_state="quiet")) == (QUIET, QUIET)
@@ -58,8 +57,7 @@ def test_nobody_is_not_a_worker() -> None:
 
 
 @pytest.mark.parametrize("what", ["quiet", "stop"])
-def test_quiet_holds_for_every_connection_of_a_worker_and_for_no_other(what: str) -> None:
-    world = World()
+def test_quiet_holds_for_every_connection_of_one_worker_only(world: World, what: str) -> None:
     producer, one, two, other = (
         world.client(), world.client("w1"), world.client("w1"), world.client("w2")
     )  # fmt: skip

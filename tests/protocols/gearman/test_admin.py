@@ -112,8 +112,7 @@ def test_prioritystatus_counts_stored_jobs_under_their_own_priority() -> None:
 
 
 @pytest.mark.parametrize("words", ["status", "prioritystatus", "show jobs", "jobs"])
-def test_a_long_list_is_said_in_parts_and_holds_up_only_its_reader(words: str) -> None:
-    world = World()
+def test_a_long_list_is_said_in_parts_and_delays_only_its_reader(world: World, words: str) -> None:
     admin, other = world.connect(), world.connect()
     many = PIECES_A_TURN + 1
     for number in range(many):
@@ -209,8 +208,7 @@ def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not(world: Worl
 # -- cancel -----------------------------------------------------------------------------------------------
 
 
-def test_who_waits_for_a_cancelled_job_hears_that_it_failed_and_nobody_runs_it() -> None:
-    world = World()
+def test_a_cancelled_job_fails_and_nobody_runs_it(world: World) -> None:
     client, worker, admin = world.connect(), world.worker("f"), world.connect()
     handle = client.submit()
     assert admin.line(f"cancel job {handle.decode()}") == OK
@@ -292,8 +290,7 @@ def test_of_two_functions_the_one_that_is_spelled_alike_is_dropped(admin: Puppet
     assert admin.line("status") == b"A\t0\t0\t0\n.\n"
 
 
-def test_names_that_are_too_long_for_any_function_are_not_remembered(world: World) -> None:
-    client = world.connect()
+def test_names_too_long_for_any_function_are_not_remembered(client: Puppet, world: World) -> None:
     name = "n" * 8_000
     assert client.line(f"drop function {name}") == b"ERR function not found\r\n"
     assert client.line(f"maxqueue {name} 5") == b"OK\r\n"

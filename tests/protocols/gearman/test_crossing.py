@@ -97,9 +97,7 @@ def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker(world: World) -> None:
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_what_a_faktory_worker_says_of_a_failure_reaches_the_gearman_client(
-    world: World, exceptions: bool
-) -> None:
+def test_a_faktory_failures_text_reaches_the_gearman_client(world: World, exceptions: bool) -> None:
     client, worker = world.connect(), FaktoryPeer(world)
     if exceptions:
         client.ask(Packet.OPTION_REQ, "exceptions")
@@ -111,8 +109,7 @@ def test_what_a_faktory_worker_says_of_a_failure_reaches_the_gearman_client(
     assert client.take_all() == [loud if exceptions else res(Packet.WORK_FAIL, handle)]
 
 
-def test_a_background_job_that_a_faktory_worker_fails_is_dead_as_gearman_has_it() -> None:
-    world = World()
+def test_a_background_job_failed_by_a_faktory_worker_is_dead_as_in_gearman(world: World) -> None:
     worker = FaktoryPeer(world)
     handle = world.connect().submit_bg()
     worker.fetch("f")
@@ -159,8 +156,7 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
-def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has_it() -> None:
-    world = World()
+def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.worker("f")
     faktory.push(1, 2, retry=3)
     handle = worker.grab_handle()

@@ -38,8 +38,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     assert twice.take_all() == [res(number, handle, b"d" * size)] * 2
 
 
-def test_an_exception_that_many_wait_for_is_there_once_and_plain_to_the_others() -> None:
-    world = World()
+def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: World) -> None:
     clients, handle = crowd(world, 5)
     for client in clients[::2]:
         client.ask(Packet.OPTION_REQ, "exceptions")

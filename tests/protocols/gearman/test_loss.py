@@ -60,8 +60,7 @@ def test_only_what_was_given_since_a_worker_last_waited_goes_back(world: World) 
     assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
 
 
-def test_a_delivery_that_may_be_undone_is_remembered_no_longer_than_its_job_runs() -> None:
-    world = World()
+def test_an_undoable_delivery_is_forgotten_when_its_job_ends(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     worker.send(packet(Packet.ECHO_REQ, "x")[:5])
     rest = packet(Packet.ECHO_REQ, "x")
@@ -115,8 +114,7 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
     assert (client.take_all(), world.dead()) == ([], [])
 
 
-def test_progress_begins_anew_with_the_next_worker(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, world: World) -> None:
     handle = client.submit_bg()
     worker.grab()
     worker.say(Packet.WORK_STATUS, handle, "1", "2")
@@ -133,8 +131,7 @@ def test_progress_begins_anew_with_the_next_worker(world: World) -> None:
 @pytest.mark.parametrize(
     ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
 )
-def test_a_worker_that_is_too_slow_by_its_own_word_loses_the_job(said: str, ms: int) -> None:
-    world = World()
+def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
     client, worker = world.connect(), world.connect()
     worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
@@ -240,8 +237,7 @@ def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
     assert late.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
 
 
-def test_a_submit_like_an_abandoned_job_that_never_ran_is_a_new_job(world: World) -> None:
-    client = world.connect()
+def test_a_submit_like_an_abandoned_unrun_job_is_a_new_job(client: Puppet, world: World) -> None:
     handle = client.submit(unique="u")
     client.hang_up()
     late, worker = world.connect(), world.worker("f")
@@ -272,8 +268,7 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
 
 
 @pytest.mark.parametrize("unique", ["", "-"])
-def test_every_acknowledged_job_survives_whatever_its_unique_id(world: World, unique: str) -> None:
-    client = world.connect()
+def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, unique: str) -> None:
     handles = [client.submit_bg("f", f"work {n}", unique) for n in range(5)]
     worker = world.worker("f")
     worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
@@ -304,8 +299,7 @@ def test_priorities_and_order_survive(world: World, client: Puppet) -> None:
     assert got == [b"high", b"normal 1", b"normal 2", b"low"]
 
 
-def test_a_job_that_was_joined_and_left_is_not_run_a_second_time_after_a_restart() -> None:
-    world = World()
+def test_a_job_that_was_joined_and_left_is_not_run_again_after_a_restart(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
     handle = background.submit_bg(unique="u")
     waiting.submit(unique="u")

@@ -71,8 +71,7 @@ def test_a_name_of_a_megabyte_is_unknown_and_answered(client: Puppet, number: in
 
 
 @pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
-def test_a_long_name_is_answered_at_once_and_held_once(world: World, number: int) -> None:
-    client = world.connect()
+def test_a_long_name_is_answered_and_held_once(client: Puppet, world: World, number: int) -> None:
     name = b"x" * 1_000_000
     world.engine.received(client.link, packet(number, name))
     world.engine.turn(world.now)
@@ -84,8 +83,7 @@ def test_a_long_name_is_answered_at_once_and_held_once(world: World, number: int
 
 
 @pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
-def test_behind_a_short_name_nuls_do_not_count_and_a_long_one_is_not_looked_at(number: int) -> None:
-    client = World().connect()
+def test_nuls_behind_a_short_name_do_not_count(client: Puppet, number: int) -> None:
     assert client.ask(number, b"n" + b"\0" * 9).arguments[0] == b"n"
     said = b"n" + b"\0" * 1_000
     assert client.ask(number, said).body.startswith(said + b"\x000\x000")
@@ -163,8 +161,7 @@ def test_handles_of_earlier_versions_are_found_wherever_their_jobs_lie() -> None
     assert (worker.heard(), client.status(handles[0])) == (b"", DONE)
 
 
-def test_what_is_remembered_of_ended_jobs_is_bounded(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_memory_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet, world: World) -> None:
     first = client.submit()
     worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
     client.heard()

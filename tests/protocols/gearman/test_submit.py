@@ -26,8 +26,7 @@ def start(world: World, *functions: str) -> tuple[Puppet, Puppet]:
 
 
 @pytest.mark.parametrize("number", FOREGROUND)
-def test_a_foreground_job_needs_no_disk_from_its_submit_to_its_result(number: int) -> None:
-    world = World()
+def test_a_foreground_job_needs_no_disk_from_start_to_end(world: World, number: int) -> None:
     client, worker = start(world)
     handle = client.submit("f", "work", number=number)
     assert worker.grab() == (handle, b"f", b"work")
@@ -48,8 +47,7 @@ def test_a_background_job_is_durable_before_its_handle_is_told(world: World, num
     assert (client.heard(), world.store.held) == (b"", {})
 
 
-def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_after_that() -> None:
-    world = World()
+def test_a_background_job_is_given_out_once_the_store_has_it(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg("f")
     worker.waited_for_commit = False
@@ -367,8 +365,7 @@ def test_a_time_that_never_comes_is_refused(field: int) -> None:
 
 
 @pytest.mark.parametrize("number", [Packet.SUBMIT_REDUCE_JOB, Packet.SUBMIT_REDUCE_JOB_BACKGROUND])
-def test_a_reducer_is_told_to_those_who_ask_for_all(world: World, number: int) -> None:
-    client = world.connect()
+def test_a_reducer_is_told_to_who_asks_for_all(client: Puppet, world: World, number: int) -> None:
     answers = []
     for grab in (Packet.GRAB_JOB_ALL, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB):
         handle = client.ask(number, "f", "u", "sum", "unused", "a\0b").body

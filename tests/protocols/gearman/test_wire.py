@@ -87,8 +87,7 @@ def test_the_magic_of_a_response_is_an_error_and_the_connection_stays(peer: Pupp
 
 
 @pytest.mark.parametrize("head", [b"\0XYZ", b"\0req", b"\0\0\0\0", b"\0RE\0"])
-def test_any_other_magic_closes_the_connection_as_soon_as_it_is_plain(head: bytes) -> None:
-    peer = World().connect()
+def test_any_other_magic_closes_the_connection_at_once(peer: Puppet, head: bytes) -> None:
     peer.send(head)
     assert peer.is_hung_up
     assert peer.heard() == b""

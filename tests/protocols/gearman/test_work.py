@@ -110,8 +110,7 @@ def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
 
 @pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE])
 @pytest.mark.parametrize("background", [True, False])
-def test_all_who_wait_share_one_copy_of_a_long_result(number: int, background: bool) -> None:
-    world = World()
+def test_all_who_wait_share_a_long_result(world: World, number: int, background: bool) -> None:
     worker, clients = world.worker("f"), [world.connect() for _ in range(5)]
     if background:
         world.connect().submit_bg(unique="u")
@@ -153,7 +152,7 @@ def test_a_nul_behind_a_handle_is_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_an_exception_is_one_end_to_all_who_wait_in_the_words_that_each_knows(
+def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(
     exceptions: bool,
 ) -> None:
     run = Run(exceptions=exceptions)
@@ -273,8 +272,7 @@ def test_a_client_that_never_reads_is_waited_for_once() -> None:
     assert len(run.client.take_all()) == 2
 
 
-def test_a_worker_does_not_wait_for_one_client_that_never_reads_after_the_other() -> None:
-    world = World()
+def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -> None:
     worker, deaf, good = world.worker("f"), [world.connect() for _ in range(4)], world.connect()
     handles = [client.submit() for client in (*deaf, good)]
     for _ in handles:
@@ -310,8 +308,7 @@ def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
         assert len(run.client.take_all()) == 1
 
 
-def test_time_spent_on_clients_that_are_cut_off_is_in_vain_too(world: World) -> None:
-    worker = world.worker("f")
+def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: World) -> None:
     for number in range(5):
         deaf = world.connect()
         handle = deaf.submit()
@@ -361,8 +358,7 @@ def test_an_echo_is_any_bytes() -> None:
     ("said", "shown"),
     [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
 )
-def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: bytes) -> None:
-    peer = World().connect()
+def test_a_client_id_is_shown_on_one_line(peer: Puppet, said: bytes, shown: bytes) -> None:
     peer.say(Packet.SET_CLIENT_ID, said)
     assert peer.heard() == b""
     assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

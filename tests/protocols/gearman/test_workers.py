@@ -319,8 +319,7 @@ def test_what_all_workers_together_can_do_is_bounded(world: World) -> None:
         (packet(Packet.SUBMIT_JOB_BG, "f", "", "x"), True),
     ],
 )
-def test_a_peer_is_known_once_it_has_said_something_valid(said: bytes, known: bool) -> None:
-    peer = World().connect()
+def test_a_peer_is_known_once_it_said_what_is_valid(peer: Puppet, said: bytes, known: bool) -> None:
     peer.send(said)
     assert peer.link.known is known
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.protocols.memodb.puppet import World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
 from tests.support import memodb as m
 
 MIB = 1024 * 1024
@@ -90,8 +90,7 @@ def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share(world: World
     assert [len(piece) for piece in peer.link.out] == [len(peer.link.out[0])] * TIMES
 
 
-def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most(world: World) -> None:
-    worker = worker_on(world)
+def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: World) -> None:
     clients = [world.peer() for _ in range(20)]
     for client in clients:
         client.job(request=9)

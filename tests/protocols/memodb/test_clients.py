@@ -87,8 +87,7 @@ def test_jobs_of_other_services_and_timeouts_are_not_confused(world: World, clie
     assert sorted(seen) == sorted(kinds * 3)
 
 
-def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service(world: World) -> None:
-    client = world.peer()
+def test_a_clients_id_cannot_pass_for_a_services_name(client: Puppet, world: World) -> None:
     # What follows the tenth byte reads as the service `abcas`, if the id is taken for empty.
     trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x65abc" + b"\x61s" + b"\x01"
     client.ask(trick)
@@ -110,9 +109,7 @@ def test_many_contexts_share_a_connection_and_are_answered_in_any_order(world: W
     assert [answer.payload for answer in answers[:2]] == [b"299", b"298"]
 
 
-def test_services_of_a_worker_are_served_in_the_order_of_its_list_and_each_in_turn() -> None:
-    world = World()
-    client = world.peer()
+def test_services_are_served_in_the_order_of_the_workers_list(world: World, client: Puppet) -> None:
     for payload, service in ((b"1", "b"), (b"2", "a"), (b"3", "b"), (b"4", "a")):
         client.job(payload, service)
     worker = worker_on(world, "a", "b")
@@ -127,8 +124,7 @@ def test_services_of_a_worker_are_served_in_the_order_of_its_list_and_each_in_tu
 # -- the same request again -------------------------------------------------------------------
 
 
-def test_a_request_sent_again_while_its_job_waits_or_runs_is_that_job(world: World) -> None:
-    client = world.peer()
+def test_a_request_sent_again_before_its_answer_is_one_job(client: Puppet, world: World) -> None:
     asked = client.job(b"once")
     client.job(b"once", request=asked)
     assert len(world.all_jobs) == 1
@@ -164,8 +160,7 @@ def test_a_request_sent_again_after_a_reconnect_finds_its_running_job(world: Wor
     assert not world.service.requests._orphans
 
 
-def test_a_result_that_came_while_its_client_was_away_is_there_when_it_is_back() -> None:
-    world = World()
+def test_a_result_for_a_client_that_was_away_awaits_its_return(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"once")
     task = worker.given()
@@ -241,8 +236,7 @@ def test_replies_are_remembered_for_a_minute(world: World) -> None:
     assert (client.hear(), len(world.all_jobs)) == (None, 1)
 
 
-def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked_for() -> None:
-    world = World()
+def test_a_reply_is_remembered_from_when_it_was_given_not_asked_for(world: World) -> None:
     client, worker = world.peer(), worker_on(world, "s")
     asked = client.job(b"slow", timeout_ms=300_000)
     task = worker.given()
@@ -258,9 +252,7 @@ def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked
     ("settings", "left"),
     [(MemoDBSettings(remember_replies=3), 3), (MemoDBSettings(remember_bytes=1_000), 2)],
 )
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
-    settings: MemoDBSettings, left: int
-) -> None:
+def test_memory_is_bounded_and_the_oldest_goes_first(settings: MemoDBSettings, left: int) -> None:
     world = World(settings=settings)
     client, worker = world.peer(), worker_on(world)
     asked = []
@@ -299,8 +291,7 @@ def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again(world: Wor
     assert worker_on(world).hear() is None
 
 
-def test_a_client_that_comes_back_finds_its_job_in_the_hands_of_the_next_worker() -> None:
-    world = World()
+def test_a_client_that_comes_back_finds_its_job_with_the_next_worker(world: World) -> None:
     client, worker, next_worker = world.peer(), worker_on(world), worker_on(world)
     asked = client.job(b"once")
     worker.given()
@@ -343,9 +334,7 @@ def test_a_result_for_nobody_is_forgotten_with_the_others(world: World) -> None:
 # -- what cannot be served --------------------------------------------------------------------
 
 
-def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seconds() -> None:
-    world = World()
-    client = world.peer()
+def test_a_lone_client_that_nobody_serves_is_dropped_in_10_s(world: World, client: Puppet) -> None:
     client.job(service="undelivered.of")
     world.pass_time(10 * SECOND - 50)
     assert not client.is_hung_up
@@ -379,8 +368,7 @@ def test_it_is_dropped_once_the_last_who_offered_it_is_gone(world: World) -> Non
     assert (client.is_hung_up, busy.is_hung_up) == (True, False)
 
 
-def test_where_others_share_the_connection_the_request_waits_on(world: World) -> None:
-    client = world.peer()
+def test_where_others_share_the_connection_a_request_waits(client: Puppet, world: World) -> None:
     asked = client.job(service="undelivered.of")
     client.job(service="undelivered.of either")
     world.pass_time(60 * SECOND)
@@ -432,8 +420,7 @@ def test_the_timeout_is_counted_from_when_the_job_is_handed_over(world: World) -
     assert client.answer().payload == b"in time"
 
 
-def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered() -> None:
-    world = World()
+def test_over_its_timeout_on_a_shared_connection_it_stays_unanswered(world: World) -> None:
     client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"waits", "nobody", 60_000)
@@ -451,8 +438,7 @@ def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered(
 
 
 @pytest.mark.parametrize("asks_again", [False, True])
-def test_who_was_left_unanswered_is_dropped_when_the_others_are_done(asks_again: bool) -> None:
-    world = World()
+def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_again: bool) -> None:
     client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"quick", "t", 60_000)

@@ -155,8 +155,7 @@ def test_a_kind_that_is_named_at_length_is_not_remembered(world: World, long: bo
     assert told == {(name, 5_000), (name, 5_001)}
 
 
-def test_requests_with_long_names_are_not_taken_for_each_other(world: World) -> None:
-    client = world.peer()
+def test_requests_with_long_names_are_not_mixed_up(client: Puppet, world: World) -> None:
     for n in range(3):
         client.job(b"same", "n" * 1_000 + str(n), request=7)
     assert len(world.all_jobs) == 3
@@ -179,8 +178,7 @@ def test_names_in_many_pieces_are_no_names(world: World, peer: Puppet) -> None:
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_message_that_takes_long_ends_the_share_of_a_turn(world: World, cut: bool) -> None:
-    peer = world.peer()
+def test_a_message_that_takes_long_ends_a_share(peer: Puppet, world: World, cut: bool) -> None:
     many = [f"service-{n}" for n in range(1_024)]
     raw = b"".join(peer.frame(stack(n) + m.ready(*many)) for n in range(3))
     rubbish = peer.frame(stack(7) + m.ready(*many)[:-1])

@@ -34,8 +34,7 @@ def test_a_large_job_and_its_result_arrive_whole(client: Puppet, worker: Puppet)
     assert client.answer().payload == body[::-1]
 
 
-def test_a_large_job_sent_again_in_other_pieces_is_the_same_job(world: World) -> None:
-    client = world.peer()
+def test_a_large_job_sent_again_in_other_pieces_is_the_same(client: Puppet, world: World) -> None:
     message = m.job("s", b"z" * MIB, 5_000)
     pour(client, message, 1)
     client.ask(message, 1)
@@ -63,8 +62,7 @@ def test_large_jobs_that_differ_only_in_the_middle_are_not_the_same(world: World
     assert (world.service.requests.by_key, world.service.requests.remembered_bytes) == ({}, 0)
 
 
-def test_a_worker_that_moves_hears_its_large_job_where_something_else_was_just_said() -> None:
-    world = World()
+def test_a_worker_that_moves_hears_its_large_job_after_what_was_said(world: World) -> None:
     client, old, new = world.peer(), worker_on(world), world.peer()
     client.job(b"first")
     task = old.given()
@@ -372,8 +370,7 @@ def test_small_jobs_pass_while_a_large_one_comes(world: World) -> None:
         assert small.answer().payload == b"r"
 
 
-def test_a_worker_that_is_lost_keeps_nothing_of_its_job_which_may_end_elsewhere() -> None:
-    world = World()
+def test_a_lost_worker_keeps_nothing_of_its_job_which_may_end_elsewhere(world: World) -> None:
     worker, client = worker_on(world), world.peer()
     client.job(b"p" * LARGE)
     worker.given()

@@ -117,8 +117,7 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
     assert peer.is_hung_up
 
 
-def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on(world: World) -> None:
-    peer = world.peer()
+def test_who_sends_only_a_messages_length_is_hung_up_on(peer: Puppet, world: World) -> None:
     peer.send((100).to_bytes(8, "big"))
     for _ in range(40):
         world.pass_time(1_000)
@@ -202,9 +201,7 @@ def test_where_a_stack_ends(words: list[int], end: int) -> None:
     assert stack_end(b"...." + data, 4, 4 + len(data)) == (end + 4 if end > 0 else end)
 
 
-def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_request_through_too_many_devices_is_dropped(world: World, peer: Puppet) -> None:
     peer.ask(m.job("s", b"", 1), 1, *[5] * 9)
     assert (world.all_jobs, peer.is_hung_up) == ([], False)
     peer.ask(m.job("s", b"", 1), 1, *[5] * 8)
@@ -212,8 +209,7 @@ def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\0", b"\0\0\0\x01", b"\0" * 16])
-def test_a_request_without_an_id_is_garbage_and_ends_the_connection(body: bytes) -> None:
-    peer = World().peer()
+def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) -> None:
     peer.send(peer.frame(body))
     assert peer.is_hung_up
 

@@ -37,9 +37,7 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
 
 
 @pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
-def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
-    world: World, worker_id: bytes
-) -> None:
+def test_who_is_not_known_is_told_to_begin_anew(world: World, worker_id: bytes) -> None:
     for message in (
         m.result(worker_id, b""),
         m.result(worker_id, b"x" * 100_000, leaving=False),
@@ -78,8 +76,7 @@ def test_a_worker_without_services_is_kept_and_gets_nothing(world: World, peer: 
 # -- heartbeats -----------------------------------------------------------------------------------
 
 
-def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life(world: World) -> None:
-    worker = worker_on(world)
+def test_a_worker_that_waits_10_s_is_asked_for_a_heartbeat(worker: Puppet, world: World) -> None:
     for _ in range(3):
         world.pass_time(9_900)
         assert worker.hear() is None
@@ -119,8 +116,7 @@ def test_spans_can_be_chosen() -> None:
     assert not world.service.workers()
 
 
-def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request(world: World) -> None:
-    worker = worker_on(world)
+def test_a_worker_that_beats_unasked_waits_with_its_newest_id(worker: Puppet, world: World) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     worker.heartbeat(beat)
@@ -179,8 +175,7 @@ def test_a_result_from_a_worker_without_a_job_is_out_of_step(world: World, state
     assert (client.hear(), world.service.workers()) == (None, [])
 
 
-def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goes_on() -> None:
-    world = World()
+def test_a_worker_that_beats_at_work_is_out_of_step_and_its_job_goes_on(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     worker.heartbeat(worker.given())
@@ -204,8 +199,7 @@ def test_a_late_result_changes_nothing_and_its_worker_begins_anew(world: World) 
     assert back.answer().payload == b"in time"
 
 
-def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goes_on() -> None:
-    world = World()
+def test_a_result_for_a_cancelled_job_is_dropped_and_its_worker_goes_on(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -240,9 +234,8 @@ def test_a_ready_sent_again_is_the_same_worker(world: World, peer: Puppet) -> No
     assert len(world.service.workers()) == 2
 
 
-def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again(world: World) -> None:
+def test_a_ready_sent_again_with_the_job_is_answered_again(peer: Puppet, world: World) -> None:
     """However its bytes are cut, a request is acted on when everybody has heard of the last one."""
-    peer = world.peer()
     again = peer.frame(stack(1) + m.ready("s"))
     peer.send(again + peer.frame(stack(2) + m.job("s", b"for itself", 5_000)) + again)
     assert peer.given() == peer.given()
@@ -312,8 +305,7 @@ def test_a_job_whose_worker_is_lost_goes_to_another_at_once(world: World) -> Non
     assert client.answer().payload == b"done"
 
 
-def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped(world: World) -> None:
-    client = world.peer()
+def test_after_three_other_workers_a_client_is_dropped(client: Puppet, world: World) -> None:
     client.job(b"poison")
     for _ in range(4):
         assert not client.is_hung_up
@@ -345,8 +337,7 @@ def test_a_job_whose_delivery_was_never_heard_counts_as_never_given(world: World
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 
-def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved() -> None:
-    world = World()
+def test_the_end_of_an_old_connection_costs_a_moved_worker_nothing(world: World) -> None:
     client, old, new = world.peer(), worker_on(world), world.peer()
     client.job(b"one")
     new.result(old.given(), b"done")
@@ -422,8 +413,7 @@ def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else(wo
     assert client.answer().payload == b"of 2"
 
 
-def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be_dead() -> None:
-    world = World()
+def test_a_worker_may_move_before_its_old_connection_is_known_to_be_dead(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -451,8 +441,7 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there(world: World
     assert [answer.payload for answer in client.hear_all()] == [b"r", b"s"]
 
 
-def test_a_lost_worker_is_forgotten_after_a_while(world: World) -> None:
-    worker, client = worker_on(world), world.peer()
+def test_a_lost_worker_is_forgotten_in_time(worker: Puppet, client: Puppet, world: World) -> None:
     client.job(b"1", timeout_ms=30_000)
     task = worker.given()
     worker.hang_up()
@@ -467,8 +456,7 @@ def test_a_lost_worker_is_forgotten_after_a_while(world: World) -> None:
     back.disconnected()
 
 
-def test_a_lost_worker_is_not_remembered_for_years(world: World) -> None:
-    worker, client = worker_on(world), world.peer()
+def test_no_lost_worker_is_kept_for_years(worker: Puppet, client: Puppet, world: World) -> None:
     client.job(b"1", timeout_ms=2**62)
     worker.hang_up()
     world.pass_time(599 * SECOND, step=SECOND)
@@ -505,8 +493,7 @@ def test_a_quiet_worker_beats_and_gets_no_job(world: World, worker: Puppet, clie
     assert (worker.hear(), world.service.workers()[0].state) == (None, "quiet")
 
 
-def test_a_worker_that_is_to_stop_is_told_when_it_asks_next(world: World) -> None:
-    worker, client = worker_on(world), world.peer()
+def test_a_worker_that_asks_is_told_to_stop(worker: Puppet, client: Puppet, world: World) -> None:
     client.job()
     task = worker.given()
     assert world.service.ask_worker(task.worker.hex(), "stop")

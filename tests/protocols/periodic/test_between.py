@@ -29,8 +29,7 @@ def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) ->
     assert client.bytes_heard() == b""
 
 
-def test_a_peer_that_falls_silent_waits_for_an_answer_and_has_it_after_a_second() -> None:
-    world = World()
+def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) -> None:
     client = world.client(BIN)
     world.pass_time(900)
     assert client.bytes_heard() == b""
@@ -78,9 +77,7 @@ FIELDS, JSON = b"f\0\1n", b'{"func":"f","name":"n"}'
 
 
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc")])
-def test_npms_clients_tell_their_dialect_by_the_first_job_they_name(
-    world: World, job: bytes, dialect: str
-) -> None:
+def test_npms_clients_are_known_by_their_first_job(world: World, job: bytes, dialect: str) -> None:
     """Those of both times have the same ids and wait for nothing."""
     client = world.client(DOC)
     assert client.ask(p.PING, msgid=UUIDS[0]).command == p.PONG

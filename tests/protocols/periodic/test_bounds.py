@@ -76,8 +76,7 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: W
     assert doc.words() == [p.NO_JOB] * 20
 
 
-def test_a_worker_with_many_functions_asks_again_in_the_next_turn(demands: list[Demand]) -> None:
-    world = World()
+def test_a_worker_with_many_functions_asks_by_turns(world: World, demands: list[Demand]) -> None:
     worker = world.worker(*(f"f{n}" for n in range(100)))
     for number in range(9):
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -105,8 +104,7 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn(world: World) -> None:
     assert world.broker.leases.count == 300
 
 
-def test_the_functions_of_all_workers_together_are_bounded_but_for_a_few_of_each() -> None:
-    world = World()
+def test_the_functions_of_all_workers_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.offered.most = 30_000
     greedy, modest = world.worker(), world.worker()
     words = [greedy.word(p.CAN_DO, str8(f"f{n}")) for n in range(100)]
@@ -167,7 +165,7 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
     assert {"first", "last"} <= set(world.client().status())
 
 
-def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
+def test_only_so_many_workers_may_want_every_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
@@ -182,8 +180,7 @@ def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
 # -- GRAB_JOBs and runs ----------------------------------------------------------------------------
 
 
-def test_the_ids_of_all_connections_together_are_bounded_but_for_a_few_of_each() -> None:
-    world = World()
+def test_the_ids_of_all_connections_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.grabs.most = 20
     workers = [world.worker("f", dialect=DOC) for _ in range(3)]
     for worker in workers:
@@ -281,8 +278,7 @@ def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world
 
 
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
-def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) -> None:
-    world = World()
+def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end: str) -> None:
     world.service.copies.most = 100
     holder, other = broadcaster(world), broadcaster(world)
     client = world.client()
@@ -329,8 +325,7 @@ def test_a_job_for_all_is_written_once_for_all_of_them(world: World) -> None:
 # -- locks -----------------------------------------------------------------------------------------
 
 
-def test_a_run_may_hold_so_many_locks_and_no_more(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_a_run_holds_only_so_many_locks(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     job = worker.grab()
     for number in range(worker_commands.LOCKS_MAX):

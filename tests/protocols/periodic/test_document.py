@@ -224,8 +224,7 @@ def test_a_job_may_be_written_in_many_ways(world: World, text: bytes, workload: 
         b'{"func":"' + b"f" * 2_000 + b'","name":"n"}',
     ],
 )
-def test_what_is_no_job_is_answered_unknown_and_the_connection_goes_on(text: bytes) -> None:
-    world = World()
+def test_what_is_no_job_is_answered_unknown_and_no_more(world: World, text: bytes) -> None:
     client = world.client(DOC)
     client.word(p.PING)
     assert (client.word(p.SUBMIT_JOB, text), client.word(p.PING)) == (p.UNKNOWN, p.PONG)
@@ -283,8 +282,7 @@ def test_a_large_dump_comes_in_hundreds(world: World) -> None:
         (b'{"jobs":[{"func":"f","name":"a","workload":{"deep":[{}]}}]}', ["a"]),
     ],
 )
-def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str]) -> None:
-    world = World()
+def test_a_list_may_be_written_in_many_ways(world: World, text: bytes, names: list[str]) -> None:
     client = world.client(DOC)
     client.say(p.LOAD, text)
     assert (client.heard(), sorted(job.name for job in world.jobs())) == ([], names)

@@ -32,8 +32,7 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     assert set(world.client().status()) == {"kept"}
 
 
-def test_a_function_that_somebody_runs_is_not_dropped(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_a_function_that_runs_is_not_dropped(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
     worker.grab()
@@ -99,8 +98,7 @@ def test_a_dump_is_what_a_load_takes() -> None:
     assert (dumped(other.client()), other.jobs(State.LEASED)) == (everything, [])
 
 
-def test_a_large_load_is_taken_in_over_several_turns_and_answered_once(world: World) -> None:
-    client = world.client()
+def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
     load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
     world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
@@ -114,9 +112,7 @@ def test_a_large_load_is_taken_in_over_several_turns_and_answered_once(world: Wo
 
 
 @pytest.mark.parametrize("count", [3, -1, 1 << 62])
-def test_a_load_that_is_cut_short_is_refused_and_keeps_what_was_whole(count: int) -> None:
-    world = World()
-    client = world.client()
+def test_a_load_cut_short_keeps_what_was_whole(world: World, client: Puppet, count: int) -> None:
     jobs = (
         struct.pack(">q", count) + packed("f", "a") + packed("f", "b") + b"\x01f\x01c" + bytes(11)
     )

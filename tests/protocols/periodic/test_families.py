@@ -26,8 +26,7 @@ def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> N
 
 
 @EACH
-def test_an_idle_worker_is_neither_hot_nor_dead_after_ten_minutes(family: type[Family]) -> None:
-    world = World()
+def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 600_000, worker, step=250)
     assert not worker.dead
@@ -90,16 +89,14 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
     assert [job.name for job in worker.ran] == ["n"]
 
 
-def test_a_node_worker_that_begins_with_a_function_lives_without_confirmations() -> None:
-    world = World()
+def test_a_node_worker_beginning_with_a_function_needs_no_confirmations(world: World) -> None:
     worker = OlderNode(world, "f")
     world.client().submit("f", "n")
     live(world, 5_000, worker)
     assert (worker.dead, [job.name for job in worker.ran]) == ("", ["n"])
 
 
-def test_a_worker_that_waits_for_its_confirmation_has_it_whatever_its_id_looks_like() -> None:
-    world = World()
+def test_a_worker_that_waits_for_its_confirmation_has_it_with_any_id(world: World) -> None:
     worker = world.connect().register(p.WORKER)
     worker.say(p.CAN_DO, p.str8("f"), b"abcd")
     world.pass_time(900)

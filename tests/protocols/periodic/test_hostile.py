@@ -31,8 +31,7 @@ JUNK = [
 
 
 @pytest.mark.parametrize("data", JUNK)
-def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: bytes) -> None:
-    world = World()
+def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: bytes) -> None:
     for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
         peer = world.connect()
         for piece in pieces:
@@ -70,8 +69,7 @@ def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None
     assert world.worker("f").grab().name == "n"
 
 
-def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath(world: World) -> None:
-    worker = world.worker("f")
+def test_a_worker_may_submit_for_itself_and_go_wrong_at_once(worker: Puppet, world: World) -> None:
     worker.say(p.GRAB_JOB)
     worker.send(worker.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + b"junk")
     assert worker.is_hung_up
@@ -109,7 +107,7 @@ def test_random_frames_never_raise() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
-def test_half_a_frame_is_not_looked_at_again_for_each_piece_that_comes(
+def test_half_a_frame_is_not_read_again_for_each_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cuts = 0

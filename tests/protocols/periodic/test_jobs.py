@@ -58,8 +58,7 @@ def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(world: World, dial
     assert world.jobs() == []
 
 
-def test_a_submit_while_the_job_runs_survives_a_kill(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_a_submit_in_a_run_survives_a_kill(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n", b"old")
     worker.grab()
     client.submit("f", "n", b"new")
@@ -107,8 +106,7 @@ def test_any_moment_can_be_said(world: World, at: int) -> None:
 
 
 @BOTH
-def test_a_failed_job_is_run_again_a_second_later_as_often_as_it_takes(dialect: str) -> None:
-    world = World()
+def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialect: str) -> None:
     client, worker = world.client(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", count=3)
     for _ in range(30):
@@ -194,8 +192,7 @@ def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers(world: World)
     assert p.JOB_ASSIGN in second.words()
 
 
-def test_work_done_after_the_timeout_counts_while_nobody_else_was_given_the_job() -> None:
-    world = World()
+def test_work_done_after_the_timeout_counts_while_nobody_else_has_the_job(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n", timeout=1)
     job = worker.grab()
@@ -316,8 +313,7 @@ def test_a_full_disk_refuses_jobs_and_lets_running_ones_end(world: World) -> Non
     assert world.jobs() == []
 
 
-def test_a_job_of_another_protocol_is_run_under_a_name_of_its_own(world: World) -> None:
-    worker = world.worker("f")
+def test_a_job_of_another_protocol_is_run_under_its_own_name(worker: Puppet, world: World) -> None:
     for name, body in (("same", b"1"), ("same", b"2"), ("", b"3"), ("x" * 300, b"4")):
         world.broker.submit(NewJob("f", "kind", body, Policy(lease_ms=60_000), name), world.now)
     jobs = [worker.grab() for _ in range(4)]

@@ -50,8 +50,7 @@ def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
     return [list(peer.link.out) for peer in peers]
 
 
-def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes(world: World) -> None:
-    worker = world.worker("f")
+def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, world: World) -> None:
     clients = [world.client() for _ in range(5)]
     for client in clients:
         client.run_job("f", "n", timeout=60)
@@ -173,8 +172,7 @@ def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: s
 
 
 @pytest.mark.parametrize("at", [0, 9, 1 << 20])
-def test_a_large_message_whose_crc_is_wrong_ends_the_connection(world: World, at: int) -> None:
-    client = world.client()
+def test_a_large_message_with_a_wrong_crc_is_the_end(client: Puppet, world: World, at: int) -> None:
     frame = bytearray(client.message(p.SUBMIT_JOB, packed("f", "n", bytes(2 << 20)), b"7777"))
     frame[at] ^= 1
     for start in range(0, len(frame), 1 << 20):
@@ -343,7 +341,7 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world:
     assert len(worker.assigned()) == 30
 
 
-def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together(
+def test_jobs_are_written_in_json_a_little_in_each_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
@@ -368,8 +366,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together
     assert len([m for m in heard if m.command == p.JOB_ASSIGN]) == 20
 
 
-def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_is() -> None:
-    world = World()
+def test_a_job_that_cannot_be_written_goes_to_who_takes_it_as_it_is(world: World) -> None:
     slow, client = offering(world, DOC), world.client()
     slow.say(p.GRAB_JOB)
     quick = world.worker("f")

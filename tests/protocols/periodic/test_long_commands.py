@@ -39,7 +39,7 @@ def surveys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # -- STATUS ----------------------------------------------------------------------------------------
 
 
-def test_what_many_jobs_wait_for_is_found_out_once_a_second(
+def test_what_many_jobs_wait_for_is_found_once_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
@@ -63,8 +63,7 @@ def test_what_many_jobs_wait_for_is_found_out_once_a_second(
     assert (clients[0].status()["f3"][4], looks) == (NOW_S + 500, 2)
 
 
-def test_a_long_listing_is_made_once_for_all_who_ask_meanwhile(surveys: list[int]) -> None:
-    world = World()
+def test_a_long_listing_is_made_once_for_all_who_ask(world: World, surveys: list[int]) -> None:
     for number in range(FUNCS):
         world.broker.queue(f"f{number:05}")
     clients = [world.client() for _ in range(5)]

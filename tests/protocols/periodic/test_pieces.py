@@ -41,9 +41,7 @@ def heard_by(worker: Puppet, pieces: list[bytes]) -> tuple[list[Message], object
 
 
 @pytest.mark.parametrize(("dialect", "talk"), [t[1:] for t in TALKS], ids=[t[0] for t in TALKS])
-def test_messages_in_one_piece_mean_what_they_mean_one_by_one(
-    dialect: str, talk: tuple[Said, ...]
-) -> None:
+def test_messages_in_one_piece_act_as_one_by_one(dialect: str, talk: tuple[Said, ...]) -> None:
     apart, together, halved = (World().worker("f", dialect=dialect) for _ in range(3))
     pieces = [apart.message(*said) for said in talk]
     expected = heard_by(apart, pieces)

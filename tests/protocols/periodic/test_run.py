@@ -28,17 +28,15 @@ def test_the_result_is_the_answer(world: World, client: Puppet, worker: Puppet) 
     assert (client.waited_for_commit, world.jobs()) == (True, [])
 
 
-def test_without_a_worker_the_answer_is_at_once_that_there_is_none(world: World) -> None:
-    client = world.client()
+def test_without_a_worker_the_answer_says_so_at_once(client: Puppet, world: World) -> None:
     assert (client.word(p.RUN_JOB, packed("f", "n")), world.jobs()) == (p.NO_WORKER, [])
     world.worker("f").hang_up()
     assert client.word(p.RUN_JOB, packed("f", "n")) == p.NO_WORKER
 
 
 @pytest.mark.parametrize("how", ["fail", "later", "vanish", "expire"])
-def test_two_who_wait_are_both_told_that_it_failed_and_it_is_not_run_again(how: str) -> None:
+def test_two_who_wait_are_told_that_it_failed_and_it_is_not_rerun(world: World, how: str) -> None:
     # Facts, section 7, case 4: two waiters; worker killed -> both get `failed`.
-    world = World()
     one, two, worker = world.client(), world.client(), world.worker("f")
     world.worker("f")
     one.run_job("f", "n", timeout=100 if how != "expire" else 1)
@@ -93,8 +91,7 @@ def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(world: World, tim
     assert client.heard() == []
 
 
-def test_one_wait_that_is_over_leaves_the_others(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_one_wait_that_ends_leaves_the_others(client: Puppet, worker: Puppet, world: World) -> None:
     client.run_job("f", "n", timeout=2)
     late = client.run_job("f", "n", timeout=90)
     world.pass_time(3_000)
@@ -126,8 +123,7 @@ def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait(world: Worl
     assert (result(one), result(two)) == (b"r", b"r")
 
 
-def test_a_run_while_the_job_runs_waits_for_that_run(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_a_run_waits_for_the_run_under_way(client: Puppet, worker: Puppet, world: World) -> None:
     world.client().submit("f", "n", b"submitted")
     job = worker.grab()
     client.run_job("f", "n", b"run")
@@ -213,8 +209,7 @@ def test_a_stream_may_be_asked_for_before_its_job_is_there(client: Puppet, worke
     ]
 
 
-def test_a_stream_goes_on_over_runs_that_failed(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_a_stream_outlives_runs_that_failed(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     client.say(p.RECV_DATA, packed("f", "n"))
     job = worker.grab()
@@ -232,8 +227,7 @@ def test_a_stream_of_a_function_without_workers_is_refused() -> None:
     assert World().client().word(p.RECV_DATA, packed("f", "n")) == p.NO_WORKER
 
 
-def test_streams_of_those_who_left_are_forgotten(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+def test_streams_of_who_left_are_forgotten(client: Puppet, worker: Puppet, world: World) -> None:
     client.say(p.RECV_DATA, packed("f", "n"))
     client.hang_up()
     assert not world.service.streams

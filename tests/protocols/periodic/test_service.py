@@ -40,8 +40,7 @@ def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
     assert counts == {func: row[1] for func, row in status.items() if func != "idle"}
 
 
-def test_a_function_stays_listed_without_workers_until_it_is_dropped(world: World) -> None:
-    client = world.client()
+def test_a_function_without_workers_is_listed_until_dropped(client: Puppet, world: World) -> None:
     world.worker("f").hang_up()
     assert client.status() == {"f": [0, 0, 0, 0, NOW_S]}
     assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
@@ -124,9 +123,7 @@ def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     ("allowed", "local", "stops"),
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
-def test_shutdown_stops_the_server_for_those_who_may_ask(
-    allowed: str, local: bool, stops: int
-) -> None:
+def test_shutdown_stops_the_server_if_allowed(allowed: str, local: bool, stops: int) -> None:
     world = World(settings=PeriodicSettings(remote_shutdown=allowed))
     client = world.client(local=local)
     client.say(p.SHUTDOWN)

@@ -113,7 +113,7 @@ def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn(world: World)
     assert len(client.heard()) == 60 * MANY
 
 
-def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
+def test_beyond_so_many_pieces_workers_wait_for_a_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(service, "SENT_A_TICK", 3 * MANY)
@@ -131,8 +131,7 @@ def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
     assert (worker.words().count(p.SUCCESS), world.service.postponed) == (7, {})
 
 
-def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only() -> None:
-    world = World()
+def test_workers_wait_once_for_a_client_that_does_not_take_its_stream(world: World) -> None:
     worker, client, handle = followed(world, 1)
     client.link.full = True
     worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
@@ -241,7 +240,7 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     assert (watched(client), world.broker.watches.by_job) == ([], {})
 
 
-def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
+def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(alarms, "RUNG_A_TICK", 10)

@@ -47,9 +47,7 @@ OPENINGS = [
 @pytest.mark.parametrize(
     ("data", "opening"), [o[1:] for o in OPENINGS], ids=[o[0] for o in OPENINGS]
 )
-def test_the_first_frame_tells_the_dialect_wherever_it_is_cut(
-    data: bytes, opening: Opening
-) -> None:
+def test_the_first_frame_tells_the_dialect_however_it_is_cut(data: bytes, opening: Opening) -> None:
     for end in range(len(data)):
         assert read_opening(data[:end]) is None, f"{end} bytes"
     assert (read_opening(data), read_opening(data + b"\0REQ and more")) == (opening, opening)
@@ -74,9 +72,7 @@ def test_the_first_frame_tells_the_dialect_wherever_it_is_cut(
         (bytes.fromhex("00524551 00000012 00000000 01"), 13),
     ],
 )
-def test_what_begins_with_something_else_is_refused_as_soon_as_that_is_plain(
-    data: bytes, at: int
-) -> None:
+def test_what_begins_with_something_else_is_refused_at_once(data: bytes, at: int) -> None:
     data += bytes(16)
     for end in range(at):
         assert read_opening(data[:end]) is None, f"{end} bytes"
@@ -174,9 +170,7 @@ def test_what_is_no_frame_is_an_error(kind: type[Frames], data: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [CrcFrames, TextFrames, BinaryFrames, UndecidedFrames])
 @pytest.mark.parametrize("data", [b"\0RE\xc2\0\0\0\xc2\x80", b"\x0001\x07\0\1f", b"\0\0", b"G"])
-def test_what_is_no_frame_is_refused_at_the_same_byte_however_slowly_it_comes(
-    kind: type[Frames], data: bytes
-) -> None:
+def test_what_is_no_frame_is_refused_at_the_same_byte(kind: type[Frames], data: bytes) -> None:
     wrong = next(at for at in range(len(data)) if data[at] != b"\0REQ"[at]) + 1
     for end in range(wrong):
         frames = kind(MAX)
