@@ -208,8 +208,7 @@ def test_a_woken_session_that_takes_something_else_passes_the_word_on(bench: Ben
     both, one = bench.worker(), bench.worker()
     bench.ask(both, "a", "b", only_wake=True, choice=BY_PRIORITY)
     bench.ask(one, "b", only_wake=True, choice=BY_PRIORITY)
-    b = bench.submit("b", priority=5)
-    a = bench.submit("a", priority=0)
+    b, a = bench.submit("b", priority=5), bench.submit("a", priority=0)
     assert [session for session, _ in bench.events()] == [both]
     assert bench.take(both, "a", "b", choice=BY_PRIORITY) is a
     assert [session for session, _ in bench.events()] == [one], "or `b` lies there unseen"

@@ -52,8 +52,7 @@ def test_refusing_changes_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize("run_at", [0, LATER])
 def test_replacing_ends_the_job_that_is_there(bench: Bench, run_at: int) -> None:
-    old = bench.submit(key="u", run_at=run_at)
-    new = bench.submit(key="u", on_conflict=REPLACE)
+    old, new = bench.submit(key="u", run_at=run_at), bench.submit(key="u", on_conflict=REPLACE)
     assert (old.state, new.state) == (State.CANCELLED, State.READY)
     bench.write()
     assert list(bench.disk.rows) == [new.id]
@@ -196,8 +195,7 @@ def test_a_push_said_again_is_the_same_job_while_it_waits(run_at: int) -> None:
 )
 def test_a_push_that_differs_at_all_is_another_job(bench: Bench, other: dict[str, Any]) -> None:
     said: dict[str, Any] = {"name": "n", "digest": 1, "once": True}
-    first = bench.submit(**said)
-    second = bench.submit(**(said | other))
+    first, second = bench.submit(**said), bench.submit(**(said | other))
     assert second.id != first.id
     assert bench.broker.named("n") == [first, second]
 

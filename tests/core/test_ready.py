@@ -45,7 +45,7 @@ def popped(queue: Queue) -> list[int]:
         ([(5, 1), (0, 9), (5, 2), (-1, 10)], [10, 9, 1, 2]),
     ],
 )
-def test_jobs_come_by_priority_and_then_by_place(
+def test_jobs_come_by_priority_then_place(
     added: list[int | tuple[int, int]], order: list[int]
 ) -> None:
     assert popped(queue_of(*added)) == order
@@ -174,8 +174,7 @@ def test_a_window_is_limited_by_bytes_as_well() -> None:
 def test_an_urgent_job_overtakes_the_tail_and_a_patient_one_does_not_jump_it() -> None:
     bench = Bench(**SMALL)
     common = bench.submit_many(10, priority=5)
-    patient = bench.submit(priority=9)
-    urgent = bench.submit(priority=1)
+    patient, urgent = bench.submit(priority=9), bench.submit(priority=1)
     middle = bench.submit(priority=5)
     bench.write()
     assert ids(bench.take_all()) == [urgent.id, *ids(common), middle.id, patient.id]
@@ -298,8 +297,7 @@ def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it() -> No
 def test_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
     # They lie behind the mark, in memory: a cut must not take the last of them for the mark.
     bench = Bench(**SMALL)
-    durable = bench.submit_many(7)
-    volatile = bench.submit_many(7, durable=False)
+    durable, volatile = bench.submit_many(7), bench.submit_many(7, durable=False)
     last = bench.submit_many(3)
     bench.write()
     jobs = ids(bench.take_all())

@@ -117,9 +117,7 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another(bench: Be
     assert (job.state, bench.broker.jobs, bench.broker.queues["q"].leased) == (State.DONE, {}, 0)
 
 
-def test_large_jobs_for_who_waits_when_a_queue_resumes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_large_jobs_for_who_waits_when_a_queue_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "MATCHED_BYTES", 100)
     bench = Bench()
     for _ in range(5):

@@ -109,9 +109,7 @@ def test_pausing_a_queue_that_nobody_pushed_to_is_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("count", [3, 11])
 def test_a_purge_cancels_what_is_ready_and_nothing_else(written: bool, count: int) -> None:
     bench = Bench(**SMALL)
-    waits = bench.submit(run_at=T + 1_000)
-    other = bench.submit("other")
-    dead = bench.submit()
+    waits, other, dead = bench.submit(run_at=T + 1_000), bench.submit("other"), bench.submit()
     bench.broker.kill(dead, T)
     bench.submit_many(count, name="n", once=False, key="")
     worker = bench.worker()

@@ -80,8 +80,7 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
 
 
 def test_a_job_in_memory_that_becomes_durable_while_it_runs_is_counted_once(bench: Bench) -> None:
-    worker = bench.worker()
-    client = bench.worker()
+    worker, client = bench.worker(), bench.worker()
     job = bench.submit(key="k", durable=False, watcher=client)
     bench.take(worker)
     assert bench.submit(key="k") is job

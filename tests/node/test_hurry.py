@@ -102,7 +102,7 @@ async def test_the_disk_rests_after_a_large_group_and_only_then(
             await s.reaches("commit")
 
 
-async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
+async def test_when_nobody_is_in_a_hurry_all_are_heard_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with stage() as s:

@@ -22,7 +22,7 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
+async def test_the_loop_gives_way_at_intervals_in_a_long_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     time = Time(monkeypatch)

@@ -137,9 +137,7 @@ def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
         (b'[ "%b"]', b'[ "%b"]'),
     ],
 )
-def test_one_long_string_is_its_text_without_being_decoded(
-    args: bytes, shown: bytes | None
-) -> None:
+def test_one_long_string_is_its_text_without_decoding(args: bytes, shown: bytes | None) -> None:
     long = b"x" * (LOOK_BYTES_MAX + 1)
     text = args[2:-2].replace(b"%b", long) if shown is None else shown.replace(b"%b", long)
     body = args.replace(b"%b", long)

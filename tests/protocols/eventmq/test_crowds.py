@@ -87,9 +87,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
     assert len(worker.given()) == 1
 
 
-def test_of_very_many_jobs_of_a_dead_worker_some_are_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_very_many_jobs_of_a_dead_worker_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "RELEASED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
@@ -168,9 +166,7 @@ def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.Monk
     assert (max(told), sum(told)) == (4, 10)
 
 
-def test_many_silent_peers_are_dropped_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_silent_peers_are_dropped_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LOST_AT_ONCE", 3)
     world = World()
     peers = [world.worker() for _ in range(8)]
@@ -240,9 +236,7 @@ def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.Monkey
     assert rule.job.queue == "wish99"
 
 
-def test_many_rules_with_one_wish_run_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_rules_with_one_wish_run_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "ADOPTED_AT_ONCE", 5)
     world = World()
     client = world.peer()

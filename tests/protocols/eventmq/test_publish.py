@@ -12,8 +12,7 @@ from tests.protocols.eventmq.puppet import VERSION, World
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_publish"])
 def test_a_message_reaches_every_subscriber_whose_prefix_matches(world: World, door: str) -> None:
     exact, prefix, everything = (world.subscriber(t) for t in (b"news.de", b"news", b""))
-    other = world.subscriber(b"newsy")
-    publisher = world.peer(door=door)
+    other, publisher = world.subscriber(b"newsy"), world.peer(door=door)
     publisher.say("PUBLISH", "news.de", '"hello"')
     for subscriber in (exact, prefix, everything):
         assert subscriber.heard() == [[b"news.de", b'"hello"']]
@@ -27,8 +26,7 @@ def test_the_documents_form_has_headers_in_between(world: World) -> None:
 
 
 def test_several_topics_of_one_subscriber_bring_a_message_once(world: World) -> None:
-    subscriber = world.subscriber(b"a", b"ab", b"b")
-    publisher = world.peer()
+    subscriber, publisher = world.subscriber(b"a", b"ab", b"b"), world.peer()
     for topic in ("abc", "b", "c"):
         publisher.say("PUBLISH", topic, "x")
     assert [m[0] for m in subscriber.heard()] == [b"abc", b"b"]

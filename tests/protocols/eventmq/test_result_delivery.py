@@ -39,8 +39,7 @@ def test_and_after_a_restart_whoever_ran_it(world: World) -> None:
     waits = client.request(call("a.b"), headers="reply-requested").decode()
     given = worker.take()
     world = world.restarted(world.now + 1)
-    client = world.peer(identity=b"me")
-    back = world.worker()
+    client, back = world.peer(identity=b"me"), world.worker()
     back.done(given, '{"value": "late"}')
     assert client.replies() == [('{"value": "late"}', ran)]
     back.done(back.take())
@@ -148,9 +147,7 @@ def test_a_worker_is_heard_while_a_large_result_comes(world: World) -> None:
     assert world.jobs() == []
 
 
-def test_requests_said_again_are_waited_for_up_to_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_said_again_are_waited_for_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "JOINED_BYTES_MAX", 3 * 400)
     world = World()
     first, *others = [world.peer() for _ in range(5)]

@@ -233,8 +233,7 @@ def test_too_many_queues_are_not_read_to_end(raw: bytes, monkeypatch: pytest.Mon
 
 def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
     pairs = [(weight % 7, f"queue-{weight}") for weight in range(1_024)]
-    as_json = json.dumps(pairs).encode()
-    as_python = repr(pairs).encode()
+    as_json, as_python = json.dumps(pairs).encode(), repr(pairs).encode()
     bare = as_json[1:-1]
     for raw in (as_json, as_python, bare):
         assert list(read_queues(raw, 1_024)) == pairs

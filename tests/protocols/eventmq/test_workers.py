@@ -73,8 +73,7 @@ def bodies(*workers: Puppet) -> list[list[str]]:
 
 
 def test_the_least_recently_used_worker_is_next_whatever_slots(world: World) -> None:
-    client = world.peer()
-    a, b = world.worker(slots=3), world.worker(slots=1)
+    client, a, b = world.peer(), world.worker(slots=3), world.worker(slots=1)
     for body in "1234":
         client.request(body)
     assert bodies(a, b) == [["1", "3", "4"], ["2"]]
@@ -104,8 +103,7 @@ def test_the_heavier_worker_of_a_queue_is_next_while_it_can(client: Puppet, worl
 
 
 def test_the_lightest_comes_after_those_of_other_protocols(client: Puppet, world: World) -> None:
-    light = world.worker((5, "default"), slots=1)
-    usual = world.worker((10, "default"), slots=1)
+    light, usual = world.worker((5, "default"), slots=1), world.worker((10, "default"), slots=1)
     client.request("1")
     client.request("2")
     assert bodies(light, usual) == [["2"], ["1"]]
@@ -132,8 +130,7 @@ def test_a_slot_counts_for_all_queues_of_its_worker(world: World, client: Puppet
 
 
 def test_a_worker_that_hangs_up_leaves_its_jobs_to_others(world: World) -> None:
-    lost, other = world.worker(slots=2), world.worker()
-    client = world.peer()
+    lost, other, client = world.worker(slots=2), world.worker(), world.peer()
     client.request("1")
     client.request("2")
     lost.hang_up()
@@ -252,8 +249,7 @@ def test_a_worker_may_inform_again_and_keeps_what_it_holds(world: World) -> None
 
 def test_operators_see_workers_by_their_names(world: World) -> None:
     world.worker((10, "a"), (5, "b"), identity=b"manager-1")
-    auto = world.worker(identity=b"\x00\x01\x02\x03\x04")
-    nameless = world.worker()
+    auto, nameless = world.worker(identity=b"\x00\x01\x02\x03\x04"), world.worker()
     names = [(view.name, tuple(view.queues)) for view in world.service.workers()]
     assert names == [
         ("manager-1", ("a", "b")),
@@ -305,8 +301,7 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World)
 
 def test_the_queues_of_all_workers_are_bounded_and_freed() -> None:
     world = World(limits=Limits(offered_bytes=1_000))
-    first = world.worker((10, "a"), (10, "b"))
-    late = world.peer()
+    first, late = world.worker((10, "a"), (10, "b")), world.peer()
     late.say("INFORM", '[[10, "c"], [10, "d"]]', "worker")
     assert late.words() == []
     assert "more queues" in world.engine.notices[-1].reason

@@ -154,9 +154,7 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ODD_LINES, min_size=1, max_size=8), st.booleans())
-def test_whatever_is_pushed_may_be_taken_shown_and_run_by_anybody(
-    lines: list[bytes], known: bool
-) -> None:
+def test_whatever_is_pushed_may_be_taken_shown_and_run(lines: list[bytes], known: bool) -> None:
     world = World()
     client = world.client("w1") if known else world.connect()
     worker = world.client("w2")

@@ -65,7 +65,7 @@ SECOND = {"retries": "retry-0002", "scheduled": "later-0002", "dead": "dead-0000
     "filters", [{}, {"jids": []}, {"jobtype": "", "regexp": ""}, {"regexp": "*"}, {"jids": None}]
 )
 @pytest.mark.parametrize("cmd", ["clear", "discard", "kill", "requeue"])
-def test_without_a_filter_all_of_a_set_is_meant(
+def test_without_a_filter_it_is_a_whole_set(
     cmd: str, target: str, filters: dict[str, object]
 ) -> None:
     world, client = populated()

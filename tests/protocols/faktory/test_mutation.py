@@ -91,9 +91,7 @@ def supply(world: World) -> None:
         world.engine.supplied(want, jobs, world.now)
 
 
-def test_a_job_that_changed_during_a_search_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_changed_during_a_search_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world, client, _ = paused_in_search(monkeypatch)
     (found,) = world.jobs()
     live = world.broker.jobs[found.id]
@@ -175,9 +173,7 @@ def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
     assert (client.take(), len(world.jobs(State.DEAD))) == (OK, 1_000)
 
 
-def test_those_who_are_gone_make_room_for_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_those_who_are_gone_make_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.faktory.mutations.WAITING_BYTES_MAX", 20_000)
     world, (client, *others) = gone_walkers(10)
     world.engine.received(client.link, encode_mutate("kill", "scheduled", jobtype="type"))
@@ -190,9 +186,7 @@ def test_those_who_are_gone_make_room_for_the_others(
     assert client.ask(encode_mutate("clear", "dead")) == OK
 
 
-def test_jobs_of_a_page_that_take_long_wait_for_a_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_jobs_of_a_page_that_take_long_wait_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 4_000_000)
     world, client = with_large_jobs(9)
     assert client.ask(encode_mutate("discard", "scheduled", regexp="*b")) == OK

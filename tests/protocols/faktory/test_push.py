@@ -141,9 +141,7 @@ def test_a_push_said_again_makes_no_second_job(world: World, client: Puppet) -> 
 
 
 @pytest.mark.parametrize("members", [{}, {"custom": {"a": 1}}])
-def test_jobs_that_differ_are_two_though_checksums_are_alike(
-    members: dict[str, object],
-) -> None:
+def test_jobs_that_differ_are_two_though_checksums_are_alike(members: dict[str, object]) -> None:
     assert crc32(b"[1054221393]") == crc32(b"[2530338831]")
     world = World()
     client = world.client()

@@ -218,8 +218,7 @@ def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs(wor
     assert three.submit(workload="third", unique="u") == handle
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert worker.grab() is None
-    end = res(Packet.WORK_COMPLETE, handle, "r")
-    early = res(Packet.WORK_DATA, handle, "early")
+    end, early = res(Packet.WORK_COMPLETE, handle, "r"), res(Packet.WORK_DATA, handle, "early")
     assert [one.take_all(), two.take_all(), three.take_all()] == [[early, end], [early, end], [end]]
 
 

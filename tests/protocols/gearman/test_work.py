@@ -152,9 +152,7 @@ def test_a_nul_behind_a_handle_is_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(
-    exceptions: bool,
-) -> None:
+def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(exceptions: bool) -> None:
     run = Run(exceptions=exceptions)
     run.worker.say(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
     end = res(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")

@@ -165,9 +165,7 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
     assert {"first", "last"} <= set(world.client().status())
 
 
-def test_only_so_many_workers_may_want_every_job(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_so_many_workers_may_want_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
     world = World()
     broadcaster(world)
@@ -280,8 +278,7 @@ def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
 def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end: str) -> None:
     world.service.copies.most = 100
-    holder, other = broadcaster(world), broadcaster(world)
-    client = world.client()
+    holder, other, client = broadcaster(world), broadcaster(world), world.client()
     for number in range(20):
         for worker in (holder, other):
             worker.say(p.GRAB_JOB, msgid=b"%04d" % number)

@@ -107,9 +107,7 @@ def test_random_frames_never_raise() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
-def test_half_a_frame_is_not_read_again_for_each_piece(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts = 0
     cut = CrcFrames.cut
 

@@ -341,9 +341,7 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world:
     assert len(worker.assigned()) == 30
 
 
-def test_jobs_are_written_in_json_a_little_in_each_tick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
     world = World()
     workers, client = [offering(world, DOC) for _ in range(6)], world.client()

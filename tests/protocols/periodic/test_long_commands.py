@@ -39,9 +39,7 @@ def surveys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # -- STATUS ----------------------------------------------------------------------------------------
 
 
-def test_what_many_jobs_wait_for_is_found_once_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_many_jobs_wait_for_is_found_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     earliest = Waiting.earliest
 

@@ -35,8 +35,7 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(wo
 
 
 def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     client.submit("f", "n")
     assert [len(w.assigned()) for w in (one, two)] == [1, 1]
     client.submit("f", "m")
@@ -47,8 +46,7 @@ def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
 
 
 def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     client.run_job("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.done(jobs[1], b"two")
@@ -115,8 +113,7 @@ def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
 
 
 def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     for number in range(9_000):
         client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
         (job,) = one.assigned()

@@ -113,9 +113,7 @@ def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn(world: World)
     assert len(client.heard()) == 60 * MANY
 
 
-def test_beyond_so_many_pieces_workers_wait_for_a_tick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_beyond_so_many_pieces_workers_wait_for_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "SENT_A_TICK", 3 * MANY)
     world = World()
     worker, client, handle = followed(world)
@@ -240,9 +238,7 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     assert (watched(client), world.broker.watches.by_job) == ([], {})
 
 
-def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alarms, "RUNG_A_TICK", 10)
     world = World()
     worker = world.worker("f")
