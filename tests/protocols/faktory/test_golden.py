@@ -211,8 +211,7 @@ def test_what_is_no_job_is_refused_in_one_line(verb: bytes, text: bytes) -> None
     world = World()
     client = world.client()
     client.send(verb + text + b"\r\n")
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
     assert not client.unread
     assert (client.line("TRACK").kind, world.jobs()) == ("-", [])

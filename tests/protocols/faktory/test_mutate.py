@@ -222,8 +222,7 @@ def test_a_requeued_job_goes_to_whoever_waits() -> None:
     worker = world.client("w2")
     worker.send(b"FETCH\r\n")
     assert client.ask(encode_mutate("requeue", "scheduled", jids=["later-0001"])) == OK
-    reply = worker.take()
-    assert reply is not None
+    (reply,) = worker.take_all()
     assert json.loads(reply.body or b"")["jid"] == "later-0001"
 
 
