@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from franca.core.events import Begun, Event, Granted
 from franca.core.model import Demand, Job, Session, State
-from tests.core.kit import SMALL, Bench, T
+from tests.core.kit import Bench, T
 
 
 def begun(events: list[tuple[Session, Event]]) -> list[tuple[Session, int]]:
@@ -81,21 +81,20 @@ def test_whoever_asks_last_is_told(bench: Bench) -> None:
     assert (begun(bench.events()), first.awaits) == ([(second, job.id)], {})
 
 
-def test_a_job_of_the_tail_is_told_of_when_its_turn_comes() -> None:
-    bench = Bench(**SMALL)
-    client, worker = bench.worker(), bench.worker()
-    jobs = [awaited(bench, client) for _ in range(10)]
-    bench.write()
+def test_a_job_of_the_tail_is_told_of_when_its_turn_comes(small: Bench) -> None:
+    client, worker = small.worker(), small.worker()
+    jobs = [awaited(small, client) for _ in range(10)]
+    small.write()
     told: list[int] = []
     for _ in jobs:
-        answer = bench.broker.demand(Demand(worker, ("q",)), T)
+        answer = small.broker.demand(Demand(worker, ("q",)), T)
         if answer is None:
-            bench.write()
-        told += [job_id for _, job_id in begun(bench.events())]
+            small.write()
+        told += [job_id for _, job_id in begun(small.events())]
         granted = worker.leases.values()
         assert answer is None or isinstance(answer, Granted)
         for job in list(granted):
-            bench.broker.finish(job, worker.holder, b"", T)
+            small.broker.finish(job, worker.holder, b"", T)
     assert told == [job.id for job in jobs]
 
 

@@ -111,25 +111,23 @@ def test_a_closed_session_swallows_no_job(bench: Bench) -> None:
     assert bench.submit().holder == here.holder
 
 
-def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(6)
-    workers = [bench.worker() for _ in range(6)]
-    taken = [bench.take(worker).id for worker in workers[:4]]
-    assert [bench.ask(worker) for worker in workers[4:]] == [None, None]
-    bench.write()
-    given = [event.job.id for _, event in bench.events() if isinstance(event, Granted)]
+def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it(small: Bench) -> None:
+    jobs = small.submit_many(6)
+    workers = [small.worker() for _ in range(6)]
+    taken = [small.take(worker).id for worker in workers[:4]]
+    assert [small.ask(worker) for worker in workers[4:]] == [None, None]
+    small.write()
+    given = [event.job.id for _, event in small.events() if isinstance(event, Granted)]
     assert taken + given == ids(jobs)
 
 
-def test_a_job_from_before_the_tail_does_not_wait_for_it() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(6)
-    worker, idle = bench.worker(), bench.worker()
+def test_a_job_from_before_the_tail_does_not_wait_for_it(small: Bench) -> None:
+    small.submit_many(6)
+    worker, idle = small.worker(), small.worker()
     for _ in range(4):
-        bench.take(worker)
-    assert bench.ask(idle) is None
-    urgent = bench.submit(priority=-1)
+        small.take(worker)
+    assert small.ask(idle) is None
+    urgent = small.submit(priority=-1)
     assert urgent.holder == idle.holder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from franca.core.changes import Changes
 from franca.core.events import Finished
 from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
-from tests.core.kit import SMALL, Bench, T, ids
+from tests.core.kit import Bench, T, ids
 
 
 def told(changes: Changes) -> dict[str, list[int]]:
@@ -56,32 +56,30 @@ def test_what_changed_often_is_told_once_as_it_is_now(bench: Bench) -> None:
     assert told(bench.broker.drain()) == {"gone_held": [job.id]}
 
 
-def test_jobs_move_between_the_shelves() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(4)
-    bench.write()
-    urgent = bench.submit(priority=-1)
-    changes = bench.broker.drain()
+def test_jobs_move_between_the_shelves(small: Bench) -> None:
+    small.submit_many(4)
+    small.write()
+    urgent = small.submit(priority=-1)
+    changes = small.broker.drain()
     assert told(changes) == {"added": [urgent.id], "moved": [4]}
     assert changes.moved[0].shelf is Shelf.TAIL
-    bench.disk.write(changes, [])
-    worker = bench.worker()
+    small.disk.write(changes, [])
+    worker = small.worker()
     for _ in range(2):
-        bench.take(worker)
-    bench.write()
-    supplied = bench.broker.jobs[4]
+        small.take(worker)
+    small.write()
+    supplied = small.broker.jobs[4]
     assert supplied.shelf == Shelf.TAIL
     for _ in range(3):
-        bench.take(worker)
-    changes = bench.broker.drain()
+        small.take(worker)
+    changes = small.broker.drain()
     assert 4 in told(changes)["moved"]
     assert changes.moved[-1].shelf is Shelf.HELD
 
 
-def test_a_new_job_that_goes_straight_into_the_tail_is_added_there() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(6)
-    changes = bench.broker.drain()
+def test_a_new_job_that_goes_straight_into_the_tail_is_added_there(small: Bench) -> None:
+    small.submit_many(6)
+    changes = small.broker.drain()
     assert [job.shelf for job in changes.added] == [Shelf.HELD] * 4 + [Shelf.TAIL] * 2
 
 
@@ -96,13 +94,12 @@ def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere(bench: Bench) -> Non
     assert (kept.shelf, kept.state) == (Shelf.TAIL, State.DEAD)
 
 
-def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id() -> None:
-    bench = Bench(**SMALL)
+def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id(small: Bench) -> None:
     for number in range(6):
-        bench.submit(key=f"u{number}")
-    bench.write()
-    bench.submit(key="u5", on_conflict=OnConflict.REPLACE)
-    assert told(bench.broker.drain()) == {"added": [7], "gone_tail": [6]}
+        small.submit(key=f"u{number}")
+    small.write()
+    small.submit(key="u5", on_conflict=OnConflict.REPLACE)
+    assert told(small.broker.drain()) == {"added": [7], "gone_tail": [6]}
 
 
 def test_bytes_on_their_way_are_counted_until_they_are_drained(bench: Bench) -> None:

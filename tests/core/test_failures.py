@@ -131,8 +131,7 @@ def test_poison_is_counted_over_restarts(bench: Bench) -> None:
     bench.submit()
     for _ in range(9):
         run_and_vanish(bench)
-        bench.write()
-        bench.crash()
+        bench.restart()
     job = run_and_vanish(bench)
     bench.write()
     assert (job.state, job.losses, len(bench.disk.rows)) == (State.DEAD, 10, 1)

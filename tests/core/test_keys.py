@@ -91,20 +91,19 @@ def test_keys_hold_for_jobs_in_the_tail(run_at: int, written: bool) -> None:
     assert sorted(ids(bench.take_all(now=LATER))) == [*range(1, 12), new.id]
 
 
-def test_a_failed_job_in_the_tail_is_counted_right_when_it_is_replaced() -> None:
-    bench = Bench(**SMALL)
-    full_of(bench, 12, failures=5, delay_ms=1_000)
-    worker = bench.worker()
+def test_a_failed_job_in_the_tail_is_counted_right_when_it_is_replaced(small: Bench) -> None:
+    full_of(small, 12, failures=5, delay_ms=1_000)
+    worker = small.worker()
     for _ in range(12):
-        bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
-        bench.write()
-    assert (bench.count().retrying, bench.count().scheduled) == (12, 0)
-    away = next(n for n in range(12) if n + 1 not in bench.broker.jobs)
-    joined = bench.submit(key=f"u{away}")
+        small.broker.fail(small.take(worker), worker.holder, Failure(), T)
+        small.write()
+    assert (small.count().retrying, small.count().scheduled) == (12, 0)
+    away = next(n for n in range(12) if n + 1 not in small.broker.jobs)
+    joined = small.submit(key=f"u{away}")
     assert joined.name == f"n{away}", "its name is known though it ran before"
-    bench.submit(key=f"u{away}", on_conflict=REPLACE)
-    assert (bench.count().retrying, bench.count().scheduled) == (11, 0)
-    bench.write()
+    small.submit(key=f"u{away}", on_conflict=REPLACE)
+    assert (small.count().retrying, small.count().scheduled) == (11, 0)
+    small.write()
 
 
 def test_a_dead_job_is_not_retried_into_a_taken_key(bench: Bench) -> None:
@@ -122,25 +121,22 @@ def test_a_dead_job_is_not_retried_into_a_taken_key(bench: Bench) -> None:
     assert bench.submit(key="u") is visitor
 
 
-def test_keys_hold_over_a_restart() -> None:
-    bench = Bench(**SMALL)
-    full_of(bench, 12)
-    bench.write()
-    bench.crash()
-    assert [bench.submit(key=f"u{n}").id for n in range(12)] == list(range(1, 13))
-    bench.write()
-    assert len(bench.take_all()) == 12
+def test_keys_hold_over_a_restart(small: Bench) -> None:
+    full_of(small, 12)
+    small.restart()
+    assert [small.submit(key=f"u{n}").id for n in range(12)] == list(range(1, 13))
+    small.write()
+    assert len(small.take_all()) == 12
 
 
-def test_a_key_is_asked_for_wherever_its_job_lies() -> None:
-    bench = Bench(**SMALL)
-    jobs = [bench.submit(key=f"k{number}") for number in range(6)]
-    bench.write()
+def test_a_key_is_asked_for_wherever_its_job_lies(small: Bench) -> None:
+    jobs = [small.submit(key=f"k{number}") for number in range(6)]
+    small.write()
     for number, job in enumerate(jobs):
-        found = bench.broker.keyed("q", f"k{number}")
+        found = small.broker.keyed("q", f"k{number}")
         assert found is not None
         assert found.id == job.id
-    assert bench.broker.keyed("other", "k0") is None
+    assert small.broker.keyed("other", "k0") is None
 
 
 def test_jobs_that_only_memory_has_are_refused_when_there_are_too_many() -> None:
@@ -214,8 +210,7 @@ def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now(bench: Bench) -> 
 def test_a_dead_job_swallows_no_push_not_even_after_a_restart(bench: Bench) -> None:
     dead = bench.submit(name="n", once=True)
     bench.broker.kill(dead, T)
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert bench.submit(name="n", once=True).id != dead.id
 
 

@@ -11,7 +11,7 @@ import pytest
 from franca.core.errors import NotHeld
 from franca.core.events import Finished, Granted, LeaseLost
 from franca.core.model import NEVER, Failure, Job, OnHangUp, Session, State
-from tests.core.kit import SMALL, Bench, T, ids, state_of
+from tests.core.kit import Bench, T, ids, state_of
 
 LEASE = 60_000
 KEEP, RETURN, FAIL = OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL
@@ -196,18 +196,17 @@ def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then(bench: Bench) ->
     assert (event.state, event.failure.kind) == (State.CANCELLED, "NotStarted")
 
 
-def test_a_job_that_started_in_time_may_take_its_time() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(6, start_by=T + 1_000)
-    worker = bench.worker()
-    started = [bench.take(worker) for _ in range(3)]
-    bench.write()
-    bench.broker.give_back(started[0], worker.holder, T)
-    bench.write()
-    bench.broker.tick(T + 1_050)
-    bench.write(T + 1_050)
+def test_a_job_that_started_in_time_may_take_its_time(small: Bench) -> None:
+    jobs = small.submit_many(6, start_by=T + 1_000)
+    worker = small.worker()
+    started = [small.take(worker) for _ in range(3)]
+    small.write()
+    small.broker.give_back(started[0], worker.holder, T)
+    small.write()
+    small.broker.tick(T + 1_050)
+    small.write(T + 1_050)
     assert [job.state for job in started[1:]] == [State.LEASED] * 2
-    assert {job.id for job in bench.broker.jobs.values()}.isdisjoint({jobs[0].id})
+    assert {job.id for job in small.broker.jobs.values()}.isdisjoint({jobs[0].id})
 
 
 def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
@@ -232,8 +231,7 @@ def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job(bench: Be
     worker = bench.worker()
     bench.submit(extra=b"1")
     bench.broker.release(bench.take(worker), worker.holder, T + 10, T, extra=b"2")
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.ripen(T + 10)
     assert bench.take(bench.worker(), now=T + 10).extra == b"2"
 
@@ -247,17 +245,16 @@ def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run(bench: Bench) -
     assert not bench.disk.rows
 
 
-def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing() -> None:
-    bench = Bench(**SMALL)
-    worker = bench.worker()
-    bench.submit(lease_ms=1_000)
-    stale = bench.take(worker)
-    bench.submit_many(9)
-    bench.broker.tick(T + 3_000)
-    while stale.id in bench.broker.jobs:
-        bench.submit(priority=-1)
-        bench.write(T + 3_000)
+def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(small: Bench) -> None:
+    worker = small.worker()
+    small.submit(lease_ms=1_000)
+    stale = small.take(worker)
+    small.submit_many(9)
+    small.broker.tick(T + 3_000)
+    while stale.id in small.broker.jobs:
+        small.submit(priority=-1)
+        small.write(T + 3_000)
     with pytest.raises(NotHeld):
-        bench.broker.finish_late(stale, worker.holder, b"", T + 3_000)
-    bench.write(T + 3_000)
-    assert stale.id in ids(bench.take_all(now=T + 3_000))
+        small.broker.finish_late(stale, worker.holder, b"", T + 3_000)
+    small.write(T + 3_000)
+    assert stale.id in ids(small.take_all(now=T + 3_000))

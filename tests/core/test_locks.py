@@ -11,7 +11,7 @@ from franca.core.lifecycle import LOCK_AGAIN_MS
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import NEVER, Failure, Job, OnConflict, Session, State
-from tests.core.kit import SMALL, Bench, T, ids, state_of
+from tests.core.kit import Bench, T, ids, state_of
 
 
 def test_a_lock_is_open_to_as_many_as_its_count() -> None:
@@ -114,8 +114,7 @@ def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
     (first, one), (second, two) = run(bench, "first"), run(bench, "second")
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.ripen(T + LOCK_AGAIN_MS)
     worker = bench.worker()
     for name in ("first", "second"):
@@ -124,10 +123,9 @@ def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
         assert bench.broker.lock(job, worker.holder, "l", 2, T)
 
 
-def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next() -> None:
-    bench = Bench(**SMALL)
-    (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
-    broker = bench.broker
+def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next(small: Bench) -> None:
+    (first, one), (second, two), (third, three) = run(small), run(small), run(small)
+    broker = small.broker
     assert broker.lock(first, one.holder, "l", 1, T)
     assert not broker.lock(second, two.holder, "l", 1, T)
     assert not broker.lock(third, three.holder, "l", 1, T)

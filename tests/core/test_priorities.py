@@ -46,8 +46,7 @@ def test_a_changed_priority_is_found_again_after_a_restart(then: str) -> None:
     if then == "held":
         [found] = bench.recall(ids=(job.id,))
         bench.broker.lease(found, worker, T)
-    bench.write()
-    bench.crash()
+    bench.restart()
     [found] = bench.recall(ids=(job.id,))
     assert found.priority == 7
     bench.write()

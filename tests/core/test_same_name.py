@@ -54,8 +54,7 @@ def test_a_restart_knows_who_runs_which(bench: Bench) -> None:
     bench.submit_many(3, name="n", lease_ms=MINUTE)
     keeps, returns = bench.worker(on_hang_up=OnHangUp.KEEP), bench.worker()
     first, second = bench.take(keeps), bench.take(returns)
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert [job.id for job in bench.broker.held_as("n", keeps.holder)] == [first.id]
     assert [job.id for job in bench.broker.running_as("n")] == [first.id]
     assert [job.id for job in bench.broker.returned_as("n")] == [second.id]

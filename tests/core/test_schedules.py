@@ -159,8 +159,7 @@ def test_a_rule_put_while_the_wall_clock_was_ahead_is_brought_back(bench: Bench)
 def test_a_wall_clock_set_back_between_two_servers_silences_no_interval(bench: Bench) -> None:
     bench.broker.wall_ahead_ms = DAY
     bench.broker.put_schedule(rule(), T, fire_now=False)
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert bench.broker.next_wake() == T + MINUTE
     bench.write()
     assert bench.disk.schedules["s"].next_at == T + MINUTE
@@ -280,8 +279,7 @@ def test_a_rule_may_be_amended_without_changing_when_it_fires(bench: Bench) -> N
     bench.write()
     schedule.job.queue = "other"
     bench.broker.amend_schedule(schedule)
-    bench.write()
-    bench.crash()
+    bench.restart()
     (kept,) = bench.broker.schedules.by_id.values()
     assert (kept.job.queue, kept.next_at) == ("other", T + MINUTE)
 

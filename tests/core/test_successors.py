@@ -248,8 +248,7 @@ def test_successors_count_after_a_restart_too(bench: Bench) -> None:
     running(bench, on_hang_up=OnHangUp.KEEP)
     newer(bench)
     size = bench.broker.lifecycle.successors.bytes
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert bench.broker.lifecycle.successors.bytes == size > SUCCESSOR_BYTES
     bench.broker.remove("q", "u", T)
     assert bench.broker.lifecycle.successors.bytes == 0
@@ -285,8 +284,7 @@ def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too(bench: B
 def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> None:
     old, _ = running(bench)
     new = newer(bench)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.write()
     assert (list(bench.disk.rows), bench.count().ready) == ([new.id], 1)
     assert ids(bench.take_all()) == [new.id]
@@ -296,8 +294,7 @@ def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> Non
 def test_an_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench) -> None:
     old, worker = running(bench, on_hang_up=OnHangUp.KEEP, lease_ms=60_000)
     new = newer(bench)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.write()
     job = bench.broker.keyed("q", "u")
     assert isinstance(job, Job)
@@ -311,7 +308,6 @@ def test_an_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench
 def test_an_successor_of_a_job_that_was_never_durable_runs_after_a_crash(bench: Bench) -> None:
     running(bench, durable=False)
     new = newer(bench)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.broker.tick(T + 1_000)
     assert ids(bench.take_all(now=T + 1_000)) == [new.id]

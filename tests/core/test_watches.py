@@ -192,33 +192,31 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     assert not bench.broker.watches.in_store
 
 
-def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
-    bench = Bench(**SMALL)
-    client = bench.worker()
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up(small: Bench) -> None:
+    client = small.worker()
     for number in range(9):
-        bench.submit(key=f"u{number}", watcher=client)
-    assert bench.broker.watches.in_store
-    bench.broker.close_session(client, T)
-    assert not bench.broker.watches.in_store
-    assert not bench.broker.watches.by_job
+        small.submit(key=f"u{number}", watcher=client)
+    assert small.broker.watches.in_store
+    small.broker.close_session(client, T)
+    assert not small.broker.watches.in_store
+    assert not small.broker.watches.by_job
 
 
-def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
-    bench = Bench(**SMALL)
+def test_a_supplied_job_that_is_watched_now_is_supplied_once(small: Bench) -> None:
     for number in range(6):
-        bench.submit(key=f"u{number}", priority=5)
-    bench.write()
-    worker = bench.worker()
+        small.submit(key=f"u{number}", priority=5)
+    small.write()
+    worker = small.worker()
     for _ in range(3):
-        bench.take(worker)
-    bench.write()
-    client = bench.worker()
-    watched = bench.submit(key="u5", watcher=client)
-    assert watched.id in bench.broker.jobs
-    bench.submit_many(9, priority=1)
-    bench.write()
-    assert [job.id for job in bench.take_all()].count(watched.id) == 1
-    bench.write()
+        small.take(worker)
+    small.write()
+    client = small.worker()
+    watched = small.submit(key="u5", watcher=client)
+    assert watched.id in small.broker.jobs
+    small.submit_many(9, priority=1)
+    small.write()
+    assert [job.id for job in small.take_all()].count(watched.id) == 1
+    small.write()
 
 
 # -- jobs that live for their watchers, or fail for them --------------------------------------

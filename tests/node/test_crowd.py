@@ -98,8 +98,7 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         teller.connection.data_received(b"5" * size)
         await s.turns()
         assert (len(told), s.node.output.total) == (5, 5 * size)
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         for guest in guests:
             guest.wire.take()
         await s.until(lambda: len(told) == 6)

@@ -90,8 +90,7 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
         writer.says("push " + "x" * (LONG_GROUP_BYTES + 1))
         await s.reaches("commit")
         assert prepared == [1]
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert writer.heard == ""
         await s.ends()
         await s.until(lambda: writer.heard.startswith("pushed x"))
@@ -108,8 +107,7 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
         await s.reaches("commit")
         assert answered == []
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: bool(answered))
 
 

@@ -54,8 +54,7 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -
         await s.commits()
         with pytest.raises(KeyError, match="mistake"):
             await answer
-        guest.says("ping")
-        await guest.hears("pong;")
+        await guest.asks("ping", hears="pong;")
         assert s.failures == []
 
 

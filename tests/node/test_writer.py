@@ -47,12 +47,10 @@ async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
     with stage() as s:
         other = s.guest()
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert not given
         await s.writer("push a")
         before = len(given)
-        other.says("ping")
-        await other.hears("pong;pong;")
+        await other.asks("ping", hears="pong;pong;")
         assert len(given) > before
         await s.ends()
