@@ -112,10 +112,7 @@ def test_a_header_with_an_endless_number_hurts_nobody_else(start: StartServer) -
 
 
 @pytest.mark.case(1)
-@pytest.mark.parametrize(
-    "headers",
-    [HOSTILE, b'{"a": "\\ud800"}'],
-)
+@pytest.mark.parametrize("headers", [HOSTILE, b'{"a": "\\ud800"}'])
 def test_and_such_a_request_is_run_like_any_other(start: StartServer, headers: bytes) -> None:
     server = start(speaks=("eventmq",))
     worker = peer(server).inform(slots=1)

@@ -39,8 +39,7 @@ def test_one_fetch_does_not_bring_all_large_jobs_into_memory(server: Server) -> 
     server.restart(timeout=60)
     with Faktory(server.port, timeout=60) as client:
         client.hello(wid="worker-number-2")
-        found = client.fetch()
-        assert found is not None
+        found = client.fetch() or {}
         assert found["args"] == [BODY]
         assert (peak := peak_mb(server)) < MOST_MB, f"{peak} MB after a restart"
 
@@ -73,8 +72,7 @@ def test_large_jobs_of_many_queues_share_one_budget(server: Server) -> None:
         peak = peak_mb(server)
         assert peak < MOST_MB, f"{peak} MB for {LARGE_JOBS} jobs in as many queues"
         for number in range(LARGE_JOBS):
-            found = client.fetch(f"queue-{number}")
-            assert found is not None
+            found = client.fetch(f"queue-{number}") or {}
             assert found["args"] == [BODY]
             client.ack(found["jid"])
 

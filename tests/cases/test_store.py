@@ -124,8 +124,7 @@ def test_a_server_starts_after_a_store_failure_though_there_is_no_room_for_a_cop
             raise AssertionError(f"no start on a disk that is 64 % full: {last}") from None
         with Faktory(server.port, timeout=60) as client:
             client.hello()
-            found = client.fetch()
-            assert found is not None
+            found = client.fetch() or {}
             assert found["args"] == [BODY]
         server.kill9()
 

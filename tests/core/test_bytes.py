@@ -33,8 +33,7 @@ def test_a_full_window_asks_for_no_more_until_somebody_wants_a_job() -> None:
     bench.write()
     assert not bench.broker.wants
     assert bench.broker.queue_list.windows.bytes_held <= 4 * 1024
-    assert len(bench.take_all("b")) == 20
-    assert len(bench.take_all("a")) == 20
+    assert (len(bench.take_all("b")), len(bench.take_all("a"))) == (20, 20)
 
 
 def test_what_was_supplied_and_not_taken_makes_room_for_what_is_asked_for() -> None:
@@ -121,8 +120,7 @@ def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None
     assert bench.broker.backlog.large.bytes == len(LARGE)
     bench.broker.release(job, worker.holder, T + 9_000, T)
     assert job.id not in bench.broker.jobs
-    assert bench.broker.backlog.large.bytes == 0
-    assert not bench.broker.backlog.large.jobs
+    assert (bench.broker.backlog.large.bytes, bench.broker.backlog.large.jobs) == (0, {})
 
 
 def test_recalled_jobs_have_tsuccessor_bodies() -> None:
@@ -184,8 +182,7 @@ def test_large_bodies_that_run_leave_memory_though_somebody_waits(way: str) -> N
     bench.broker.close_session(worker, T)
     bench.write()
     assert [job.body for job in bench.take_all()] == [LARGE] * 6
-    assert bench.ends(client) == [State.DONE] * 6
-    assert not client.watches
+    assert (bench.ends(client), client.watches) == ([State.DONE] * 6, {})
 
 
 @pytest.mark.parametrize("way", WAYS_TO_WATCH)

@@ -33,23 +33,20 @@ def test_a_job_is_leased_from_wherever_it_is(state: State, lies: str) -> None:
     assert job.id not in bench.disk.rows
 
 
-def test_a_lease_that_names_no_time_lasts_as_the_job_says() -> None:
-    bench = Bench()
+def test_a_lease_that_names_no_time_lasts_as_the_job_says(bench: Bench) -> None:
     job = bench.submit(lease_ms=700)
     bench.broker.lease(job, bench.worker(), T)
     assert job.until == T + 700
 
 
-def test_a_job_of_a_paused_queue_is_leased_too() -> None:
-    bench = Bench()
+def test_a_job_of_a_paused_queue_is_leased_too(bench: Bench) -> None:
     job = bench.submit()
     bench.broker.pause("q")
     bench.broker.lease(job, bench.worker(), T)
     assert bench.count().leased == 1
 
 
-def test_the_lease_ends_with_its_session_and_the_job_is_ready_again() -> None:
-    bench = Bench()
+def test_the_lease_ends_with_its_session_and_the_job_is_ready_again(bench: Bench) -> None:
     job = bench.submit(run_at=T + 1_000)
     worker = bench.worker()
     bench.broker.lease(job, worker, T)
@@ -59,8 +56,7 @@ def test_the_lease_ends_with_its_session_and_the_job_is_ready_again() -> None:
     assert (bench.count().ready, bench.count().scheduled) == (1, 0)
 
 
-def test_a_job_that_runs_or_has_ended_is_refused() -> None:
-    bench = Bench()
+def test_a_job_that_runs_or_has_ended_is_refused(bench: Bench) -> None:
     job = bench.submit(key="k")
     worker = bench.take(bench.worker("one", OnHangUp.KEEP)).holder
     behind = bench.submit(key="k", on_conflict=OnConflict.REPLACE)
@@ -75,8 +71,7 @@ def test_a_job_that_runs_or_has_ended_is_refused() -> None:
     bench.write()
 
 
-def test_a_dead_job_whose_key_another_has_is_refused() -> None:
-    bench = Bench()
+def test_a_dead_job_whose_key_another_has_is_refused(bench: Bench) -> None:
     job = bench.submit(key="k")
     bench.broker.kill(job, T)
     bench.submit(key="k")

@@ -14,8 +14,7 @@ from tests.core.kit import SMALL, Bench, T, ids
 MANY = 20_000
 
 
-def test_a_released_job_may_have_another_priority_from_then_on() -> None:
-    bench = Bench()
+def test_a_released_job_may_have_another_priority_from_then_on(bench: Bench) -> None:
     first, second, third = bench.submit_many(3, priority=5)
     worker = bench.worker()
     assert bench.take(worker) is first
@@ -24,8 +23,7 @@ def test_a_released_job_may_have_another_priority_from_then_on() -> None:
     assert ids(bench.take_all()) == ids([second, third, first])
 
 
-def test_a_job_that_is_released_for_later_waits_with_its_new_priority() -> None:
-    bench = Bench()
+def test_a_job_that_is_released_for_later_waits_with_its_new_priority(bench: Bench) -> None:
     job, other = bench.submit_many(2, priority=5)
     worker = bench.worker()
     bench.broker.release(bench.take(worker), worker.holder, T + 1_000, T, priority=1)
@@ -49,8 +47,7 @@ def test_a_changed_priority_is_found_again_after_a_restart(then: str) -> None:
     if then == "held":
         [found] = bench.recall(ids=(job.id,))
         bench.broker.lease(found, worker, T)
-    bench.write()
-    bench.crash()
+    bench.restart()
     [found] = bench.recall(ids=(job.id,))
     assert found.priority == 7
     bench.write()

@@ -27,8 +27,7 @@ def stored_if_even(*places: int | tuple[int, int]) -> Queue:
 def test_the_last_that_may_leave_are_let_go_and_the_others_stay_in_their_places() -> None:
     queue = stored_if_even(1, 2, 3, 4, 5, 6, 7)
     leaving, staying = queue.let_go(2, 99)
-    assert ([j.place for j in leaving], staying) == ([6, 4], 2)
-    assert queue.mark == (0, 3)
+    assert ([j.place for j in leaving], staying, queue.mark) == ([6, 4], 2, (0, 3))
     assert (queue.size, queue.bytes_held) == (5, 5)
     assert popped(queue) == [1, 2, 3, 5, 7]
 
@@ -37,15 +36,13 @@ def test_no_more_are_looked_at_than_may_be() -> None:
     queue = stored_if_even(*range(1, 100, 2), 100)
     leaving, staying = queue.let_go(9, 5)
     assert (len(leaving), staying) == (1, 4)
-    assert queue.let_go(9, 5)[0] == []
-    assert queue.mark == (0, 99)
+    assert (queue.let_go(9, 5)[0], queue.mark) == ([], (0, 99))
     assert popped(queue) == [*range(1, 100, 2)]
 
 
 def test_the_least_urgent_are_let_go_first_over_all_priorities() -> None:
     queue = stored_if_even((0, 2), (0, 4), (5, 1), (5, 6), (9, 3), (9, 8))
-    assert [j.place for j in queue.let_go(3, 99)[0]] == [8, 6, 4]
-    assert queue.mark == (0, 3)
+    assert ([j.place for j in queue.let_go(3, 99)[0]], queue.mark) == ([8, 6, 4], (0, 3))
     assert popped(queue) == [2, 1, 3]
 
 
@@ -58,8 +55,7 @@ def test_a_window_with_holes_lets_go_as_any_other() -> None:
     for each in (jobs[2], jobs[5], jobs[6], jobs[8]):  # the places 3, 6, 7 and 9
         queue.remove(each)
     assert [j.place for j in queue.let_go(3, 99)[0]] == [10, 8, 4]
-    assert popped(queue) == [1, 2, 5]
-    assert (queue.bytes_held, queue._holes) == (0, {})
+    assert (popped(queue), queue.bytes_held, queue._holes) == ([1, 2, 5], 0, {})
 
 
 # -- with a store ---------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from tests.core.kit import MINUTE, Bench, T, ids
 MANY = 3 * LOOKED_AT
 
 
-def test_each_holder_finds_the_job_that_it_runs() -> None:
-    bench = Bench()
+def test_each_holder_finds_the_job_that_it_runs(bench: Bench) -> None:
     jobs = bench.submit_many(3, name="n")
     workers = [bench.worker() for _ in jobs]
     taken = [bench.take(worker) for worker in workers]
@@ -28,8 +27,7 @@ def test_each_holder_finds_the_job_that_it_runs() -> None:
     assert list(bench.broker.running_as("n")) == [jobs[0], jobs[2]]
 
 
-def test_what_ran_and_will_run_again_is_found_until_it_does() -> None:
-    bench = Bench()
+def test_what_ran_and_will_run_again_is_found_until_it_does(bench: Bench) -> None:
     first, second = bench.submit_many(2, name="n", failures=3)
     worker = bench.worker()
     bench.take(worker)
@@ -41,8 +39,7 @@ def test_what_ran_and_will_run_again_is_found_until_it_does() -> None:
     assert list(bench.broker.returned_as("n")) == []
 
 
-def test_the_last_of_a_name_is_found_as_any_other_job() -> None:
-    bench = Bench()
+def test_the_last_of_a_name_is_found_as_any_other_job(bench: Bench) -> None:
     first, second = bench.submit_many(2, name="n", failures=3)
     worker = bench.worker()
     bench.take(worker)
@@ -50,24 +47,20 @@ def test_the_last_of_a_name_is_found_as_any_other_job() -> None:
     bench.broker.cancel(second, T)
     assert bench.broker.sole("n") is first
     assert list(bench.broker.returned_as("n")) == [first]
-    assert list(bench.broker.running_as("n")) == []
-    assert not bench.broker.index.same_names
+    assert (list(bench.broker.running_as("n")), bench.broker.index.same_names) == ([], {})
 
 
-def test_a_restart_knows_who_runs_which() -> None:
-    bench = Bench()
+def test_a_restart_knows_who_runs_which(bench: Bench) -> None:
     bench.submit_many(3, name="n", lease_ms=MINUTE)
     keeps, returns = bench.worker(on_hang_up=OnHangUp.KEEP), bench.worker()
     first, second = bench.take(keeps), bench.take(returns)
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert [job.id for job in bench.broker.held_as("n", keeps.holder)] == [first.id]
     assert [job.id for job in bench.broker.running_as("n")] == [first.id]
     assert [job.id for job in bench.broker.returned_as("n")] == [second.id]
 
 
-def test_however_many_there_are_few_are_looked_at() -> None:
-    bench = Bench()
+def test_however_many_there_are_few_are_looked_at(bench: Bench) -> None:
     jobs = bench.submit_many(MANY, name="n")
     assert list(bench.broker.last_named("n")) == jobs[: -LAST_LOOKED_AT - 1 : -1]
     assert list(bench.broker.first_named("n")) == jobs[:LOOKED_AT]
@@ -91,12 +84,10 @@ def test_the_oldest_of_very_many_is_found_without_looking_at_those_that_are_gone
     assert process_time() - began < 2
 
 
-def test_a_flush_leaves_no_names() -> None:
-    bench = Bench()
+def test_a_flush_leaves_no_names(bench: Bench) -> None:
     bench.submit_many(3, name="n")
     bench.broker.flush(T)
-    assert not bench.broker.named("n")
-    assert not bench.broker.index.same_names
+    assert (bench.broker.named("n"), bench.broker.index.same_names) == ([], {})
 
 
 def test_many_of_one_name_are_recalled_a_page_at_a_time_wherever_they_lie() -> None:

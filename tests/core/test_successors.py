@@ -28,8 +28,7 @@ def newer(bench: Bench, **fields: Any) -> Job:
     return bench.submit(key="u", on_conflict=REPLACE, **fields)
 
 
-def test_a_run_is_left_alone_by_what_replaces_its_job() -> None:
-    bench = Bench()
+def test_a_run_is_left_alone_by_what_replaces_its_job(bench: Bench) -> None:
     old, worker = running(bench)
     new = newer(bench, body=b"new")
     assert (old.state, new.state) == (LEASED, WAITING)
@@ -47,8 +46,7 @@ def test_a_run_is_left_alone_by_what_replaces_its_job() -> None:
 @pytest.mark.parametrize(
     "how", ["fail", "release", "later", "give_back", "close", "expire", "retry"]
 )
-def test_a_run_that_did_not_end_its_job_ends_with_the_newer_one(how: str) -> None:
-    bench = Bench()
+def test_a_run_that_did_not_end_its_job_ends_with_the_newer_one(bench: Bench, how: str) -> None:
     old, worker = running(bench, lease_ms=1_000)
     new = newer(bench)
     broker = bench.broker
@@ -75,8 +73,7 @@ def test_a_run_that_did_not_end_its_job_ends_with_the_newer_one(how: str) -> Non
 
 
 @pytest.mark.parametrize("how", ["cancel", "kill"])
-def test_whatever_ends_the_run_the_newer_one_is_not_lost(how: str) -> None:
-    bench = Bench()
+def test_whatever_ends_the_run_the_newer_one_is_not_lost(bench: Bench, how: str) -> None:
     old, _ = running(bench)
     new = newer(bench)
     getattr(bench.broker, how)(old, T)
@@ -85,8 +82,7 @@ def test_whatever_ends_the_run_the_newer_one_is_not_lost(how: str) -> None:
     assert ids(bench.take_all()) == [new.id]
 
 
-def test_only_the_newest_is_kept() -> None:
-    bench = Bench()
+def test_only_the_newest_is_kept(bench: Bench) -> None:
     old, worker = running(bench)
     first, second = newer(bench), newer(bench)
     assert (state_of(first), second.state) == (CANCELLED, WAITING)
@@ -95,8 +91,7 @@ def test_only_the_newest_is_kept() -> None:
     assert ids(bench.take_all()) == [second.id]
 
 
-def test_an_successor_waits_for_its_own_time_too() -> None:
-    bench = Bench()
+def test_an_successor_waits_for_its_own_time_too(bench: Bench) -> None:
     old, worker = running(bench)
     new = newer(bench, run_at=LATER)
     bench.broker.tick(LATER)
@@ -112,8 +107,7 @@ def test_an_successor_waits_for_its_own_time_too() -> None:
     assert state_of(newest) is READY
 
 
-def test_others_meet_the_job_that_runs() -> None:
-    bench = Bench()
+def test_others_meet_the_job_that_runs(bench: Bench) -> None:
     old, _ = running(bench)
     new = newer(bench)
     assert bench.broker.keyed("q", "u") is old
@@ -126,20 +120,16 @@ def test_others_meet_the_job_that_runs() -> None:
         bench.broker.finish(new, old.holder, b"", T)
 
 
-def test_who_watches_a_job_that_waits_watches_what_replaces_it() -> None:
-    bench = Bench()
+def test_who_watches_a_job_that_waits_watches_what_replaces_it(bench: Bench) -> None:
     client = bench.worker()
     bench.submit(key="u", watcher=client)
     new = newer(bench)
-    assert bench.ends(client) == []
-    assert list(client.watches) == [new.id]
+    assert (bench.ends(client), list(client.watches)) == ([], [new.id])
     bench.take_all()
-    assert bench.ends(client) == [DONE]
-    assert not bench.broker.watches.by_job
+    assert (bench.ends(client), bench.broker.watches.by_job) == ([DONE], {})
 
 
-def test_who_watches_a_run_hears_of_that_run() -> None:
-    bench = Bench()
+def test_who_watches_a_run_hears_of_that_run(bench: Bench) -> None:
     client, other = bench.worker(), bench.worker()
     old, worker = running(bench, watcher=client)
     newer(bench, watcher=other)
@@ -149,8 +139,7 @@ def test_who_watches_a_run_hears_of_that_run() -> None:
     assert bench.ends(other) == [DONE]
 
 
-def test_who_watches_a_run_that_gives_way_hears_of_the_next() -> None:
-    bench = Bench()
+def test_who_watches_a_run_that_gives_way_hears_of_the_next(bench: Bench) -> None:
     client = bench.worker()
     old, worker = running(bench, watcher=client)
     newer(bench)
@@ -160,8 +149,7 @@ def test_who_watches_a_run_that_gives_way_hears_of_the_next() -> None:
     assert bench.ends(client) == [DONE]
 
 
-def test_removing_a_key_ends_the_run_and_what_waits_behind_it() -> None:
-    bench = Bench()
+def test_removing_a_key_ends_the_run_and_what_waits_behind_it(bench: Bench) -> None:
     client = bench.worker()
     old, _ = running(bench, watcher=client)
     new = newer(bench, watcher=client)
@@ -173,15 +161,13 @@ def test_removing_a_key_ends_the_run_and_what_waits_behind_it() -> None:
     assert not bench.disk.rows
 
 
-def test_an_successor_may_be_cancelled_and_leaves_no_trace() -> None:
-    bench = Bench()
+def test_an_successor_may_be_cancelled_and_leaves_no_trace(bench: Bench) -> None:
     old, worker = running(bench)
     bench.broker.cancel(newer(bench), T)
     assert bench.count().scheduled == 0
     bench.broker.finish(old, worker.holder, b"", T)
     bench.write()
-    assert not bench.disk.rows
-    assert not bench.broker.lifecycle.successors.by_job
+    assert (bench.disk.rows, bench.broker.lifecycle.successors.by_job) == ({}, {})
     assert not bench.broker.lifecycle.successors.ahead
 
 
@@ -258,13 +244,11 @@ def test_successors_count_without_tsuccessor_large_bodies() -> None:
     assert bench.broker.lifecycle.successors.bytes == 0
 
 
-def test_successors_count_after_a_restart_too() -> None:
-    bench = Bench()
+def test_successors_count_after_a_restart_too(bench: Bench) -> None:
     running(bench, on_hang_up=OnHangUp.KEEP)
     newer(bench)
     size = bench.broker.lifecycle.successors.bytes
-    bench.write()
-    bench.crash()
+    bench.restart()
     assert bench.broker.lifecycle.successors.bytes == size > SUCCESSOR_BYTES
     bench.broker.remove("q", "u", T)
     assert bench.broker.lifecycle.successors.bytes == 0
@@ -277,19 +261,16 @@ def test_successors_of_memory_alone_count_elsewhere() -> None:
     assert bench.broker.lifecycle.successors.bytes == 0
 
 
-def test_flushing_forgets_successors() -> None:
-    bench = Bench()
+def test_flushing_forgets_successors(bench: Bench) -> None:
     running(bench)
     newer(bench)
     bench.broker.flush(T)
     bench.write()
-    assert not bench.disk.rows
-    assert not bench.broker.lifecycle.successors.by_job
+    assert (bench.disk.rows, bench.broker.lifecycle.successors.by_job) == ({}, {})
     assert not bench.broker.lifecycle.successors.ahead
 
 
-def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too() -> None:
-    bench = Bench()
+def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too(bench: Bench) -> None:
     old, worker = running(bench)
     new = newer(bench, start_by=T + 5_000)
     bench.broker.finish(old, worker.holder, b"", T)
@@ -300,25 +281,20 @@ def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too() -> Non
 # -- over a restart -------------------------------------------------------------------------
 
 
-def test_an_successor_survives_a_crash_and_its_run_does_not() -> None:
-    bench = Bench()
+def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> None:
     old, _ = running(bench)
     new = newer(bench)
+    bench.restart()
     bench.write()
-    bench.crash()
-    bench.write()
-    assert list(bench.disk.rows) == [new.id]
-    assert bench.count().ready == 1
+    assert (list(bench.disk.rows), bench.count().ready) == ([new.id], 1)
     assert ids(bench.take_all()) == [new.id]
     assert old.id not in bench.broker.jobs
 
 
-def test_an_successor_waits_behind_a_lease_that_outlived_the_server() -> None:
-    bench = Bench()
+def test_an_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench) -> None:
     old, worker = running(bench, on_hang_up=OnHangUp.KEEP, lease_ms=60_000)
     new = newer(bench)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.write()
     job = bench.broker.keyed("q", "u")
     assert isinstance(job, Job)
@@ -329,11 +305,9 @@ def test_an_successor_waits_behind_a_lease_that_outlived_the_server() -> None:
     assert ids(bench.take_all()) == [new.id]
 
 
-def test_an_successor_of_a_job_that_was_never_durable_runs_after_a_crash() -> None:
-    bench = Bench()
+def test_an_successor_of_a_job_that_was_never_durable_runs_after_a_crash(bench: Bench) -> None:
     running(bench, durable=False)
     new = newer(bench)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.broker.tick(T + 1_000)
     assert ids(bench.take_all(now=T + 1_000)) == [new.id]

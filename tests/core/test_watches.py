@@ -11,8 +11,7 @@ from tests.core.kit import SMALL, Bench, T
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 
 
-def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> None:
-    bench = Bench()
+def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench: Bench) -> None:
     clients = [bench.worker() for _ in range(3)]
     job = bench.submit(watcher=clients[0])
     bench.broker.watch(job.id, clients[1])
@@ -29,8 +28,7 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> N
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_everything_twice() -> None:
-    bench = Bench()
+def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
@@ -43,8 +41,7 @@ def test_watching_twice_is_hearing_everything_twice() -> None:
     assert bench.broker.watchers_of(job.id) == 0
 
 
-def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
-    bench = Bench()
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -54,8 +51,7 @@ def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
     assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
 
 
-def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
-    bench = Bench()
+def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
     worker = bench.worker()
     job = bench.submit()
     bench.take(worker)
@@ -64,8 +60,7 @@ def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
     assert (job.state, job.progress) == (State.READY, b"")
 
 
-def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
-    bench = Bench()
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -75,8 +70,7 @@ def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None
     assert end.failure.data == b"\xff\0"
 
 
-def test_who_watches_no_more_hears_nothing() -> None:
-    bench = Bench()
+def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
     client = bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.unwatch(job.id, client, T)
@@ -99,8 +93,7 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("remove", CANCELLED),
     ],
 )
-def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
-    bench = Bench()
+def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, state: State) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client, key="u", losses=0)
     broker = bench.broker
@@ -121,8 +114,7 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
             assert broker.remove("q", "u", T)
         case _:
             getattr(broker, end)(("q",), T)
-    assert bench.ends(client) == [state]
-    assert not broker.watches.by_job
+    assert (bench.ends(client), broker.watches.by_job) == ([state], {})
 
 
 @pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
@@ -148,8 +140,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             bench.take_all()
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
-    assert not broker.watches.by_job
-    assert not client.watches
+    assert (broker.watches.by_job, client.watches) == ({}, {})
 
 
 @pytest.mark.parametrize("known_by", ["its key", "its name"])
@@ -182,8 +173,7 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
             broker.close_session(client, T)
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
-    assert bench.ends(client) == ends[end]
-    assert not broker.watches.by_job
+    assert (bench.ends(client), broker.watches.by_job) == (ends[end], {})
     assert not broker.watches.in_store
 
 
@@ -198,45 +188,41 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     bench.broker.purge_queues(("q",), T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert len(bench.ends(client)) == 15
-    assert not client.watches
+    assert (len(bench.ends(client)), client.watches) == (15, {})
     assert not bench.broker.watches.in_store
 
 
-def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
-    bench = Bench(**SMALL)
-    client = bench.worker()
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up(small: Bench) -> None:
+    client = small.worker()
     for number in range(9):
-        bench.submit(key=f"u{number}", watcher=client)
-    assert bench.broker.watches.in_store
-    bench.broker.close_session(client, T)
-    assert not bench.broker.watches.in_store
-    assert not bench.broker.watches.by_job
+        small.submit(key=f"u{number}", watcher=client)
+    assert small.broker.watches.in_store
+    small.broker.close_session(client, T)
+    assert not small.broker.watches.in_store
+    assert not small.broker.watches.by_job
 
 
-def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
-    bench = Bench(**SMALL)
+def test_a_supplied_job_that_is_watched_now_is_supplied_once(small: Bench) -> None:
     for number in range(6):
-        bench.submit(key=f"u{number}", priority=5)
-    bench.write()
-    worker = bench.worker()
+        small.submit(key=f"u{number}", priority=5)
+    small.write()
+    worker = small.worker()
     for _ in range(3):
-        bench.take(worker)
-    bench.write()
-    client = bench.worker()
-    watched = bench.submit(key="u5", watcher=client)
-    assert watched.id in bench.broker.jobs
-    bench.submit_many(9, priority=1)
-    bench.write()
-    assert [job.id for job in bench.take_all()].count(watched.id) == 1
-    bench.write()
+        small.take(worker)
+    small.write()
+    client = small.worker()
+    watched = small.submit(key="u5", watcher=client)
+    assert watched.id in small.broker.jobs
+    small.submit_many(9, priority=1)
+    small.write()
+    assert [job.id for job in small.take_all()].count(watched.id) == 1
+    small.write()
 
 
 # -- jobs that live for their watchers, or fail for them --------------------------------------
 
 
-def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -> None:
-    bench = Bench()
+def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(bench: Bench) -> None:
     one, other, worker = bench.worker(), bench.worker(), bench.worker()
     waits, runs = (
         bench.submit(queue, watcher=one, durable=False, dies_unwatched=True)
@@ -256,8 +242,7 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -
 @pytest.mark.parametrize(
     "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
 )
-def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
-    bench = Bench()
+def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench, how: str) -> None:
     broker, client, worker = bench.broker, bench.worker(), bench.worker()
     other = bench.submit("other") and bench.take(worker, "other")
     assert broker.lock(other, worker.holder, "l", 1, T)
@@ -286,12 +271,10 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert broker.volatile.bytes == 0
-    assert not broker.locks.waits_for
+    assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
 
 
-def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:
-    bench = Bench()
+def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench: Bench) -> None:
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
         job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)

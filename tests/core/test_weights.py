@@ -19,8 +19,7 @@ def test_windows_count_names_and_what_protocols_keep_with_a_job() -> None:
         bench.submit(name=f"{number}{NAME}", kind=NAME, extra=b"e" * 1_000)
         bench.write()
     assert bench.broker.queue_list.windows.bytes_held <= 10_000
-    assert len(bench.take_all()) == 30
-    assert bench.broker.queue_list.windows.bytes_held == 0
+    assert (len(bench.take_all()), bench.broker.queue_list.windows.bytes_held) == (30, 0)
 
 
 def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> None:
@@ -59,10 +58,8 @@ def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() ->
     assert bench.ask(worker) is None
     bench.broker.finish(jobs[0], worker.holder, b"", T)
     bench.broker.tick(T)
-    assert len(bench.broker.events) == 1
-    assert bench.broker.leases.bytes == 3 * 1_001
-    bench.write()
-    bench.crash()
+    assert (len(bench.broker.events), bench.broker.leases.bytes) == (1, 3 * 1_001)
+    bench.restart()
     assert bench.broker.leases.bytes == 3 * 1_001
     bench.broker.flush(T)
     assert bench.broker.leases.bytes == 0
@@ -81,10 +78,8 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
     assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
-def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_once() -> None:
-    bench = Bench()
-    worker = bench.worker()
-    client = bench.worker()
+def test_a_job_in_memory_that_becomes_durable_while_it_runs_is_counted_once(bench: Bench) -> None:
+    worker, client = bench.worker(), bench.worker()
     job = bench.submit(key="k", durable=False, watcher=client)
     bench.take(worker)
     assert bench.submit(key="k") is job
@@ -105,8 +100,7 @@ def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
         bench.broker.list_queue("c")
     with pytest.raises(TooMuch):
         bench.broker.demand(Demand(worker, ("c",)), T)
-    assert not worker.demands
-    assert not worker.serves
+    assert (worker.demands, worker.serves) == ({}, {})
     bench.broker.list_queue("a")
     bench.take(worker, "c", "a")
     bench.broker.remove_queues(("b",), T)
@@ -143,8 +137,7 @@ def test_locks_have_a_bound() -> None:
 
 
 @pytest.mark.parametrize("run_at", [-1, TIME_MAX + 1, 1 << 63])
-def test_a_moment_that_cannot_be_kept_is_refused(run_at: int) -> None:
-    bench = Bench()
+def test_a_moment_that_cannot_be_kept_is_refused(bench: Bench, run_at: int) -> None:
     with pytest.raises(TooMuch):
         bench.submit(run_at=run_at)
     assert not bench.broker.has_changes()

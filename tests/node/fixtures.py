@@ -254,6 +254,11 @@ class Guest:
         await self._stage.until(lambda: len(self.heard) >= len(words))
         assert self.heard == words
 
+    async def asks(self, *words: str, hears: str) -> None:
+        """Say words, and wait until exactly this has been heard, all in all."""
+        self.says(*words)
+        await self.hears(hears)
+
 
 class Stage:
     """One node with its store."""

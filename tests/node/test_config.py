@@ -166,9 +166,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("= nonsense", "franca.toml: "),
     ],
 )
-def test_a_wrong_file_is_refused_and_the_remedy_named(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_wrong_file_is_refused_with_the_remedy(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError) as error:
         load({}, HOME, path)

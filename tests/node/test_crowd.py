@@ -98,13 +98,11 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         teller.connection.data_received(b"5" * size)
         await s.turns()
         assert (len(told), s.node.output.total) == (5, 5 * size)
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         for guest in guests:
             guest.wire.take()
         await s.until(lambda: len(told) == 6)
-        assert teller.wire.reading
-        assert not s.node.pressure.is_waited_for
+        assert (teller.wire.reading, s.node.pressure.is_waited_for) == (True, False)
 
 
 async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers() -> None:
@@ -115,8 +113,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
         for _ in range(20):
             quiet.says(*["ping"] * 200)
             await s.turns()
-        assert not quiet.wire.reading
-        assert quiet.connection.link.full
+        assert (quiet.wire.reading, quiet.connection.link.full) == (False, True)
         assert s.node.output.total < 2 * MIB + 10_000
         quiet.wire.take()
         await quiet.hears("pong;" * 4_000)
@@ -124,7 +121,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
 
 
 @pytest.mark.parametrize(("bytes_per_s", "in_time"), [(20_000, True), (10_000, False)])
-async def test_who_has_more_than_its_share_must_take_it_at_a_fair_pace(
+async def test_who_has_more_than_its_share_must_take_it_fairly(
     bytes_per_s: int, in_time: bool
 ) -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
@@ -165,8 +162,7 @@ async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None
             guest.says("ping")
         s.node._turn()
         heard = [guest.heard for guest in guests]
-        assert heard == ["pong;"] * 3 * SLICE + [""] * SLICE
-        assert s.node.turn_set
+        assert (heard, s.node.turn_set) == (["pong;"] * 3 * SLICE + [""] * SLICE, True)
         await s.until(lambda: all(guest.heard == "pong;" for guest in guests))
 
 

@@ -52,7 +52,7 @@ def test_a_file_that_is_missing_or_wrong_at_the_start_is_a_wrong_setting(
         FileWatches([Reader(path)]).read()
 
 
-def test_a_file_too_large_to_be_one_is_not_read(
+def test_a_file_that_is_too_large_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"

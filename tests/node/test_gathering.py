@@ -40,8 +40,7 @@ def test_a_group_waits_for_a_few_passes_and_not_longer() -> None:
 
 def test_a_group_waits_for_a_few_milliseconds_and_not_longer() -> None:
     gathering = Gathering()
-    assert gathering.goes_on(1_000)
-    assert gathering.goes_on(1_000 + GATHERING_MS)
+    assert (gathering.goes_on(1_000), gathering.goes_on(1_000 + GATHERING_MS)) == (True, True)
     assert not gathering.goes_on(1_001 + GATHERING_MS)
     gathering.end()
     assert gathering.goes_on(2_000), "each group has a time of its own"
@@ -53,8 +52,7 @@ async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
         s.node.clock = StillClock()
         first.says("push a")
         await asyncio.sleep(0)
-        assert s.broker.totals.pushed == 1
-        assert not s.node.busy
+        assert (s.broker.totals.pushed, s.node.busy) == (1, False)
         second.says("push b")
         await s.reaches("commit")
         assert s.broker.totals.pushed == 2
@@ -80,8 +78,7 @@ async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
         writer.says("push a")
         other.says("ping")
         await asyncio.sleep(0)
-        assert not s.node.busy
-        assert other.heard == "pong;"
+        assert (s.node.busy, other.heard) == (False, "pong;")
 
 
 async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
@@ -93,8 +90,7 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
         writer.says("push " + "x" * (LONG_GROUP_BYTES + 1))
         await s.reaches("commit")
         assert prepared == [1]
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert writer.heard == ""
         await s.ends()
         await s.until(lambda: writer.heard.startswith("pushed x"))
@@ -111,8 +107,7 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
         await s.reaches("commit")
         assert answered == []
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: bool(answered))
 
 

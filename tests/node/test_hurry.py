@@ -12,8 +12,7 @@ from tests.node.fixtures import Guest, Stage, stage
 async def is_urgent(s: Stage) -> Guest:
     """A peer whose answer waits for the next group, while somebody is in a hurry."""
     other, writer = s.guest(), s.guest()
-    other.says("brief x")
-    await other.hears("took x;")
+    await other.asks("brief x", hears="took x;")
     writer.says("push a")
     await s.reaches("commit")
     assert s.node.is_urgent
@@ -27,8 +26,7 @@ async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_onc
     with stage() as s:
         writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         await s.turns()
         assert s.broker.totals.pushed == 2, "the second push must not have been looked at"
         await s.ends()
@@ -53,8 +51,7 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
     with stage() as s:
         writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         # Told of something that needs no disk, it would no longer count as one that waits.
         writer.connection.needs_disk = False
         writer.says("ping")
@@ -102,7 +99,7 @@ async def test_the_disk_rests_after_a_large_group_and_only_then(
             await s.reaches("commit")
 
 
-async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
+async def test_when_nobody_is_in_a_hurry_all_are_heard_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with stage() as s:

@@ -43,20 +43,17 @@ class Play:
 async def test_while_there_is_little_everybody_sends_on() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, CALM - 2, 1, 1)
-        assert play.look() == [True] * 3
-        assert not play.input.is_waited_for
+        assert (play.look(), play.input.is_waited_for) == ([True] * 3, False)
         assert play.input.room == STEP_BYTES
 
 
 async def test_when_there_is_much_the_largest_goes_on_and_those_with_little() -> None:
     with stage(MemoryStore(), input_bytes=LIMIT) as s:
         play = Play(s, 20 * MIB, 21 * MIB, 20 * MIB, 1_000)
-        assert play.look(CALM) == [False, True, False, True]
-        assert play.input.is_waited_for
+        assert (play.look(CALM), play.input.is_waited_for) == ([False, True, False, True], True)
         assert all(guest.connection.link.paused for guest in (play.guests[0], play.guests[2]))
         play.guests[1].talk.unread_bytes = 0
-        assert play.look(STEP_BYTES + 1) == [True] * 4
-        assert not play.input.is_waited_for
+        assert (play.look(STEP_BYTES + 1), play.input.is_waited_for) == ([True] * 4, False)
 
 
 async def test_while_little_comes_more_may_go_on() -> None:
@@ -74,8 +71,7 @@ async def test_whoever_does_not_send_on_while_others_wait_is_cut_off() -> None:
         play.look(STEP_BYTES + 1, after_ms=SLOW_MS - 1)
         assert play.closed() == [False] * 3
         play.look(STEP_BYTES + 1, after_ms=1)
-        assert play.closed() == [True, False, False]
-        assert play.guests[0].talk.unread_bytes == 0
+        assert (play.closed(), play.guests[0].talk.unread_bytes) == ([True, False, False], 0)
         s.node.soon()
         await s.turns()
         assert s.node.notices.count == 1
@@ -161,8 +157,7 @@ async def test_while_too_much_is_unsent_large_messages_are_read_one_at_a_time_or
             for _ in range(3):
                 assert play.look() == expected
         deaf[2].connection.send(b"x" * MIB)
-        assert play.look() == [False, False, True]
-        assert play.input.is_waited_for
+        assert (play.look(), play.input.is_waited_for) == ([False, False, True], True)
         await s.until(lambda: all(guest.wire.unsent for guest in deaf))
         for guest in deaf[1:]:
             guest.wire.take()
@@ -196,8 +191,7 @@ async def test_whoever_has_sent_little_is_read_from_though_nobody_else_is() -> N
         s.node.engine.inputs.append((play.guests[0].connection.link, bytes(LIMIT)))
         assert play.look(CALM) == [False] * len(play.guests)
         reading = play.look()
-        assert reading[:3] == [True, False, False]
-        assert sum(reading) == SHORT_AT_ONCE
+        assert (reading[:3], sum(reading)) == ([True, False, False], SHORT_AT_ONCE)
         assert play.look() == [False] * (SHORT_AT_ONCE + 2) + [True] * 2, (
             "the others have their turn"
         )

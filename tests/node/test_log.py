@@ -65,8 +65,7 @@ def test_people_get_one_line_that_moves_no_cursor(file: tuple[int, Lines]) -> No
 
 
 def test_a_file_is_no_terminal(file: tuple[int, Lines]) -> None:
-    assert not log.is_console("auto", file[0])
-    assert log.is_console("console", file[0])
+    assert (log.is_console("auto", file[0]), log.is_console("console", file[0])) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
 async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -> None:
     with stage() as s:
         writer, other = await s.writer("push a"), s.guest()
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert writer.heard == ""
 
 
@@ -47,8 +46,7 @@ async def test_answers_to_one_peer_keep_their_order() -> None:
 async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("ping", "bulk x", "ping")
-        await guest.hears("pong;bulk x;pong;")
+        await guest.asks("ping", "bulk x", "ping", hears="pong;bulk x;pong;")
         assert guest.wire.writes == [b"pong;", b"bulk ", b"x", b";", b"pong;"]
         guest.says("ping", "ping")
         await s.turns()
@@ -68,8 +66,7 @@ async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> N
 async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("ping")
-        await guest.hears("pong;")
+        await guest.asks("ping", hears="pong;")
         guest.says("push a")
         await s.reaches("commit")
         await s.turns()
@@ -106,8 +103,7 @@ async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_n
 async def test_an_answer_leaves_at_once_when_everything_is_durable() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("same")
-        await guest.hears("same;")
+        await guest.asks("same", hears="same;")
 
 
 async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
@@ -118,10 +114,8 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
         await s.ends()
         await first.hears("pushed a;")
         await s.reaches("tidy")
-        second.says("same")
-        await second.hears("same;")
-        second.says("ping")
-        await second.hears("same;pong;")
+        await second.asks("same", hears="same;")
+        await second.asks("ping", hears="same;pong;")
         third.says("push b")
         await s.turns()
         assert third.heard == ""
@@ -147,8 +141,7 @@ async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
 async def test_a_store_that_is_instant_makes_nobody_wait() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
-        guest.says("push a", "ping")
-        await guest.hears("pushed a;pong;")
+        await guest.asks("push a", "ping", hears="pushed a;pong;")
 
 
 class QuickStore(MemoryStore):
@@ -166,8 +159,7 @@ async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
     with stage(QuickStore(), quick=True) as s:
         worker, producer = s.guest(), s.guest()
         worker.says("take")
-        producer.says("push a", "ping")
-        await producer.hears("pushed a;pong;")
+        await producer.asks("push a", "ping", hears="pushed a;pong;")
         await worker.hears("job a;")
         assert [job.state for job in s.store.held.values()] == [State.LEASED]
 
@@ -278,8 +270,7 @@ async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_h
         assert guest.wire.reading
         guest.says("ping " + "x" * 600_000)
         assert not guest.wire.reading
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         await guest.hears("pong;pong;")
         assert guest.wire.reading
         # What it said before is forgotten, and small words are not counted.
@@ -303,5 +294,4 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
 async def test_names_of_links_are_never_used_twice() -> None:
     with stage() as s:
         names = {s.node.next_link_id() for _ in range(100)}
-        assert len(names) == 100
-        assert all(name.startswith("boot-") for name in names)
+        assert (len(names), all(name.startswith("boot-") for name in names)) == (100, True)

@@ -40,8 +40,7 @@ async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_dura
         await s.reaches("commit")
         assert not answer.done()
         await s.ends()
-        assert await answer == 1
-        assert [job.state for job in s.store.tail.values()] == [State.DEAD]
+        assert (await answer, [job.state for job in s.store.tail.values()]) == (1, [State.DEAD])
 
 
 async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -> None:
@@ -55,8 +54,7 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -
         await s.commits()
         with pytest.raises(KeyError, match="mistake"):
             await answer
-        guest.says("ping")
-        await guest.hears("pong;")
+        await guest.asks("ping", hears="pong;")
         assert s.failures == []
 
 

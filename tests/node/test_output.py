@@ -159,8 +159,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> Non
             assert guest.wire.reading, count
         guest.says("ping")
         await s.turns()
-        assert not guest.wire.reading
-        assert guest.connection.link.full
+        assert (guest.wire.reading, guest.connection.link.full) == (False, True)
         guest.wire.take()
         await guest.hears("pong;" * 4)
         assert guest.wire.reading
@@ -181,8 +180,7 @@ async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
         assert closed([guest]) == [""]
         time.now += 1
         guest.connection.send(b"but no more")
-        assert closed([guest]) == ["aborted"]
-        assert s.node.output.total == 0
+        assert (closed([guest]), s.node.output.total) == (["aborted"], 0)
         await s.turns()
         assert s.node.notices.count == 1
 
@@ -195,8 +193,7 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
         await s.turns()
         guest.says(*["ping"] * 20)
         await s.turns()
-        assert guest.wire.reading
-        assert guest.connection.link.full
+        assert (guest.wire.reading, guest.connection.link.full) == (True, True)
         guest.wire.take()
         await guest.hears("pong;" * 21)
         assert not guest.connection.link.full
@@ -234,8 +231,7 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
         output.look(False)
         assert closed(guests) == [""] * 3, "nobody waits for room"
         output.look(True)
-        assert closed(guests) == ["aborted", "", ""]
-        assert not output.is_over
+        assert (closed(guests), output.is_over) == (["aborted", "", ""], False)
         time.now += LOOK_MS
         output.look(True)
         assert closed(guests) == ["aborted", "", ""], "there is room again"

@@ -30,9 +30,7 @@ def test_by_default_it_listens_on_loopback_and_in_the_data_directory() -> None:
         ("unix:///tmp/periodic.sock", "unix:/tmp/periodic.sock"),
     ],
 )
-def test_the_originals_variable_is_honoured_whether_a_port_or_an_address(
-    said: str, address: str
-) -> None:
+def test_the_originals_variable_may_be_a_port_or_an_address(said: str, address: str) -> None:
     assert [str(a) for a in listeners({"PERIODIC_PORT": said})] == [address]
 
 

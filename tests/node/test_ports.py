@@ -21,9 +21,7 @@ from tests.support.server import HOST, Server, ServerFailed
 GEARMAN_PORT = 4730
 
 
-def test_a_default_port_that_is_taken_keeps_its_protocol_silent_and_no_other(
-    tmp_path: Path,
-) -> None:
+def test_a_default_port_that_is_taken_silences_its_protocol_alone(tmp_path: Path) -> None:
     with socket.socket() as other:
         try:
             other.bind((HOST, GEARMAN_PORT))
@@ -136,7 +134,7 @@ async def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest
 
 
 @pytest.mark.parametrize("named", [f"{HOST}:0", "unix:{}/named.sock"])
-async def test_what_was_asked_for_is_enough_where_every_default_is_taken(
+async def test_what_was_asked_for_is_enough_if_every_default_is_taken(
     tmp_path: Path, named: str
 ) -> None:
     with stage() as s, taken() as one:
@@ -147,7 +145,7 @@ async def test_what_was_asked_for_is_enough_where_every_default_is_taken(
 
 
 @pytest.mark.parametrize("source", ["flag", "variable", "original", "file"])
-async def test_whatever_names_a_listener_a_port_that_is_taken_is_an_error(
+async def test_however_a_listener_is_named_a_taken_port_is_an_error(
     tmp_path: Path, source: str
 ) -> None:
     with stage() as s, taken() as port:

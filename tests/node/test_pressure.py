@@ -32,8 +32,7 @@ async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_
         producer, other = s.guest(), s.guest()
         producer.says("push " + "x" * 20)
         await s.until(lambda: not producer.wire.reading)
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert other.wire.reading
         await s.ends()
         await s.commits()
@@ -50,12 +49,10 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
             await s.turns()
         assert len(acted) == 3, "the third added to what was too much already"
         assert not guest.wire.reading
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert other.wire.reading
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: len(acted) == 5)
         assert guest.wire.reading
 
@@ -69,16 +66,12 @@ async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() 
             await s.turns()
         assert s.broker.pending_jobs == FAR * 2 + 1
         guest.says("push " + "x" * LITTLE_BYTES)
-        other.says("ping")
-        await other.hears("pong;")
-        assert s.broker.pending_jobs == FAR * 2 + 1
-        assert not guest.wire.reading
+        await other.asks("ping", hears="pong;")
+        assert (s.broker.pending_jobs, guest.wire.reading) == (FAR * 2 + 1, False)
         await s.ends()
         await s.until(lambda: s.broker.pending_jobs == 1)
-        await s.reaches("commit")
-        await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
+        await s.commits()
         await guest.hears("pushed " + "x" * LITTLE_BYTES + ";")
 
 
@@ -116,11 +109,9 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         assert not guest.connection.link.full, "it takes what is said to it"
         guest.says("more")
         await s.turns()
-        assert acted == 4
-        assert not guest.wire.reading
+        assert (acted, guest.wire.reading) == (4, False)
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: acted > 4)
 
 

@@ -117,8 +117,7 @@ async def test_a_few_steps_of_handshakes_are_done_in_each_pass() -> None:
         await asyncio.sleep(0)
         counts.append(len(done))
     few = tls.STEPS_PER_PASS
-    assert counts == [few, 2 * few, 2 * few + 1, 2 * few + 1]
-    assert done == sorted(done)
+    assert (counts, done) == ([few, 2 * few, 2 * few + 1, 2 * few + 1], sorted(done))
 
 
 async def test_many_who_say_hello_at_once_all_come_in(tmp_path: Path) -> None:

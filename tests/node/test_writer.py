@@ -22,7 +22,7 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
+async def test_the_loop_gives_way_at_intervals_in_a_long_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     time = Time(monkeypatch)
@@ -47,12 +47,10 @@ async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
     with stage() as s:
         other = s.guest()
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert not given
         await s.writer("push a")
         before = len(given)
-        other.says("ping")
-        await other.hears("pong;pong;")
+        await other.asks("ping", hears="pong;pong;")
         assert len(given) > before
         await s.ends()

@@ -137,9 +137,7 @@ def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
         (b'[ "%b"]', b'[ "%b"]'),
     ],
 )
-def test_one_long_string_is_its_text_without_being_decoded(
-    args: bytes, shown: bytes | None
-) -> None:
+def test_one_long_string_is_its_text_without_decoding(args: bytes, shown: bytes | None) -> None:
     long = b"x" * (LOOK_BYTES_MAX + 1)
     text = args[2:-2].replace(b"%b", long) if shown is None else shown.replace(b"%b", long)
     body = args.replace(b"%b", long)
@@ -226,8 +224,7 @@ def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
     assert int(size[1:]) == len(unit) - 2
     assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
     worker = world.client("w1")
-    assert worker.fetch_raw("q") == unit[:-2]
-    assert worker.waited_for_commit
+    assert (worker.fetch_raw("q"), worker.waited_for_commit) == (unit[:-2], True)
 
 
 @pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])

@@ -21,8 +21,6 @@ def test_a_line_that_is_too_long_is_the_end() -> None:
 def test_bytes_that_are_not_kept_are_counted_all_the_same() -> None:
     dropped, kept = Gathering(10, keeps=False), Gathering(10)
     for one in (dropped, kept):
-        assert one.feed(b"12345678") == 8
-        assert one.feed(b"90abc") == 2
-        assert one.is_whole
+        assert (one.feed(b"12345678"), one.feed(b"90abc"), one.is_whole) == (8, 2, True)
     assert (dropped.kept, dropped.value()) == (0, b"")
     assert (kept.kept, kept.value()) == (10, b"1234567890")

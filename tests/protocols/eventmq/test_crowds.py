@@ -27,8 +27,7 @@ def requests(world: World, count: int, body: bytes = b"") -> None:
 # -- slots ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
-    world = World()
+def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time(world: World) -> None:
     worker = world.worker(slots=300)
     world.broker.pause("default")
     requests(world, 250)
@@ -39,8 +38,7 @@ def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
     assert len(worker.given()) == 250
 
 
-def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> None:
-    world = World()
+def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     assert len(first.given()) == 400
@@ -56,16 +54,14 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> N
     assert len(second.given()) == 400
 
 
-def test_with_many_queues_fewer_are_given_at_a_time() -> None:
-    world = World()
+def test_with_many_queues_fewer_are_given_at_a_time(world: World) -> None:
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
     assert few.link.conversation.worker._at_once == 64  # type: ignore[attr-defined]
     assert many.link.conversation.worker._at_once == 5  # type: ignore[attr-defined]
 
 
-def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
-    world = World()
+def test_ready_while_more_is_asked_for_takes_no_second_share(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     second = world.worker(slots=200)
@@ -91,9 +87,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
     assert len(worker.given()) == 1
 
 
-def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_very_many_jobs_of_a_dead_worker_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "RELEASED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
@@ -108,9 +102,8 @@ def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
 
 
 def test_an_inform_of_queues_for_which_there_is_no_room_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
     worker = world.worker((10, "default"), slots=1, identity=b"w")
     known = Queues.listed
 
@@ -134,15 +127,13 @@ def test_a_worker_that_informs_again_is_counted_once() -> None:
     world = World(limits=Limits(offered_bytes=2_000))
     worker = world.worker(*queues)
     worker.say("INFORM", json.dumps(queues), "worker")
-    assert [words[0] for words in worker.words()] == ["ACK"]
-    assert world.service.refused == 0
+    assert ([words[0] for words in worker.words()], world.service.refused) == (["ACK"], 0)
 
 
 # -- names ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_informs_again_keeps_its_name() -> None:
-    world = World()
+def test_a_worker_that_informs_again_keeps_its_name(world: World) -> None:
     bob = world.worker(identity=b"bob")
     for role in ("worker", "scheduler", "worker"):
         bob.say("INFORM", "", role)
@@ -172,13 +163,10 @@ def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.Monk
         world.now += 50
         world.run()
         told.append(sum(len(peer.heard()) for peer in peers))
-    assert max(told) == 4
-    assert sum(told) == 10
+    assert (max(told), sum(told)) == (4, 10)
 
 
-def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_silent_peers_are_dropped_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LOST_AT_ONCE", 3)
     world = World()
     peers = [world.worker() for _ in range(8)]
@@ -199,8 +187,7 @@ def test_there_are_only_so_many_schedulers(monkeypatch: pytest.MonkeyPatch) -> N
         world.worker(role="scheduler")
     third = world.peer()
     third.say("INFORM", "", "scheduler")
-    assert third.heard() == []
-    assert world.service.refused == 1
+    assert (third.heard(), world.service.refused) == ([], 1)
 
 
 # -- rules ---------------------------------------------------------------------------------------------
@@ -223,8 +210,7 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
         client.say("SCHEDULE", wish, "nohaste", "60", call("a.b", number), "")
     looked_at.clear()
     world.worker((10, "wish3"), (10, "other"))
-    assert len(looked_at) == 2
-    assert sum(rule.job.queue == "wish3" for rule in rules.values()) == 2
+    assert (len(looked_at), sum(rule.job.queue == "wish3" for rule in rules.values())) == (2, 2)
     client.say("SCHEDULE", "later", "nohaste", "60", call("a.b", 4), "")  # it wished for wish4
     world.worker((10, "wish4"))
     assert sum(rule.job.queue == "wish4" for rule in rules.values()) == 1
@@ -250,9 +236,7 @@ def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.Monkey
     assert rule.job.queue == "wish99"
 
 
-def test_many_rules_with_one_wish_have_it_fulfilled_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_rules_with_one_wish_run_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "ADOPTED_AT_ONCE", 5)
     world = World()
     client = world.peer()

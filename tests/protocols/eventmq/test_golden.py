@@ -21,8 +21,7 @@ BODY = (
 )
 
 
-def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
-    world = World()
+def test_a_job_from_client_to_worker_and_back_byte_by_byte(world: World) -> None:
     stem = world.service.encoder.name[:24]
 
     def own(count: int) -> bytes:
@@ -53,8 +52,7 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     assert client.unread == HEAD + frame(b"REPLY") + own(count + 2) + reply
 
 
-def test_the_servers_ids_look_like_those_of_the_original() -> None:
-    world = World()
+def test_the_servers_ids_look_like_those_of_the_original(world: World) -> None:
 
     worker = world.worker()
     world.pass_time(7_000, worker)

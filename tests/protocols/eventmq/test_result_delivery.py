@@ -7,22 +7,19 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.eventmq import conversation, zmtp
-from tests.protocols.eventmq.puppet import VERSION, World, call
+from tests.protocols.eventmq.puppet import VERSION, Puppet, World, call
 
 
-def test_a_result_reaches_a_connection_that_was_made_anew_with_the_same_identity() -> None:
-    world = World()
+def test_a_result_reaches_a_new_connection_with_the_same_identity(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer(identity=b"me")
     msgid = client.request(call(), headers="reply-requested").decode()
     client.hang_up()
     other, again = world.peer(identity=b"you"), world.peer(identity=b"me")
     worker.done(worker.take())
-    assert again.replies() == [('{"value": 1}', msgid)]
-    assert other.replies() == []
+    assert (again.replies(), other.replies()) == ([('{"value": 1}', msgid)], [])
 
 
-def test_also_if_that_is_made_after_the_job_has_ended() -> None:
-    world = World()
+def test_also_if_that_is_made_after_the_job_has_ended(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer(identity=b"me")
     asked = [client.request(call(), headers="reply-requested").decode() for _ in range(2)]
     client.hang_up()
@@ -32,29 +29,24 @@ def test_also_if_that_is_made_after_the_job_has_ended() -> None:
     puppet = world.stranger()
     puppet.send(zmtp.GREETING + zmtp.ready(b"DEALER", b"me"))
     heard = puppet.read_handshake()
-    assert [frames[5].decode() for frames in heard] == asked
-    assert puppet.waited_for_commit
+    assert ([frames[5].decode() for frames in heard], puppet.waited_for_commit) == (asked, True)
     assert world.service.results.kept_bytes == 0
 
 
-def test_and_after_a_restart_whoever_ran_it() -> None:
-    world = World()
+def test_and_after_a_restart_whoever_ran_it(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer(identity=b"me")
     ran = client.request(call(), headers="reply-requested").decode()
     waits = client.request(call("a.b"), headers="reply-requested").decode()
     given = worker.take()
     world = world.restarted(world.now + 1)
-    client = world.peer(identity=b"me")
-    back = world.worker()
+    client, back = world.peer(identity=b"me"), world.worker()
     back.done(given, '{"value": "late"}')
     assert client.replies() == [('{"value": "late"}', ran)]
     back.done(back.take())
     assert client.replies()[-1] == ('{"value": 1}', waits)
 
 
-def test_the_connection_that_asked_is_preferred_to_others_of_its_identity() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_the_connection_that_asked_is_preferred_to_its_equals(worker: Puppet, world: World) -> None:
     one, two = world.peer(identity=b"me"), world.peer(identity=b"me")
     one.request(call(), headers="reply-requested")
     worker.done(worker.take())
@@ -62,8 +54,7 @@ def test_the_connection_that_asked_is_preferred_to_others_of_its_identity() -> N
     assert two.replies() == []
 
 
-def test_what_is_for_a_client_without_an_identity_ends_with_its_connection() -> None:
-    world = World()
+def test_what_is_for_a_client_without_an_identity_ends_with_its_connection(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer()
     for _ in range(2):
         client.request(call(), headers="reply-requested")
@@ -77,8 +68,7 @@ def test_what_is_for_a_client_without_an_identity_ends_with_its_connection() -> 
     assert world.service.results.kept_bytes == 0
 
 
-def test_an_envelope_comes_back_after_a_restart_too() -> None:
-    world = World()
+def test_an_envelope_comes_back_after_a_restart_too(world: World) -> None:
     client = world.peer(identity=b"router")
     request = [b"inner", b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
     client.send(zmtp.message(request))
@@ -116,9 +106,7 @@ def test_kept_results_are_bounded_and_one_of_any_size_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("headers", "state"), [("reply-requested", State.DEAD), ("", None)])
-def test_a_result_that_is_too_large_ends_its_job_and_not_the_connection(
-    headers: str, state: State | None
-) -> None:
+def test_a_result_too_large_ends_its_job_and_no_more(headers: str, state: State | None) -> None:
     world = World(limits=Limits(frame_bytes_max=2_000, body_bytes_max=1_000))
     worker, client = world.worker(slots=1), world.peer()
     for size in (1_001, 2_001, 100_000):
@@ -147,8 +135,7 @@ def test_the_documents_reply_that_is_too_large_is_to_the_only_job() -> None:
     assert world.jobs() == []
 
 
-def test_a_worker_is_heard_while_a_large_result_comes() -> None:
-    world = World()
+def test_a_worker_is_heard_while_a_large_result_comes(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     client.request(call())
     given = worker.take()
@@ -160,9 +147,7 @@ def test_a_worker_is_heard_while_a_large_result_comes() -> None:
     assert world.jobs() == []
 
 
-def test_requests_that_are_said_again_are_waited_for_up_to_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_said_again_are_waited_for_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "JOINED_BYTES_MAX", 3 * 400)
     world = World()
     first, *others = [world.peer() for _ in range(5)]

@@ -75,10 +75,8 @@ def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: byte
 def test_what_headers_mean() -> None:
     read = terms_of
     plain = read(b"")
-    assert not plain.wants_result
-    assert (plain.policy.failures, plain.policy.lease_ms) == (0, 0)
-    assert plain.policy.expiry_is_failure
-    assert not plain.policy.loss_is_failure
+    assert (plain.wants_result, plain.policy.failures, plain.policy.lease_ms) == (False, 0, 0)
+    assert (plain.policy.expiry_is_failure, plain.policy.loss_is_failure) == (True, False)
     assert read(b"reply-requested").wants_result
     assert read(b"timeout:5").policy.lease_ms == 7_000
     assert read(b"timeout:5").timeout_ms == 5_000
@@ -119,8 +117,7 @@ def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
 def test_a_dictionary_is_read_whatever_else_is_in_it() -> None:
     raw = b"{'a': 0x" + b"f" * 3_000 + b", u'timeout': 5, b'guarantee': True, 'x': [1, {2: 3}], }"
     headers = read_headers(raw)
-    assert headers["timeout"] == "5"
-    assert headers["guarantee"] == "true"
+    assert (headers["timeout"], headers["guarantee"]) == ("5", "true")
 
 
 @pytest.mark.parametrize(
@@ -183,9 +180,7 @@ def test_terms_are_remembered_but_not_without_end() -> None:
         (b"[[5, email]]", [(5, "email")]),
     ],
 )
-def test_queues_are_read_however_they_are_written(
-    raw: bytes, queues: list[tuple[int, str]]
-) -> None:
+def test_queues_are_read_however_written(raw: bytes, queues: list[tuple[int, str]]) -> None:
     assert list(read_queues(raw, 1_024)) == queues
 
 
@@ -228,9 +223,7 @@ class CountedTokens:
 
 
 @pytest.mark.parametrize("raw", [b"[" + b"a," * 32_600, b"[[1,a]," * 9_000, b"a," * 32_600])
-def test_a_list_of_too_many_queues_is_not_read_to_its_end(
-    raw: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_queues_are_not_read_to_end(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = CountedTokens()
     monkeypatch.setattr(texts, "_TOKEN", counted)
     with pytest.raises(Unfit, match=r"more than 1024 queues|cannot be read"):
@@ -240,8 +233,7 @@ def test_a_list_of_too_many_queues_is_not_read_to_its_end(
 
 def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
     pairs = [(weight % 7, f"queue-{weight}") for weight in range(1_024)]
-    as_json = json.dumps(pairs).encode()
-    as_python = repr(pairs).encode()
+    as_json, as_python = json.dumps(pairs).encode(), repr(pairs).encode()
     bare = as_json[1:-1]
     for raw in (as_json, as_python, bare):
         assert list(read_queues(raw, 1_024)) == pairs

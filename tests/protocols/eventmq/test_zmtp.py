@@ -76,8 +76,7 @@ def test_bytes_in_pieces_of_any_size_are_the_same_messages(step: int) -> None:
     found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
-    assert found == MESSAGES
-    assert len(frames) == 0
+    assert (found, len(frames)) == (MESSAGES, 0)
 
 
 def test_a_message_split_at_every_offset_is_one_message() -> None:
@@ -111,8 +110,7 @@ def test_commands_come_apart_from_messages_even_between_frames() -> None:
 
 def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
     frames = FrameReader(MAX)
-    assert cut(frames, zmtp.more(b"12345") + b"\x00") == []
-    assert len(frames) == 6
+    assert (cut(frames, zmtp.more(b"12345") + b"\x00"), len(frames)) == ([], 6)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +176,7 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
 
 @pytest.mark.parametrize("step", [1, 100, 1_000, 1 << 20])
 @pytest.mark.parametrize("more", [True, False])
-def test_a_frame_that_is_too_large_is_left_out_and_what_follows_is_read(
-    step: int, more: bool
-) -> None:
+def test_a_frame_too_large_is_left_out_and_what_follows_is_read(step: int, more: bool) -> None:
     frames = FrameReader(1_000)
     large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
     data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])
@@ -204,8 +200,7 @@ def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
 
 def test_nothing_of_a_message_is_kept_once_it_was_read() -> None:
     frames = FrameReader(MAX)
-    assert cut(frames, zmtp.message([b"x" * 200_000])) == [[b"x" * 200_000]]
-    assert frames._data == b""
+    assert (cut(frames, zmtp.message([b"x" * 200_000])), frames._data) == ([[b"x" * 200_000]], b"")
 
 
 # -- the greeting ------------------------------------------------------------------------------------
@@ -216,8 +211,7 @@ def test_a_greeting_is_read_in_pieces_and_what_follows_it_is_kept() -> None:
     data = zmtp.GREETING + zmtp.message([b"rest"])
     for at in range(9):
         assert cut(reader, data[at : at + 1]) == []
-    assert cut(reader, data[9:10]) == [Signature()]
-    assert cut(reader, data[10:40]) == []
+    assert (cut(reader, data[9:10]), cut(reader, data[10:40])) == ([Signature()], [])
     assert cut(reader, data[40:]) == [[b"rest"]]
 
 

@@ -31,15 +31,14 @@ class Facts(NoServer):
     def memory_mb(self) -> int:
         return 7
 
+
 SETTINGS = FaktorySettings()
 
 
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
-    def __init__(
-        self, *, settings: FaktorySettings = SETTINGS, **world: Any
-    ) -> None:
+    def __init__(self, *, settings: FaktorySettings = SETTINGS, **world: Any) -> None:
         super().__init__(**world)
         self.service = FaktoryService(self.broker, settings, Random(1), Facts())
         self.serve({"faktory": self.service})

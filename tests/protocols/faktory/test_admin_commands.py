@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.protocols.faktory import admin_commands
-from tests.protocols.faktory.puppet import OK, World, err, job
+from tests.protocols.faktory.puppet import OK, Puppet, World, err, job
 
 
 def test_info_has_the_originals_shape_to_the_letter() -> None:
@@ -41,24 +41,19 @@ def test_info_has_the_originals_shape_to_the_letter() -> None:
     )
 
 
-def test_lines_are_counted() -> None:
-    world = World()
-    client = world.client()
+def test_lines_are_counted(world: World, client: Puppet) -> None:
     client.send(b"TRACK x\r\n" * 200 + b"TRACK")
     assert world.service.commands == 201
     client.send(b" y\r\n\r\n")
     assert world.service.commands == 203
 
 
-def test_flush_forgets_everything_and_the_counts_are_right_afterwards() -> None:
-    world = World()
-    client = world.client()
+def test_flush_forgets_everything_and_leaves_right_counts(client: Puppet, world: World) -> None:
     for i in range(5):
         client.push(f"jid-000{i}")
     client.push("jid-0006", at="2030-01-01T00:00:00Z")
     client.fetch()
-    assert client.line("FLUSH") == OK
-    assert not world.jobs()
+    assert (client.line("FLUSH"), world.jobs()) == (OK, [])
     info = client.info()["faktory"]
     assert info["queues"] == {}
     assert info["total_enqueued"] == info["sets"]["working"] == info["sets"]["scheduled"] == 0
@@ -67,9 +62,7 @@ def test_flush_forgets_everything_and_the_counts_are_right_afterwards() -> None:
     assert client.info()["faktory"]["queues"] == {"default": 1}
 
 
-def test_a_fetch_that_waits_survives_a_flush() -> None:
-    world = World()
-    client, worker = world.client(), world.client("w1")
+def test_a_fetch_that_waits_survives_a_flush(client: Puppet, worker: Puppet) -> None:
     worker.send(b"FETCH\r\n")
     assert client.line("FLUSH") == OK
     client.push("jid-0001")
@@ -86,38 +79,30 @@ def test_a_big_queue_survives_with_the_right_counts() -> None:
     assert client.info()["faktory"]["queues"] == {"default": 0}
 
 
-def test_pause_and_remove_are_for_queues_that_exist() -> None:
-    world = World()
-    client = world.client()
+def test_pause_and_remove_are_for_queues_that_exist(client: Puppet) -> None:
     client.line("QUEUE PAUSE later")
     client.push("jid-0001", queue="later")
     assert client.fetch("later") is not None
 
 
-def test_remove_leaves_what_waits_for_its_time() -> None:
-    world = World()
-    client = world.client()
+def test_remove_leaves_what_waits_for_its_time(world: World, client: Puppet) -> None:
     client.push("jid-0001", queue="q")
     client.push("jid-0002", queue="q", at="2026-09-21T14:13:30Z")
     client.line("QUEUE PAUSE q")
     assert client.line("QUEUE REMOVE q") == OK
     assert [job.state for job in world.jobs()] == [State.WAITING]
     world.pass_time(11_000, step=500)
-    unit = client.fetch("q")
-    assert unit is not None
+    unit = client.fetch("q") or {}
     assert unit["jid"] == "jid-0002"
 
 
-def test_a_removed_queue_is_no_longer_listed() -> None:
-    client = World().client()
+def test_a_removed_queue_is_no_longer_listed(client: Puppet) -> None:
     client.push("jid-0001", queue="q")
     client.line("QUEUE REMOVE q")
     assert client.info()["faktory"]["queues"] == {}
 
 
-def test_latency_is_the_age_of_the_next_job_in_seconds() -> None:
-    world = World()
-    client = world.client()
+def test_latency_is_the_age_of_the_next_job_in_seconds(world: World, client: Puppet) -> None:
     client.push("jid-0001", queue="a")
     world.pass_time(1_500)
     client.push("jid-0002", queue="a")
@@ -130,24 +115,20 @@ def test_latency_is_the_age_of_the_next_job_in_seconds() -> None:
     assert json.loads(reply.body or b"") == {"a": 0.25}
 
 
-def test_latency_counts_from_when_a_job_was_queued_not_from_when_it_was_pushed() -> None:
-    world = World()
-    client = world.client()
+def test_latency_counts_from_when_a_job_was_queued_not_pushed(world: World, client: Puppet) -> None:
     client.push("jid-0001", at="2026-09-21T14:13:30Z")
     assert client.line('MUTATE {"cmd":"requeue","target":"scheduled"}') == OK
     world.pass_time(1_000)
     assert json.loads(client.line("QUEUE LATENCY default").body or b"") == {"default": 1.0}
 
 
-def test_bare_verbs_get_a_clear_error() -> None:
-    client = World().client()
+def test_bare_verbs_get_a_clear_error(client: Puppet) -> None:
     assert client.line("PUSH") == err("invalid JSON: Input data was truncated")
     assert client.line("PUSHB") == err("invalid JSON: Input data was truncated")
     assert client.line("MUTATE") == err("Input data was truncated")
 
 
-def test_reservations_that_ran_out_are_counted() -> None:
-    world = World()
+def test_reservations_that_ran_out_are_counted(world: World) -> None:
     worker = world.client()
     worker.push("jid-0001", reserve_for=60)
     worker.push("jid-0002", reserve_for=60)
@@ -159,9 +140,7 @@ def test_reservations_that_ran_out_are_counted() -> None:
     assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 1, "size": 0}
 
 
-def test_the_latency_of_many_queues_is_told_a_few_each_turn() -> None:
-    world = World()
-    client = world.client()
+def test_the_latency_of_many_queues_is_told_a_few_each_turn(world: World, client: Puppet) -> None:
     client.push("jid-0001", queue="q00777")
     world.pass_time(2_000)
     names = " ".join(f"q{i:05}" for i in range(9_999, -1, -1))
@@ -172,24 +151,21 @@ def test_the_latency_of_many_queues_is_told_a_few_each_turn() -> None:
         count += 1
     assert count >= 50
     world.run()
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     told = json.loads(reply.body or b"")
     assert list(told) == [f"q{i:05}" for i in range(10_000)]
     assert {name for name, latency in told.items() if latency} == {"q00777"}
 
 
 @pytest.mark.parametrize("verb", ["LATENCY", "PAUSE", "RESUME", "REMOVE"])
-def test_queues_that_cannot_be_are_not_looked_for(verb: str) -> None:
-    client = World().client()
+def test_queues_that_cannot_be_are_not_looked_for(client: Puppet, verb: str) -> None:
     assert client.line(f"QUEUE {verb} a {'q' * 1_025}").kind == "-"
     assert client.line(f"QUEUE {verb} {'q' * 1_024}").kind != "-"
     assert client.line(f"QUEUE {verb} " + f"{'q' * 1_000} " * 1_100).kind == "-"
     assert client.line(f"QUEUE {verb} " + "a " * 9_999).kind != "-"
 
 
-def test_queues_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+def test_queues_are_removed_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     client = world.client()
     client.push_many(job(f"jid-{i:05}", queue=f"q{i:05}") for i in range(1_000))
     sizes: list[int] = []
@@ -200,7 +176,6 @@ def test_queues_are_removed_together(monkeypatch: pytest.MonkeyPatch) -> None:
         remove(broker, names, now)
 
     monkeypatch.setitem(admin_commands._CHANGES, "REMOVE", noted)
-    assert client.line("QUEUE REMOVE *") == OK
-    assert not world.jobs()
+    assert (client.line("QUEUE REMOVE *"), world.jobs()) == (OK, [])
     assert not client.info()["faktory"]["queues"]
     assert sizes == [200] * 5

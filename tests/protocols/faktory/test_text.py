@@ -58,9 +58,7 @@ def test_only_what_is_not_unicode_is_replaced(broken: bytes, whole: bytes) -> No
 
 
 @given(CHARACTERS, STEPS)
-def test_what_is_mended_is_what_a_decoder_reads_but_for_lone_surrogates(
-    said: str, step: int
-) -> None:
+def test_what_is_mended_is_what_a_decoder_reads_but_lone_surrogates(said: str, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(go_json, "STEP_BYTES", step)
         whole = run_steps(repaired(json.dumps(said).encode()))
@@ -69,9 +67,7 @@ def test_what_is_mended_is_what_a_decoder_reads_but_for_lone_surrogates(
 
 
 @given(st.binary(max_size=60), STEPS)
-def test_bytes_that_are_no_utf8_are_replaced_one_by_one_however_they_are_cut(
-    raw: bytes, step: int
-) -> None:
+def test_bytes_that_are_no_utf8_are_replaced_one_by_one_in_any_cut(raw: bytes, step: int) -> None:
     decoded = raw.decode("utf-8", "surrogateescape")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(go_json, "STEP_BYTES", step)
@@ -80,9 +76,7 @@ def test_bytes_that_are_no_utf8_are_replaced_one_by_one_however_they_are_cut(
         )
 
 
-def test_a_text_of_nothing_but_rubbish_does_not_grow_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_text_of_rubbish_alone_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_json, "GROWTH_BYTES_MAX", 100)
     assert run_steps(repaired(b"\xff" * 50)) == "\ufffd".encode() * 50
     with pytest.raises(go_json.Unreadable):

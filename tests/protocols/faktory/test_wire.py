@@ -20,15 +20,10 @@ from tests.support.faktory import Reply, take_reply
             1545,
             "6d877f8e5544b1f2598768f817413ab8a357afffa924dedae99eb91472d4ec30",
         ),
-        (
-            "abcde123",
-            "123",
-            3,
-            "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9",
-        ),
+        ("abcde123", "123", 3, "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9"),
     ],
 )
-def test_the_password_hash_is_that_of_the_original(
+def test_the_password_hash_is_the_originals(
     password: str, salt: str, rounds: int, digest: str
 ) -> None:
     assert wire.password_hash(password, salt, rounds) == digest
@@ -71,8 +66,7 @@ def test_a_client_writes_one_line_per_command(command: bytes, line: bytes) -> No
 @given(st.text())
 def test_an_error_is_one_line_whatever_it_quotes(text: str) -> None:
     line = wire.error(text)
-    assert line.startswith(b"-ERR ")
-    assert line.endswith(b"\r\n")
+    assert (line.startswith(b"-ERR "), line.endswith(b"\r\n")) == (True, True)
     assert not set(line[:-2]) & set(b"\r\n\0")
     line.decode()
 

@@ -23,8 +23,7 @@ def crowd(world: World, size: int, unique: str = "u") -> tuple[list[Puppet], byt
 
 @pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_COMPLETE])
 @pytest.mark.parametrize("size", [600, 4_000])
-def test_what_many_wait_for_is_there_once(number: int, size: int) -> None:
-    world = World()
+def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) -> None:
     clients, handle = crowd(world, 3)
     twice = clients[0]
     twice.submit(unique="u")
@@ -33,15 +32,13 @@ def test_what_many_wait_for_is_there_once(number: int, size: int) -> None:
     world.engine.received(worker.link, packet(number, handle, b"d" * size))
     world.engine.turn(world.now)
     said = [piece for client in clients for piece in client.link.out]
-    assert len(said) == 4
-    assert len({id(piece) for piece in said}) == 1
+    assert (len(said), len({id(piece) for piece in said})) == (4, 1)
     assert twice.link.bulky, "else they would be joined before they are sent"
     world.run()
     assert twice.take_all() == [res(number, handle, b"d" * size)] * 2
 
 
-def test_an_exception_that_many_wait_for_is_there_once_and_plain_to_the_others() -> None:
-    world = World()
+def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: World) -> None:
     clients, handle = crowd(world, 5)
     for client in clients[::2]:
         client.ask(Packet.OPTION_REQ, "exceptions")
@@ -57,8 +54,7 @@ def test_an_exception_that_many_wait_for_is_there_once_and_plain_to_the_others()
         assert client.take_all() == [plain if at % 2 else loud]
 
 
-def test_what_was_said_last_is_not_kept() -> None:
-    world = World()
+def test_what_was_said_last_is_not_kept(world: World) -> None:
     _, handle = crowd(world, 1)
     worker = world.worker("f")
     worker.grab()
@@ -67,8 +63,7 @@ def test_what_was_said_last_is_not_kept() -> None:
     assert world.service.forwarded is service.NOTHING
 
 
-def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn() -> None:
-    world = World()
+def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn(world: World) -> None:
     clients, handle = crowd(world, 70)
     worker = world.worker("f")
     worker.grab()
@@ -79,8 +74,7 @@ def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn() -> None:
     assert all(len(client.take_all()) == 20 for client in clients)
 
 
-def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others() -> None:
-    world = World()
+def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: World) -> None:
     clients, handle = crowd(world, 20 * HEAVY)
     worker, bystander = world.worker("f"), world.connect()
     worker.grab()
@@ -108,8 +102,7 @@ def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
     assert client.submit(unique="u") == handle
 
 
-def test_one_connection_waits_for_one_job_only_so_often() -> None:
-    world = World()
+def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
     client, other, worker = world.connect(), world.connect(), world.worker("f")
     [handle] = {client.submit(unique="u") for _ in range(client_commands.JOINS_MAX)}
     assert client.ask(Packet.SUBMIT_JOB, "f", "u", "x") == CROWDED
@@ -122,8 +115,7 @@ def test_one_connection_waits_for_one_job_only_so_often() -> None:
     assert again == client.submit(unique="u") != handle
 
 
-def test_joining_a_job_that_many_wait_for_is_more_than_one_message() -> None:
-    world = World()
+def test_joining_a_job_that_many_wait_for_is_more_than_one_message(world: World) -> None:
     crowd(world, 64 * 9)
     client = world.connect()
     world.engine.received(client.link, packet(Packet.SUBMIT_JOB, "f", "u", "x") * 20)
@@ -133,8 +125,7 @@ def test_joining_a_job_that_many_wait_for_is_more_than_one_message() -> None:
     assert len(client.take_all()) == 20
 
 
-def test_asking_for_a_job_that_many_wait_for_is_more_than_one_message() -> None:
-    world = World()
+def test_asking_for_a_job_that_many_wait_for_is_more_than_one_message(world: World) -> None:
     crowd(world, 64 * 9)
     client = world.connect()
     world.engine.received(client.link, packet(Packet.GET_STATUS_UNIQUE, "u") * 20)
@@ -147,8 +138,7 @@ def test_asking_for_a_job_that_many_wait_for_is_more_than_one_message() -> None:
 # -- one connection that is told much --------------------------------------------------------------
 
 
-def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others() -> None:
-    world = World()
+def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     for _ in range(40):
         client.submit_bg("f", b"w" * 300_000)
@@ -157,13 +147,10 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others() -> None:
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
     heard = [message.number for message in worker.take_all()]
-    assert heard.count(Packet.JOB_ASSIGN) == 40
-    assert heard.count(Packet.NO_JOB) == 24
+    assert (heard.count(Packet.JOB_ASSIGN), heard.count(Packet.NO_JOB)) == (40, 24)
 
 
-def test_echoes_end_a_share_when_as_much_waits_as_may() -> None:
-    world = World()
-    client = world.connect()
+def test_echoes_end_a_share_when_as_much_waits_as_may(world: World, client: Puppet) -> None:
     world.engine.received(client.link, packet(Packet.ECHO_REQ, b"x" * 300_000) * 20)
     world.engine.turn(world.now)
     assert sum(map(len, client.link.out)) < world.limits.output_soft_bytes + 300_100

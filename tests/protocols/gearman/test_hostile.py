@@ -126,18 +126,14 @@ def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[in
     assert heard[0] == heard[1]
 
 
-def test_four_gigabytes_that_are_announced_take_no_memory() -> None:
-    world = World()
+def test_four_gigabytes_that_are_announced_take_no_memory(world: World) -> None:
     for number in range(1, 43):
         peer = world.connect()
         peer.send(b"\0REQ" + struct.pack(">II", number, (1 << 32) - 1) + b"x" * 100)
-        assert peer.is_hung_up
-        assert peer.conversation.unread() == 0
+        assert (peer.is_hung_up, peer.conversation.unread()) == (True, 0)
 
 
-def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_packet_that_comes_in_drops_is_looked_at_once(world: World, peer: Puppet) -> None:
     data = packet(Packet.ECHO_REQ, b"x" * 300_000)
     for at in range(0, len(data), 100):
         world.engine.received(peer.link, data[at : at + 100])
@@ -178,9 +174,7 @@ def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch
         assert answers(size) == whole
 
 
-def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten(peer: Puppet) -> None:
     data = packet(Packet.ECHO_REQ, b"x" * 2_000_000)
     for at in range(0, 1_200_000, 300_000):
         peer.send(data[at : at + 300_000])
@@ -189,9 +183,7 @@ def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten() ->
     assert peer.conversation.unread() == 0
 
 
-def test_a_large_workload_is_copied_once_when_it_is_there() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Puppet) -> None:
     size = 8 * 1024 * 1024
     data = packet(Packet.SUBMIT_JOB_BG, "f", "", b"x" * size)
     pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
@@ -218,9 +210,7 @@ def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) 
     return first
 
 
-def test_a_list_takes_a_turn_of_its_own() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
     assert answers_in_one_turn(world, peer, b"status\n" * 20, b".\n") == 1
     assert peer.heard().count(b".\n") == 20
 
@@ -250,9 +240,7 @@ def test_a_time_of_five_fields_is_more_than_one_message() -> None:
     assert peer.heard().count(b"\0RES") == 20
 
 
-def test_the_store_is_asked_by_one_peer_once_in_a_turn() -> None:
-    world = World()
-    peer = world.connect()
+def test_the_store_is_asked_by_one_peer_once_in_a_turn(world: World, peer: Puppet) -> None:
     handles = [f"H:box:719629470698{n}" for n in range(1, 21)]
     ask = b"".join(packet(15, handle) for handle in handles)
     assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0

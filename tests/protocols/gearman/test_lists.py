@@ -23,8 +23,7 @@ def said_in_a_turn(world: World, *peers: Puppet) -> list[bytes]:
 
 
 @pytest.mark.parametrize("words", ["status", "workers"])
-def test_a_list_is_cut_by_its_bytes_too(words: str) -> None:
-    world = World()
+def test_a_list_is_cut_by_its_bytes_too(world: World, words: str) -> None:
     world.worker(*(f"{n:01000}" for n in range(300)))
     admin = world.connect()
     world.engine.received(admin.link, words.encode() + b"\n")
@@ -34,8 +33,7 @@ def test_a_list_is_cut_by_its_bytes_too(words: str) -> None:
     assert len(admin.heard()) > 300_000
 
 
-def test_a_list_waits_for_its_reader() -> None:
-    world = World()
+def test_a_list_waits_for_its_reader(world: World) -> None:
     for number in range(3 * PIECES_A_TURN):
         world.broker.queue(f"f{number}")
     admin = world.connect()
@@ -52,8 +50,7 @@ def test_a_list_waits_for_its_reader() -> None:
     assert admin.heard().endswith(b".\nOK 2.0.0\nOK 2.0.0\n")
 
 
-def test_a_line_that_is_not_very_long_is_not_cut() -> None:
-    world = World()
+def test_a_line_that_is_not_very_long_is_not_cut(world: World) -> None:
     worker = world.worker(*(f"f{n}" for n in range(800)))
     handle = worker.submit("f1")
     assert worker.grab_handle() == handle
@@ -65,8 +62,7 @@ def test_a_line_that_is_not_very_long_is_not_cut() -> None:
         assert said
 
 
-def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at() -> None:
-    world = World()
+def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at(world: World) -> None:
     for number in range(64 * 20):
         world.broker.queue(f"f{number}")
     peer = world.connect()

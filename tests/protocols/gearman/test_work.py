@@ -7,7 +7,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 NO_SUCH_JOB = err("JOB_NOT_FOUND", "Job does not exist on server")
@@ -76,10 +76,8 @@ def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
     ],
 )
 def test_a_handle_of_megabytes_is_no_jobs_and_not_looked_at(
-    number: int, monkeypatch: pytest.MonkeyPatch
+    worker: Puppet, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    worker = world.worker("f")
     looked_at: list[int] = []
 
     class Held(dict[bytes, object]):
@@ -95,8 +93,7 @@ def test_a_handle_of_megabytes_is_no_jobs_and_not_looked_at(
     assert max(looked_at, default=0) < 200
 
 
-def test_a_handle_that_is_too_long_is_refused_in_the_originals_words() -> None:
-    worker = World().worker("f")
+def test_a_handle_that_is_too_long_is_refused_in_the_originals_words(worker: Puppet) -> None:
     text = "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf"
     assert worker.ask(Packet.WORK_FAIL, "H" * 64) == err("ARGUMENT_TOO_LARGE", text)
     assert worker.ask(Packet.WORK_FAIL, "H" * 63) == NOT_FOUND
@@ -113,8 +110,7 @@ def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
 
 @pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE])
 @pytest.mark.parametrize("background", [True, False])
-def test_all_who_wait_share_one_copy_of_a_long_result(number: int, background: bool) -> None:
-    world = World()
+def test_all_who_wait_share_a_long_result(world: World, number: int, background: bool) -> None:
     worker, clients = world.worker("f"), [world.connect() for _ in range(5)]
     if background:
         world.connect().submit_bg(unique="u")
@@ -156,9 +152,7 @@ def test_a_nul_behind_a_handle_is_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_an_exception_is_one_end_to_all_who_wait_in_the_words_that_each_knows(
-    exceptions: bool,
-) -> None:
+def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(exceptions: bool) -> None:
     run = Run(exceptions=exceptions)
     run.worker.say(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
     end = res(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
@@ -194,18 +188,14 @@ def test_a_failure_after_an_exception_is_swallowed() -> None:
     assert not run.worker.is_hung_up
 
 
-def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_what_is_remembered_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet) -> None:
     for _ in range(200):
         client.submit_bg()
         worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "")
     assert len(worker.conversation.ignored) == 64
 
 
-def test_the_results_of_background_jobs_are_dropped() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_the_results_of_background_jobs_are_dropped(client: Puppet, worker: Puppet) -> None:
     handle = client.submit_bg()
     worker.grab()
     for number in (Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE):
@@ -213,8 +203,7 @@ def test_the_results_of_background_jobs_are_dropped() -> None:
     assert client.heard() == worker.heard() == b""
 
 
-def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason() -> None:
-    world = World()
+def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg("f", "plain")
     client.submit_bg("f", "loud")
@@ -234,12 +223,10 @@ def test_a_result_that_is_too_large_is_a_failure_with_that_reason() -> None:
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
 
-def test_the_end_of_a_joined_background_job_waits_for_the_disk() -> None:
-    world = World()
+def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
     handle = background.submit_bg(unique="u")
-    assert waiting.submit(unique="u") == handle
-    assert not waiting.waited_for_commit
+    assert (waiting.submit(unique="u"), waiting.waited_for_commit) == (handle, False)
     worker.grab()
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert waiting.take() == res(Packet.WORK_COMPLETE, handle, "r")
@@ -283,8 +270,7 @@ def test_a_client_that_never_reads_is_waited_for_once() -> None:
     assert len(run.client.take_all()) == 2
 
 
-def test_a_worker_does_not_wait_for_one_client_that_never_reads_after_the_other() -> None:
-    world = World()
+def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -> None:
     worker, deaf, good = world.worker("f"), [world.connect() for _ in range(4)], world.connect()
     handles = [client.submit() for client in (*deaf, good)]
     for _ in handles:
@@ -320,9 +306,7 @@ def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
         assert len(run.client.take_all()) == 1
 
 
-def test_time_spent_on_clients_that_are_cut_off_is_in_vain_too() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: World) -> None:
     for number in range(5):
         deaf = world.connect()
         handle = deaf.submit()
@@ -353,14 +337,12 @@ def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
 
 
 @pytest.mark.parametrize("option", [b"exceptions", b"EXCEPTIONS", b"Exceptions\0"])
-def test_the_option_is_echoed_as_it_was_sent(option: bytes) -> None:
-    peer = World().connect()
+def test_the_option_is_echoed_as_it_was_sent(peer: Puppet, option: bytes) -> None:
     assert peer.ask(Packet.OPTION_REQ, option) == res(Packet.OPTION_RES, option)
 
 
 @pytest.mark.parametrize("option", [b"", b"other", b"exceptions2", b"exceptions" + b"\0" * 60])
-def test_other_options_are_not_known(option: bytes) -> None:
-    peer = World().connect()
+def test_other_options_are_not_known(peer: Puppet, option: bytes) -> None:
     answer = peer.ask(Packet.OPTION_REQ, option)
     assert answer == err("UNKNOWN_OPTION", "Server does not recognize given option")
 
@@ -374,8 +356,7 @@ def test_an_echo_is_any_bytes() -> None:
     ("said", "shown"),
     [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
 )
-def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: bytes) -> None:
-    peer = World().connect()
+def test_a_client_id_is_shown_on_one_line(peer: Puppet, said: bytes, shown: bytes) -> None:
     peer.say(Packet.SET_CLIENT_ID, said)
     assert peer.heard() == b""
     assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

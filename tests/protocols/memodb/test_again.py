@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.protocols.memodb.puppet import World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
 from tests.support import memodb as m
 
 MIB = 1024 * 1024
@@ -51,8 +51,7 @@ def of_another_protocol(world: World) -> bytes:
 
 
 @pytest.mark.parametrize("said_before", [answered, at_work])
-def test_what_is_said_again_to_many_is_there_once(said_before: SaidBefore) -> None:
-    world = World()
+def test_what_is_said_again_to_many_is_there_once(world: World, said_before: SaidBefore) -> None:
     request, body = said_before(world)
     peers = [world.peer() for _ in range(20)]
     tracemalloc.start()
@@ -84,17 +83,14 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     assert [len(reply.payload) for reply in peer.hear_all()] == [LONG] * TIMES
 
 
-def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share() -> None:
-    world = World()
+def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share(world: World) -> None:
     request, _ = answered(world, 900)
     peer = world.peer()
     assert not world.share(peer.link, request * TIMES)
     assert [len(piece) for piece in peer.link.out] == [len(peer.link.out[0])] * TIMES
 
 
-def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: World) -> None:
     clients = [world.peer() for _ in range(20)]
     for client in clients:
         client.job(request=9)
@@ -110,8 +106,7 @@ def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> Non
     assert [len(client.answer().payload) for client in clients] == [LONG] * 20
 
 
-def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left() -> None:
-    world = World()
+def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left(world: World) -> None:
     request = of_another_protocol(world)
     peer = world.peer()
     peer.send(request * TIMES)
@@ -121,8 +116,7 @@ def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left() -> N
     assert len(peer.hear_all()) == 1
 
 
-def test_replies_that_had_to_wait_are_handed_over_without_a_copy() -> None:
-    world = World()
+def test_replies_that_had_to_wait_are_handed_over_without_a_copy(world: World) -> None:
     request, reply = answered(world)
     peer = world.peer()
     world.engine.hold_back(peer.link)

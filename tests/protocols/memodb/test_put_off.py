@@ -25,8 +25,7 @@ def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(again: bool) -> None:
-    world = World()
+def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(world: World, again: bool) -> None:
     _, client, task = put_off(world)
     elsewhere = world.peer()
     elsewhere.ask(m.result(task.worker, b"done") if again else m.heartbeat(task.worker), 77)
@@ -36,8 +35,7 @@ def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(again: bool) -> 
     assert client.answer().payload == b"done too"
 
 
-def test_a_worker_that_was_put_off_goes_on_when_its_connection_can() -> None:
-    world = World()
+def test_a_worker_that_was_put_off_goes_on_when_its_connection_can(world: World) -> None:
     worker, _, task = put_off(world)
     for n in range(5):
         message = m.result(task.worker, b"done")
@@ -48,8 +46,7 @@ def test_a_worker_that_was_put_off_goes_on_when_its_connection_can() -> None:
     assert worker.hear() is None
 
 
-def test_whoever_waits_for_nothing_is_looked_after() -> None:
-    world = World()
+def test_whoever_waits_for_nothing_is_looked_after(world: World) -> None:
     client, worker = world.peer(), world.peer()
     worker.ready()
     (waiting,) = world.service.registry.by_id.values()
@@ -61,8 +58,7 @@ def test_whoever_waits_for_nothing_is_looked_after() -> None:
     assert worker.given().payload == b"for it"
 
 
-def test_a_worker_whose_job_was_taken_away_unheard_is_given_another() -> None:
-    world = World()
+def test_a_worker_whose_job_was_taken_away_unheard_is_given_another(world: World) -> None:
     client, worker = world.peer(), world.peer()
     request = worker.ready()
     client.job(b"1")

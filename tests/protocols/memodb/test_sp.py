@@ -8,15 +8,7 @@ import pytest
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
-from franca.protocols.memodb.sp import (
-    HELLO_OF_CLIENT,
-    LOST,
-    NOBODY,
-    Hello,
-    Inbox,
-    Parts,
-    stack_end,
-)
+from franca.protocols.memodb.sp import HELLO_OF_CLIENT, LOST, NOBODY, Hello, Inbox, Parts, stack_end
 from tests.protocols.memodb.puppet import Puppet, World, stack
 from tests.support import memodb as m
 
@@ -28,14 +20,12 @@ OVER_TCP = bytes.fromhex("000000000000001ecb27560b") + JOB
 OVER_IPC = bytes.fromhex("01000000000000001edeb76b37") + JOB
 
 
-def test_both_say_at_once_what_they_are() -> None:
-    world = World()
+def test_both_say_at_once_what_they_are(world: World) -> None:
     peer = world.connect()
     assert peer.unread == bytes.fromhex("0053500000310000")
     assert not peer.link.known
     peer.send(bytes.fromhex("0053500000300000"))
-    assert peer.link.known
-    assert not peer.is_hung_up
+    assert (peer.link.known, peer.is_hung_up) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +117,7 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
     assert peer.is_hung_up
 
 
-def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on() -> None:
-    world = World()
-    peer = world.peer()
+def test_who_sends_only_a_messages_length_is_hung_up_on(peer: Puppet, world: World) -> None:
     peer.send((100).to_bytes(8, "big"))
     for _ in range(40):
         world.pass_time(1_000)
@@ -188,8 +176,7 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
 # -- stacks -----------------------------------------------------------------------------------
 
 
-def test_a_reply_goes_back_through_the_devices_that_the_request_came_through() -> None:
-    world = World()
+def test_a_reply_goes_back_through_the_devices_that_the_request_came_through(world: World) -> None:
     peer, worker = world.peer(), world.peer()
     peer.ask(m.job("s", b"in", 1_000), 7, 0x11111111, 0x22222222)
     worker.ready()
@@ -214,25 +201,19 @@ def test_where_a_stack_ends(words: list[int], end: int) -> None:
     assert stack_end(b"...." + data, 4, 4 + len(data)) == (end + 4 if end > 0 else end)
 
 
-def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_request_through_too_many_devices_is_dropped(world: World, peer: Puppet) -> None:
     peer.ask(m.job("s", b"", 1), 1, *[5] * 9)
-    assert not world.all_jobs
-    assert not peer.is_hung_up
+    assert (world.all_jobs, peer.is_hung_up) == ([], False)
     peer.ask(m.job("s", b"", 1), 1, *[5] * 8)
     assert len(world.all_jobs) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\0", b"\0\0\0\x01", b"\0" * 16])
-def test_a_request_without_an_id_is_garbage_and_ends_the_connection(body: bytes) -> None:
-    peer = World().peer()
+def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) -> None:
     peer.send(peer.frame(body))
     assert peer.is_hung_up
 
 
-def test_nothing_is_heard_of_a_peer_after_its_garbage() -> None:
-    world = World()
-    peer = world.peer()
+def test_nothing_is_heard_of_a_peer_after_its_garbage(world: World, peer: Puppet) -> None:
     peer.send(peer.frame(b"") + peer.frame(stack(1) + m.ready("s")))
     assert not world.service.workers()

@@ -14,8 +14,7 @@ EACH = pytest.mark.parametrize("family", MODERN)
 
 
 @EACH
-def test_a_worker_runs_what_it_is_given(family: type[Family]) -> None:
-    world = World()
+def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 2_000, worker)
     client = world.client()
@@ -23,13 +22,11 @@ def test_a_worker_runs_what_it_is_given(family: type[Family]) -> None:
         client.submit("f", f"n{number}", b"w")
     live(world, 5_000, worker)
     assert sorted(job.name for job in worker.ran) == sorted(f"n{n}" for n in range(20))
-    assert not worker.dead
-    assert world.jobs() == []
+    assert (worker.dead, world.jobs()) == ("", [])
 
 
 @EACH
-def test_an_idle_worker_is_neither_hot_nor_dead_after_ten_minutes(family: type[Family]) -> None:
-    world = World()
+def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 600_000, worker, step=250)
     assert not worker.dead
@@ -40,8 +37,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_after_ten_minutes(family: type[F
 
 
 @EACH
-def test_a_busy_worker_does_not_run_hot_either(family: type[Family]) -> None:
-    world = World()
+def test_a_busy_worker_does_not_run_hot_either(world: World, family: type[Family]) -> None:
     worker = family(world, "f", 1)
     client = world.client()
     for number in range(100):
@@ -67,13 +63,10 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
     worker = family(world, "f", 2, work)
     world.client().submit("f", "n")
     live(world, 15_000, worker)
-    assert [job.count for job in worker.ran] == [0, 0, 1]
-    assert not worker.dead
-    assert world.jobs() == []
+    assert ([job.count for job in worker.ran], worker.dead, world.jobs()) == ([0, 0, 1], "", [])
 
 
-def test_all_of_them_share_one_function() -> None:
-    world = World()
+def test_all_of_them_share_one_function(world: World) -> None:
     workers = [family(world, "f") for family in MODERN]
     live(world, 3_000, *workers)
     client = world.client()
@@ -96,17 +89,14 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
     assert [job.name for job in worker.ran] == ["n"]
 
 
-def test_a_node_worker_that_begins_with_a_function_lives_without_confirmations() -> None:
-    world = World()
+def test_a_node_worker_beginning_with_a_function_needs_no_confirmations(world: World) -> None:
     worker = OlderNode(world, "f")
     world.client().submit("f", "n")
     live(world, 5_000, worker)
-    assert not worker.dead
-    assert [job.name for job in worker.ran] == ["n"]
+    assert (worker.dead, [job.name for job in worker.ran]) == ("", ["n"])
 
 
-def test_a_worker_that_waits_for_its_confirmation_has_it_whatever_its_id_looks_like() -> None:
-    world = World()
+def test_a_worker_that_waits_for_its_confirmation_has_it_with_any_id(world: World) -> None:
     worker = world.connect().register(p.WORKER)
     worker.say(p.CAN_DO, p.str8("f"), b"abcd")
     world.pass_time(900)

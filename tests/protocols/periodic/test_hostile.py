@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.protocols.periodic.messages import Message
 from franca.protocols.periodic.wire import CrcFrames
-from tests.protocols.periodic.puppet import World
+from tests.protocols.periodic.puppet import Puppet, World
 from tests.protocols.world import START
 from tests.support import periodic as p
 from tests.support.periodic import BIN, CRC, DOC, packed, str8
@@ -31,16 +31,14 @@ JUNK = [
 
 
 @pytest.mark.parametrize("data", JUNK)
-def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: bytes) -> None:
-    world = World()
+def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: bytes) -> None:
     for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
         peer = world.connect()
         for piece in pieces:
             peer.send(piece)
         assert peer.is_hung_up
         assert peer.bytes_heard() == b""
-    assert world.service.unreadable == 2
-    assert world.jobs() == []
+    assert (world.service.unreadable, world.jobs()) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -54,18 +52,14 @@ def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: b
     ],
 )
 def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts(
-    data: bytes,
+    world: World, peer: Puppet, data: bytes
 ) -> None:
-    world = World()
-    peer = world.client()
     peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
     assert peer.is_hung_up
-    assert peer.words() == [p.SUCCESS]
-    assert len(world.jobs()) == 1
+    assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)
 
 
-def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
-    world = World()
+def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
     world.client().submit("f", "n")
     worker = world.worker("f")
     worker.grab()
@@ -75,9 +69,7 @@ def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
     assert world.worker("f").grab().name == "n"
 
 
-def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_worker_may_submit_for_itself_and_go_wrong_at_once(worker: Puppet, world: World) -> None:
     worker.say(p.GRAB_JOB)
     worker.send(worker.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + b"junk")
     assert worker.is_hung_up
@@ -86,8 +78,7 @@ def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> No
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_arguments_of_every_command_may_be_anything(dialect: str) -> None:
-    world = World()
+def test_arguments_of_every_command_may_be_anything(world: World, dialect: str) -> None:
     rng = random.Random(5)
     good = packed("f", "n", b"abc")
     for command in range(36):
@@ -116,9 +107,7 @@ def test_random_frames_never_raise() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
-def test_half_a_frame_is_not_looked_at_again_for_each_piece_that_comes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts = 0
     cut = CrcFrames.cut
 
@@ -147,9 +136,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert len(peer.heard()) == 95
 
 
-def test_a_list_takes_a_turn_of_its_own() -> None:
-    world = World()
-    peer = world.client()
+def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
     peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
     world.engine.turn(world.now)
     assert world.service.commands == 1
@@ -157,8 +144,7 @@ def test_a_list_takes_a_turn_of_its_own() -> None:
     assert len(peer.heard()) == 20
 
 
-def test_functions_and_names_are_bounded() -> None:
-    world = World()
+def test_functions_and_names_are_bounded(world: World) -> None:
     worker = world.worker()
     for number in range(1_024):
         worker.say(p.CAN_DO, str8(f"f{number}"))
@@ -172,19 +158,15 @@ def test_functions_and_names_are_bounded() -> None:
     assert len(world.service.funcs) == 10_000
 
 
-def test_a_stranger_that_says_nothing_is_hung_up_on() -> None:
-    world = World()
+def test_a_stranger_that_says_nothing_is_hung_up_on(world: World) -> None:
     silent, half = world.connect(), world.connect()
     half.send(b"\0REQ\0\0")
     world.pass_time(7_000)
-    assert silent.is_hung_up
-    assert half.is_hung_up
+    assert (silent.is_hung_up, half.is_hung_up) == (True, True)
     assert world.now > START
 
 
-def test_a_frame_that_is_never_finished_is_not_waited_for() -> None:
-    world = World()
-    peer = world.client()
+def test_a_frame_that_is_never_finished_is_not_waited_for(world: World, peer: Puppet) -> None:
     peer.send(b"\0REQ\0\1")
     world.pass_time(40_000, step=500)
     assert peer.is_hung_up

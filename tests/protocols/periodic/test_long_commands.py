@@ -39,9 +39,7 @@ def surveys(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # -- STATUS ----------------------------------------------------------------------------------------
 
 
-def test_what_many_jobs_wait_for_is_found_out_once_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_many_jobs_wait_for_is_found_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     earliest = Waiting.earliest
 
@@ -60,12 +58,10 @@ def test_what_many_jobs_wait_for_is_found_out_once_a_second(
     assert looks == 1
     world.pass_time(1_000)
     clients[0].submit("f3", "sooner", at=NOW_S + 500)
-    assert clients[0].status()["f3"][4] == NOW_S + 500
-    assert looks == 2
+    assert (clients[0].status()["f3"][4], looks) == (NOW_S + 500, 2)
 
 
-def test_a_long_listing_is_made_once_for_all_who_ask_meanwhile(surveys: list[int]) -> None:
-    world = World()
+def test_a_long_listing_is_made_once_for_all_who_ask(world: World, surveys: list[int]) -> None:
     for number in range(FUNCS):
         world.broker.queue(f"f{number:05}")
     clients = [world.client() for _ in range(5)]
@@ -91,8 +87,7 @@ def test_nobody_waits_for_a_listing_whose_maker_is_held_up(surveys: list[int], h
     else:
         world.engine.hold_back(maker.link)
     world.run()
-    assert len(other.heard()) == 1
-    assert len(surveys) == 1
+    assert (len(other.heard()), len(surveys)) == (1, 1)
     if how != "gone":
         world.engine.go_on(maker.link)
         world.run()
@@ -135,12 +130,10 @@ def test_loads_under_way_hold_no_more_than_one_frame() -> None:
     world.engine.turn(world.now)
     assert world.service.load_bytes.taken == len(args)
     one.conversation.drop(world.now)
-    assert not world.service.load_bytes.taken
-    assert not world.service.loads
+    assert (world.service.load_bytes.taken, world.service.loads) == (0, 0)
 
 
-def test_many_loads_share_what_one_takes_of_a_turn() -> None:
-    world = World()
+def test_many_loads_share_what_one_takes_of_a_turn(world: World) -> None:
     clients = [world.client() for _ in range(5)]
     for number, client in enumerate(clients):
         jobs = [packed("f", f"{number} {n}") for n in range(600)]

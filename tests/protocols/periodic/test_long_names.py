@@ -64,8 +64,7 @@ def test_a_name_that_is_too_long_is_refused_unread(
     peer.bytes_heard()
     assert peer.word(command, args) == p.UNKNOWN
     assert max(read, default=0) <= 1_024
-    assert not world.jobs()
-    assert not world.broker.queues
+    assert (world.jobs(), world.broker.queues) == ([], {})
 
 
 def test_how_long_a_name_may_be_is_the_servers_to_say() -> None:

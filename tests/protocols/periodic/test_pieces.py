@@ -41,9 +41,7 @@ def heard_by(worker: Puppet, pieces: list[bytes]) -> tuple[list[Message], object
 
 
 @pytest.mark.parametrize(("dialect", "talk"), [t[1:] for t in TALKS], ids=[t[0] for t in TALKS])
-def test_messages_in_one_piece_mean_what_they_mean_one_by_one(
-    dialect: str, talk: tuple[Said, ...]
-) -> None:
+def test_messages_in_one_piece_act_as_one_by_one(dialect: str, talk: tuple[Said, ...]) -> None:
     apart, together, halved = (World().worker("f", dialect=dialect) for _ in range(3))
     pieces = [apart.message(*said) for said in talk]
     expected = heard_by(apart, pieces)
@@ -102,8 +100,7 @@ class Stranger:
         self.told.append((session.holder, event.job.id))
 
 
-def test_other_protocols_are_told_by_the_engine_in_order() -> None:
-    world = World()
+def test_other_protocols_are_told_by_the_engine_in_order(world: World) -> None:
     stranger = Stranger()
     worker, client = world.worker("f"), world.client()
     sessions = [world.broker.open_session(name, OnHangUp.RETURN, stranger) for name in "ab"]
