@@ -221,7 +221,7 @@ class Engine(Roster):
             return
         if data:
             link.conversation.reader.feed(data)
-        else:
+        elif link not in self._leaving:
             link.input_ended = True
         if link in self.held_back:
             return

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from franca.protocols.service import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
+from tests.prove.fuzzing import Exchange, Message, Seeds, Step
 from tests.support.beanstalkd import said
-
-LINKS: dict[str, str] = {}
 
 
 def _line(text: bytes) -> Message:
@@ -17,7 +14,7 @@ def _put(numbers: bytes, body: bytes) -> Message:
     return (b"put", *numbers.split(b" "), b"%d\r\n%b" % (len(body), body))
 
 
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("p", (_line(b"use q"), _put(b"10 0 60", b"hello"), _put(b"5 0 60", b"world"), _line(b"list-tube-used"))),
         Step("w", (_line(b"watch q"), _line(b"ignore default"), _line(b"reserve"), _line(b"stats-job 1"))),
@@ -41,23 +38,16 @@ EXCHANGES: tuple[Exchange, ...] = (
     ),
 )  # fmt: skip
 
-VALUES: tuple[bytes, ...] = (
+_VALUES: tuple[bytes, ...] = (
     b"-1", b"0", b"4294967296", b"9" * 50, b"18446744073709551616", b"1e9", b"0x10", b" 1", b"1 ", b"\xef\xbc\x91",
     b"x" * 200, b"x" * 201, b"x" * 230, b"-tube", b"a,b", b"\xff", b"q\0", b"\r", b"\n", b"1\r\n", b"65536\r\n", b"",
     b"GET", b"65535\r\n" + b"y" * 65_535,
 )  # fmt: skip
 
 
-def encode(message: Message) -> bytes:
-    """A line."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
-    return b" ".join(message) + b"\r\n"
-
-
-def fill(service: Service, data: bytes) -> bytes:
-    """Ids begin with 1."""
-    return data
-
-
-answers = said
+SEEDS = Seeds(
+    exchanges=_EXCHANGES,
+    values=_VALUES,
+    frame=lambda words: b" ".join(words) + b"\r\n",
+    answers=said,
+)
