@@ -191,6 +191,12 @@ def _named(leased: bool) -> Function:
     return find
 
 
+def _hold_any(self: Any, message: Any, now: int) -> None:
+    job = self.broker.jobs.get(getattr(message, "id", 0))
+    if job is not None and job.state.name == "LEASED":
+        self.session.leases[job.id] = job
+
+
 def _any_message(self: Any, msgid: bytes) -> Any:
     return _named(leased=True)(self.broker, "", msgid.decode("utf-8", "replace"))
 
@@ -260,6 +266,11 @@ def _giving_back_twice(on_granted: Function) -> Function:
     return give_back
 
 
+def _skip_less(self: Any) -> None:
+    if len(self._unread) == self._skip > 1:
+        self._skip -= 1
+
+
 def _told_too_late(protocol: str) -> Change:
     """A link of this protocol reads on before anybody is told what its last message led to."""
 
@@ -311,6 +322,9 @@ BUGS: dict[str, Change] = {
     },
     "no-fence-periodic": {"protocols.periodic.runs:Runs.__init__": _sharing("held")},
     "no-fence-eventmq": {"protocols.eventmq.workers:Worker.held_as": by(_any_message)},
+    "no-fence-beanstalkd": {
+        "protocols.beanstalkd.conversation:BeanstalkdConversation.on_message": before(_hold_any)
+    },
     "no-fence-memodb": {
         f"{_MEMODB_WORKERS}.on_lease_lost": returning(None),
         f"{_MEMODB_WORKERS}._take_result": before(_take_over),
@@ -373,6 +387,9 @@ BUGS: dict[str, Change] = {
     "periodic-reads-on-before-anybody-is-told": _told_too_late("periodic"),
     "eventmq-reads-on-before-anybody-is-told": _told_too_late("eventmq"),
     "memodb-reads-on-before-anybody-is-told": _told_too_late("memodb"),
+    "beanstalkd-skips-a-byte-too-few": {
+        "protocols.beanstalkd.wire:CommandReader._skip_body": before(_skip_less)
+    },
 }
 
 

@@ -47,7 +47,8 @@ _ROWS = (
         "T16",
         "faktory-loses-a-byte-at-a-cut gearman-believes-a-number gearman-forgets-half-a-header"
         " periodic-gives-back-what-it-has-no-more periodic-reads-on-before-anybody-is-told"
-        " eventmq-reads-on-before-anybody-is-told memodb-reads-on-before-anybody-is-told",
+        " eventmq-reads-on-before-anybody-is-told memodb-reads-on-before-anybody-is-told"
+        " beanstalkd-skips-a-byte-too-few",
     ),
     Proof("powerloss", "T2", "sync-normal"),
     Proof("powerloss-heal", "T2", "heal-unsynced"),
@@ -62,7 +63,8 @@ _ROWS = (
     Proof(
         "fence",
         "T6",
-        "no-fence no-fence-gearman no-fence-periodic no-fence-memodb no-fence-eventmq",
+        "no-fence no-fence-gearman no-fence-periodic no-fence-memodb no-fence-eventmq"
+        " no-fence-beanstalkd",
     ),
     Proof("clock", "T14", "wall-clock-lease"),
     Proof("poison", "T26", "no-limit"),
