@@ -36,7 +36,7 @@ class FaktoryConversation(Conversation):
     session: Session
 
     def __init__(self, service: FaktoryService, link: Link) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.worker: Worker | None = None
