@@ -103,13 +103,13 @@ class Broker(Parts):
         if queue is None:
             self.queue_list.check_no_new((new.queue,))
         running: Job | None = None
-        if isinstance(taken, Job) and taken.state is LEASED:
-            running = taken
-            taken = self.lifecycle.successors.by_job.get(taken.id)
+        if taken is not None and isinstance(taken, Job) and taken.state is LEASED:
+            running, taken = taken, self.lifecycle.successors.by_job.get(taken.id)
             self.lifecycle.successors.check_room(taken, new)
         size = len(new.body) + len(new.extra)
-        is_full = self.refusing_new or self.room_bytes <= 0
-        if size >= LARGE_SUBMIT_BYTES or new.run_at or is_full or not new.policy.durable:
+        if not (new.policy.durable or new.run_at):
+            self.volatile.add(new, now)
+        elif size >= LARGE_SUBMIT_BYTES or new.run_at or self.refusing_new or self.room_bytes <= 0:
             self._take_room(new, size, now)
         else:
             self.changelog.pending_bytes += size

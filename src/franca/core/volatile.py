@@ -37,4 +37,5 @@ class VolatileJobs:
 
     def remove(self, job: Job) -> None:
         """A job is gone, or the store has it from now on."""
-        self.bytes -= bare_weight(job) + JOB_BYTES
+        weight = job.weight if job.story is None else bare_weight(job)
+        self.bytes -= weight + JOB_BYTES

@@ -118,7 +118,8 @@ class Watches:
 
     def of(self, job_id: JobId) -> int:
         """How many watches there are on a job."""
-        return sum(self.by_job.get(job_id, {}).values())
+        watchers = self.by_job.get(job_id)
+        return sum(watchers.values()) if watchers else 0
 
     def hand_over(self, old_id: JobId, new_id: JobId) -> None:
         """Those who watched a job watch the one that takes its place."""
