@@ -69,6 +69,7 @@ USUAL_JOB: Final = begin(JOB, 5) + cbor.of_bytes(b"")
 USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 USUAL: Final = len(USUAL_JOB)
 """Bytes of a header up to where its id or name begins, written as nearly everybody does."""
+_RESULT_END: Final = WORD + USUAL + ID_BYTES
 
 
 # -- reading --------------------------------------------------------------------------------
@@ -186,17 +187,17 @@ class MessageReader(Inbox):
 
     def _message(self, data: bytes, parts: sp.Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
-        header = self._header
         at = WORD
-        if (
-            header is not None
-            and parts is None
-            and data.startswith(self._job_start, at)
-            and data[0] >= ID_BIT
-        ):
-            end = at + len(self._job_start)
-            size = len(data) - end
-            return Message(JOB, data[:at], data, at, end, data[end:], size, True, b"", header)
+        if parts is None and data and data[0] >= ID_BIT:
+            # Nearly all are such; to find out by how they begin saves 3 % of a request.
+            end = _RESULT_END
+            if self._header is not None and data.startswith(self._job_start, at):
+                end = at + len(self._job_start)
+                rest, size, last = data[end:], len(data) - end, self._header
+                return Message(JOB, data[:at], data, at, end, rest, size, True, b"", last)
+            if len(data) >= end and data.startswith(USUAL_RESULT, at):
+                worker_id, size = data[end - ID_BYTES : end], len(data) - end
+                return Message(RESULT, data[:at], data, at, end, data[end:], size, True, worker_id)
         if len(data) < WORD or data[0] < ID_BIT:
             at = sp.stack_end(data, 0, len(data))
             if at < 0:
