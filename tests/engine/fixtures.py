@@ -49,7 +49,7 @@ class Echo(Conversation):
     """Lines in, lines out. `take` asks for a job and holds; `push` makes one; `bye` hangs up."""
 
     def __init__(self, service: EchoService, link: Link) -> None:
-        self.link = link
+        super().__init__(link)
         self.broker = service.broker
         self.session = self.broker.open_session(link.id, OnHangUp.RETURN, self)
         self.reader: Lines = Lines()

@@ -92,7 +92,7 @@ class Talk(Conversation):
     """One line, one word."""
 
     def __init__(self, link: Link, broker: Broker) -> None:
-        self.link = link
+        super().__init__(link)
         self.broker = broker
         self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
         self.reader = Whole()

@@ -13,7 +13,7 @@ LINE_MAX = 30
 
 def test_a_line_that_is_too_long_is_the_end() -> None:
     reader = LineReader(LINE_MAX)
-    assert reader.next_message(b"PUSH x\r\n") == (b"PUSH", b"x")
+    assert reader.next_message(b"PUSH x\r\n") == (b"PUSH", b" ", b"x")
     with pytest.raises(WireError):
         reader.next_message(b"x" * (LINE_MAX + 2))
 

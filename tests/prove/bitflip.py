@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Set
+from dataclasses import asdict as as_dict
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -179,7 +180,7 @@ def use(path: Path, way: Way) -> Content:
             keeper.commit()
             broker = keeper.broker
             content.at_start = {  # what a server knows right after its start
-                "totals": asdict(broker.totals),
+                "totals": as_dict(broker.totals),
                 "counts": {count.queue: asdict(count) for count in broker.counts()},
                 "paused": {name: queue.paused for name, queue in broker.queues.items()},
                 "schedules": {name: repr(s) for name, s in broker.schedules.by_id.items()},

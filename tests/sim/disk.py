@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -78,7 +79,7 @@ class Disk:
             self.settings.pop(name, None)
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
-        self.totals = replace(changes.totals)
+        self.totals = copy(changes.totals)
         return [self._answer(want) for want in wants]
 
     def commit(self) -> None:
@@ -94,7 +95,7 @@ class Disk:
         tail = list(self._on(TAIL))
         waiting = [(job.run_at, job.id) for job in tail if job.state is WAITING]
         return Snapshot(
-            totals=replace(self.totals),
+            totals=copy(self.totals),
             held=[self._light(job) for job in self._on(HELD)],
             tail=_tail_counts(tail),
             first_waiting=min(waiting, default=None),

@@ -103,20 +103,20 @@ class Broker(Parts):
         if queue is None:
             self.queue_list.check_no_new((new.queue,))
         running: Job | None = None
-        if isinstance(taken, Job) and taken.state is LEASED:
-            running = taken
-            taken = self.lifecycle.successors.by_job.get(taken.id)
+        if taken is not None and isinstance(taken, Job) and taken.state is LEASED:
+            running, taken = taken, self.lifecycle.successors.by_job.get(taken.id)
             self.lifecycle.successors.check_room(taken, new)
+        totals = self.totals
+        job = new_job(new, totals.last_job_id + 1, now)
         size = len(new.body) + len(new.extra)
-        is_full = self.refusing_new or self.room_bytes <= 0
-        if size >= LARGE_SUBMIT_BYTES or new.run_at or is_full or not new.policy.durable:
-            self._take_room(new, size, now)
+        if not (new.policy.durable or new.run_at):
+            self.volatile.add(job, now)
+        elif size >= LARGE_SUBMIT_BYTES or new.run_at or self.refusing_new or self.room_bytes <= 0:
+            self._take_room(job, size, now)
         else:
             self.changelog.pending_bytes += size
-        totals = self.totals
-        totals.last_job_id += 1
+        totals.last_job_id = job.id
         totals.pushed += 1
-        job = new_job(new, totals.last_job_id, now)
         if taken is not None:
             self._replace(taken, job.id, now)
         if watcher is not None:
@@ -131,12 +131,12 @@ class Broker(Parts):
             self.dispatch.enqueue(job, queue, now)
         return job
 
-    def _take_room(self, new: NewJob, size: int, now: Millis) -> None:
+    def _take_room(self, job: Job, size: int, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""
-        if new.run_at and not 0 <= new.run_at <= TIME_MAX:
+        if job.run_at and not 0 <= job.run_at <= TIME_MAX:
             raise TooMuch("no moment is as late as that")
-        if not new.policy.durable:
-            self.volatile.add(new, now)
+        if not job.policy.durable:
+            self.volatile.add(job, now)
             return
         pending = self.changelog.pending_bytes + size
         if self.refusing_new or 2 * pending > self.room_bytes:

@@ -55,7 +55,7 @@ class Dispatch(Part):
 
     def enqueue(self, job: Job, queue: Queue, now: Millis) -> None:
         """Put a job behind all others of its queue and priority, unless it has a place to keep."""
-        if not (job.place and job.policy.keeps_place):
+        if not job.place or not job.policy.keeps_place:
             totals = self._totals  # as `take_place`, without a call: every job comes here
             totals.last_place = job.place = totals.last_place + 1
         job.ready_at = now
@@ -63,7 +63,8 @@ class Dispatch(Part):
 
     def offer(self, job: Job, queue: Queue, now: Millis) -> None:
         """Make a job ready at its place, and give it to whoever waits for it."""
-        job.state = READY
+        if job.state is not READY:  # as new ones are: to set it takes longer than to look
+            job.state = READY
         if self._large.jobs:
             self._large.drop(job)
         if job.away:
@@ -129,9 +130,11 @@ class Dispatch(Part):
             self.wake(woken_by)
         if demand.until and demand.until <= now:
             return Unmet(demand)
-        self._queues.check_no_new(demand.queues)
+        queues = self._queues
+        if queues.bytes >= queues.bytes_max:
+            queues.check_no_new(demand.queues)
         for name in demand.queues:
-            self._queues.get_or_make(name).add_demand(demand)
+            (self._by_name.get(name) or queues.get_or_make(name)).add_demand(demand)
         session.demands[demand] = None
         if demand.until:
             self._new_demands.append(demand)
@@ -201,7 +204,10 @@ class Dispatch(Part):
             queue = self._by_name.get(name)
             if queue is None:
                 continue  # named twice, and dropped the first time
-            queue.drop_demand(demand)
+            if demand.only_wake or queue.ranks is not None:
+                queue.drop_demand(demand)
+            else:  # as nearly always
+                queue.line.pop(demand, None)
             if not queue.listed:
                 self._queues.drop_if_unused(queue)
         del demand.session.demands[demand]

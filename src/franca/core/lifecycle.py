@@ -57,6 +57,9 @@ class Lifecycle(Part):
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
         self._rng = rng
         self._backlog = backlog
+        self._large = backlog.large
+        self._watched = shared.watches.by_job
+        self._begins = shared.watches.begins
         self._leases = leases
         self._dispatch = dispatch
 
@@ -323,23 +326,20 @@ class Lifecycle(Part):
         job.result = result
         job.until = NEVER
         self._index.forget(job)
-        large = self._backlog.large
-        if large.jobs:
-            large.drop(job)
+        if self._large.jobs:
+            self._large.drop(job)
         if job.policy.durable:
-            changelog = self._changelog
-            changelog.dirty[job.id] = job
+            self._dirty[job.id] = job
             if state is not DEAD:
-                changelog.ended.append(job)
+                self._changelog.ended.append(job)
                 if len(result) > SMALL_RESULT_BYTES:
                     # Whoever waits for it is told all of it; only the history is still to come.
                     job.result = result[:HISTORY_RESULT_BYTES]
-                    changelog.pending_bytes += len(job.result)
+                    self._changelog.pending_bytes += len(job.result)
         else:
             self._volatile.remove(job)
-        watches = self._watches
-        if job.policy.tells_end or job.id in watches.by_job or job.id in watches.begins:
-            watches.tell_end(job, failure, result)
+        if job.policy.tells_end or job.id in self._watched or job.id in self._begins:
+            self._watches.tell_end(job, failure, result)
         if self.successors.by_job and job.id in self.successors.by_job:
             self._succeed(job.id, now)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from franca.core.changelog import LEASED
@@ -21,8 +22,8 @@ def restore(broker: Broker, snapshot: Snapshot, now: Millis) -> None:
     Only for a broker that has seen nothing yet. A lease that ended with its session is over:
     the job is ready again at its old place.
     """
-    for name in Totals.__struct_fields__:
-        setattr(broker.totals, name, getattr(snapshot.totals, name))
+    for count in fields(Totals):
+        setattr(broker.totals, count.name, getattr(snapshot.totals, count.name))
     for setting in snapshot.queues:
         queue = broker.queue(setting.queue)
         queue.paused = setting.paused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
-from franca.core.model import NEVER, Job, Millis, NewJob, bare_weight
+from franca.core.model import NEVER, Job, Millis, bare_weight
 
 JOB_BYTES = 1_024
 """What a job in memory costs besides its body, roughly."""
@@ -20,21 +20,20 @@ class VolatileJobs:
         self.last_at: Millis = NEVER
         self._most = limits.fleeting_bytes
 
-    def add(self, new: NewJob, now: Millis) -> None:
+    def add(self, job: Job, now: Millis) -> None:
         """Take the room of a new job; `TooMuch` if there is none."""
-        # As `bare_weight`, without a call: every job that is waited for comes here.
-        size = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
-        size += JOB_BYTES + self.bytes
+        size = job.weight + JOB_BYTES + self.bytes
         if size > self._most and self.bytes:
-            self._check_small(new, size)
+            self._check_small(job, size)
         self.last_at = now
         self.bytes = size
 
-    def _check_small(self, new: NewJob, size: int) -> None:
+    def _check_small(self, job: Job, size: int) -> None:
         """Take a small job also if there is a little too much: a large one may have come first."""
-        if len(new.body) > SMALL_BODY_BYTES or size > self._most + self._most // 8:
+        if len(job.body) > SMALL_BODY_BYTES or size > self._most + self._most // 8:
             raise TooMuch(TOO_MANY_WAITED_FOR)
 
     def remove(self, job: Job) -> None:
         """A job is gone, or the store has it from now on."""
-        self.bytes -= bare_weight(job) + JOB_BYTES
+        weight = job.weight if job.story is None else bare_weight(job)
+        self.bytes -= weight + JOB_BYTES

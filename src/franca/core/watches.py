@@ -96,11 +96,13 @@ class Watches:
 
     def add(self, job_id: JobId, session: Session) -> None:
         """Let a session hear what becomes of a job, once more if it does already."""
-        watchers = self.by_job.setdefault(job_id, {})
-        times = watchers.get(session, 0)
-        if not times:
+        watchers = self.by_job.get(job_id)
+        if watchers is None:
+            self.by_job[job_id] = {session: 1}
             self.count += 1
-        watchers[session] = times + 1
+        else:
+            self.count += session not in watchers
+            watchers[session] = watchers.get(session, 0) + 1
         session.watches[job_id] = None
 
     def remove(self, job_id: JobId, session: Session) -> bool:
@@ -118,7 +120,8 @@ class Watches:
 
     def of(self, job_id: JobId) -> int:
         """How many watches there are on a job."""
-        return sum(self.by_job.get(job_id, {}).values())
+        watchers = self.by_job.get(job_id)
+        return sum(watchers.values()) if watchers else 0
 
     def hand_over(self, old_id: JobId, new_id: JobId) -> None:
         """Those who watched a job watch the one that takes its place."""
@@ -148,8 +151,7 @@ class Watches:
         event = Finished(job, job.state, result, failure)
         if job.policy.tells_end and job.origin in self.listeners:
             events.append((self.listeners[job.origin], event))
-        awaiting = self.await_no_more(job.id) if self.begins else None
-        if awaiting is not None:
+        if self.begins and (awaiting := self.await_no_more(job.id)) is not None:
             events.append((awaiting, event))
         watchers = self.by_job.pop(job.id, None)
         if watchers is None:
@@ -157,9 +159,10 @@ class Watches:
         self.count -= len(watchers)
         for session, times in watchers.items():
             session.watches.pop(job.id, None)
-            if session.open:
-                told = (session, event)
-                events += (told,) if times == 1 else [told] * times
+            if session.open and times == 1:
+                events.append((session, event))
+            elif session.open:
+                events += [(session, event)] * times
 
     def await_begin(self, job: Job, session: Session) -> bool:
         """Tell `session`, once, that somebody runs the job, or that it ended before anybody did.

@@ -155,21 +155,20 @@ class Window:
 
     def pop(self) -> Job:
         """Take the next job out of the window, which must not be empty."""
-        for negated in reversed(self._order):
-            level = self._levels[-negated]
-            if level:
-                job = level.popleft()
-                assert isinstance(job, Job)
-                if self._holes:
-                    self._trim(-negated, level)
-                if not level and len(self._order) > EMPTY_LEVELS:
-                    self._drop_level(-negated)
-                self.size -= 1  # as `_left`, without a call: most jobs come here
-                size = job.weight
-                self.bytes_held -= size
-                self.windows.bytes_held -= size
-                return job
-        raise AssertionError("pop from an empty window")
+        index = -1
+        while not (level := self._levels[-self._order[index]]):
+            index -= 1
+        job = level.popleft()
+        assert isinstance(job, Job)
+        if self._holes:
+            self._trim(-self._order[index], level)
+        if not level and len(self._order) > EMPTY_LEVELS:
+            self._drop_level(-self._order[index])
+        self.size -= 1  # as `_left`, without a call: most jobs come here
+        size = job.weight
+        self.bytes_held -= size
+        self.windows.bytes_held -= size
+        return job
 
     def first(self) -> Job | None:
         """The next job in the window, left where it is."""

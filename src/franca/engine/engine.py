@@ -81,10 +81,6 @@ class Engine(Roster):
         link.conversation = self.services[service_name].open(link, now)
         return link
 
-    def received(self, link: Link, data: bytes) -> None:
-        """Bytes came from a peer; they are acted on in the next turn. None: it sends no more."""
-        self.inputs.append((link, data))
-
     def close_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
 
@@ -181,36 +177,38 @@ class Engine(Roster):
             if self.careful and self.before is not None:
                 [(link, data)] = some
                 self.before(link, len(data))
-            self._work = at = 0
-            for link, data in some:
-                at += 1
+            self._work = 0
+            rest = iter(some)
+            for link, data in rest:
                 conversation = link.conversation
                 if not link.ready or conversation.holding or not data:
                     self._keep(link, data, now)
                     continue
                 # As `_read_on`, for a message that comes alone, as nearly always.
+                reader = conversation.reader
                 try:
-                    message = conversation.reader.next_message(data)
+                    message = reader.next_message(data)
                     if message is None:
                         conversation.on_partial(now)
                     else:
                         conversation.on_message(message, now)
                 except Exception as error:
                     self._on_error(link, error, now)
-                told = len(events)
-                if told:
+                if events:
+                    if len(events) >= TOLD_AT_ONCE:
+                        conversation.spent += len(events) // TOLD_AT_ONCE
                     self.deliver(now)
                 if (
-                    conversation.reader.has_input
+                    reader.has_input
                     or conversation.spent
                     or conversation.unsettled
                     or conversation.busy
-                    or told >= TOLD_AT_ONCE
                 ):
-                    self._read_on(link, now, 1, told // TOLD_AT_ONCE)
-                    if self._work > SLICE and at < len(some):
-                        inputs[:0] = some[at:]
-                        self._taken -= len(some) - at
+                    self._read_on(link, now, 1)
+                    if self._work > SLICE:
+                        left = list(rest)
+                        inputs[:0] = left
+                        self._taken -= len(left)
                         break
             if (inputs or self.careful) and between is not None and between(link):
                 return
@@ -242,18 +240,18 @@ class Engine(Roster):
             self.deliver(now)
         self._read_on(link, now)
 
-    def _read_on(self, link: Link, now: Millis, read: int = 0, cost: int = 0) -> None:
+    def _read_on(self, link: Link, now: Millis, read: int = 0) -> None:
         """Act on the messages that are there, at most a turn's share of them.
 
-        So many were `read` of this share already; `cost` is what they took beyond most messages.
+        So many were `read` of this share already.
         """
         conversation = link.conversation
         reader = conversation.reader
         events = self.broker.events
         share = self._share
+        cost = conversation.spent  # of what was read already, beyond most messages
+        conversation.spent = 0
         try:
-            cost += conversation.spent
-            conversation.spent = 0
             while reader.has_input and not conversation.holding and not link.closing:
                 if read + cost >= share or (link.bulky and link.is_full()):
                     self._unfinished[link] = None

@@ -37,18 +37,20 @@ class LineReader:
         self._is_empty = False
         self.has_input = True
 
-    def next_message(self, data: bytes = b"") -> tuple[bytes, bytes] | None:
-        """The next line without its LF or CRLF, cut at its first space; None until it is there."""
+    def next_message(self, data: bytes = b"") -> tuple[bytes, bytes, bytes] | None:
+        """The next line without its LF or CRLF: its first word, the space, and the rest.
+
+        None until it is there.
+        """
         if data:
             size = len(data)
             if self._is_empty and data.find(b"\n") == size - 1 and 1 < size <= self.limit:
-                word, _, rest = data[: -2 if data[-2] == _CR else -1].partition(b" ")
-                return word, rest
+                return data[: -2 if data[-2] == _CR else -1].partition(b" ")
             self.feed(data)
         line = self._buffer.take_line(self.limit)
         self._is_empty = not len(self._buffer)
         self.has_input = not self._is_empty and line is not None
-        return line
+        return None if line is None else (line[0], b" ", line[1])
 
     def clear(self) -> None:
         """Let go of everything."""

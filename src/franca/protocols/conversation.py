@@ -206,16 +206,16 @@ class Conversation(ABC):
     broker: Broker
     now: Millis = NEVER
     """The time of the turn in which a task goes on."""
-    holding = False
+    holding: bool
     """An answer is owed before more may be read: input piles up until then."""
-    busy = False
+    busy: bool
     """`on_turn` is called in each turn, until this is unset."""
-    spent = 0
+    spent: int
     """What the message at hand cost beyond most, in messages: so many fewer are read this turn."""
     task: Task | None = None
     """A command that takes several turns, or waits for the store: nothing behind it is read."""
     task_bytes = 0
-    unsettled = False
+    unsettled: bool
     """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
@@ -225,6 +225,12 @@ class Conversation(ABC):
     silent_ok = False
     """A peer of this protocol may say nothing for as long as it likes. It is not hung up on for
     that alone, but while it is not `known` it is the first to go when there are too many."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        # Not defaults of the class: those are found slowly, and every message is asked for these.
+        self.holding = self.busy = self.unsettled = False
+        self.spent = 0
 
     @abstractmethod
     def on_message(self, message: Any, now: Millis) -> None:

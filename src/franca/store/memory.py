@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from msgspec.structs import replace
 
@@ -34,7 +35,7 @@ class MemoryStore(Store):
     def open(self) -> Snapshot:
         """An empty memory, or what this object was told before."""
         return Snapshot(
-            totals=replace(self.totals),
+            totals=copy(self.totals),
             held=list(self.held.values()),
             tail=tail_counts(self.tail.values()),
             first_waiting=min(

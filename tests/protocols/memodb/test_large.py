@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import fields
 
-import msgspec
 import pytest
 
 from franca.core.limits import Limits
@@ -377,4 +377,5 @@ def test_a_lost_worker_keeps_nothing_of_its_job_which_may_end_elsewhere(world: W
     worker.hang_up()
     client.hang_up()
     [lost] = world.service.registry.by_id.values()
-    assert not any(isinstance(value, Job) for value in msgspec.structs.astuple(lost))
+    kept = [getattr(lost, field.name) for field in fields(lost)]
+    assert not any(isinstance(value, Job) for value in kept)

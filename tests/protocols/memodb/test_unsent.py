@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from franca.protocols.memodb.outbox import HARD, Outbox, Reply, Unsent
+from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
 from tests.support import memodb as m
@@ -46,7 +46,7 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last(world: World)
     link, unsent = world.peer().link, Unsent(MIB)
     outbox = Outbox(link, world.limits, unsent)
     link.full = True
-    outbox.send(Reply(stack(1, 2), b"head", b"body", worker=b"worker"))
+    outbox.send(stack(1, 2), b"head", b"body", worker=b"worker")
     assert outbox.is_on_its_way(b"worker", outbox.count, stack(1, 3, 4), is_small=True)
     link.full = False
     outbox.flush()

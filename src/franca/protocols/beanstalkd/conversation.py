@@ -44,7 +44,7 @@ class BeanstalkdConversation(Conversation):
     reader: CommandReader
 
     def __init__(self, service: BeanstalkdService, link: Link) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)

@@ -31,7 +31,7 @@ class ZmtpConversation(Conversation):
     def __init__(
         self, link: Link, limits: Limits, name: bytes, usual: Sequence[bytes] = (b"",)
     ) -> None:
-        self.link = link
+        super().__init__(link)
         self.identity = b""
         self.peer_type = b""
         self._name = name

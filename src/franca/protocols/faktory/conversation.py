@@ -36,7 +36,7 @@ class FaktoryConversation(Conversation):
     session: Session
 
     def __init__(self, service: FaktoryService, link: Link) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.worker: Worker | None = None
@@ -53,9 +53,9 @@ class FaktoryConversation(Conversation):
 
     # -- the contract -------------------------------------------------------------------------
 
-    def on_message(self, message: tuple[bytes, bytes], now: Millis) -> None:
+    def on_message(self, message: tuple[bytes, bytes, bytes], now: Millis) -> None:
         """Act on a line."""
-        verb, rest = message
+        verb, _, rest = message
         self.service.commands += 1
         act = self._commands.get(verb)
         try:

@@ -168,9 +168,9 @@ class Intake:
             digest = self._digest(job, extra, digest)
         if not job.created_at:
             job.created_at = self._now_text if now == self._now else self._stamp(now)
-        job.enqueued_at = None
-        job.backtrace = job.backtrace or None
-        job.priority = UNSET
+        odd = job.enqueued_at is not None or job.backtrace is not None
+        if odd or job.priority is not UNSET:  # to set a member takes longer than to look at it
+            job.enqueued_at, job.backtrace, job.priority = None, job.backtrace or None, UNSET
         body = self._encode(job)
         if len(body) > self._body_max:
             raise Unfit(f"jobs cannot be larger than {self._body_max} bytes")

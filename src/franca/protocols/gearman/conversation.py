@@ -62,7 +62,7 @@ class GearmanConversation(Conversation):
     reader: wire.PacketReader
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.number = number
@@ -223,10 +223,12 @@ class GearmanConversation(Conversation):
         """The peer runs this job now."""
         self.held[handle] = job
         # Reports on a job that many wait for take long to forward.
-        self.spent += self.broker.watchers_of(job.id) // wire.SEARCHED_AT_ONCE
+        watchers = self.broker.watchers_of(job.id)
+        if watchers >= wire.SEARCHED_AT_ONCE:
+            self.spent += watchers // wire.SEARCHED_AT_ONCE
         grants = self._grants
         grants.append(handle)
-        if len(grants) > 2 * len(self.held) + GRANTS_KEPT:
+        if len(grants) > GRANTS_KEPT and len(grants) > 2 * len(self.held) + GRANTS_KEPT:
             self._grants = [handle for handle in grants if handle in self.held]
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle

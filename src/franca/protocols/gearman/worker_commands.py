@@ -179,7 +179,8 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
         conversation.sleep = None
     if conversation.woken_at:
         service.note_awake(conversation)
-    conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
+    if len(conversation.functions) >= wire.SEARCHED_AT_ONCE:
+        conversation.spent += len(conversation.functions) // wire.SEARCHED_AT_ONCE
     if not service.stopping:
         answer = broker.demand(conversation.grab or _grab_of(conversation), now)
         if isinstance(answer, Granted):

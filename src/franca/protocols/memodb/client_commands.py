@@ -15,7 +15,6 @@ from franca.core.errors import Refused
 from franca.core.events import Finished
 from franca.core.model import Job, JobId, Millis, OnHangUp, Session, State
 from franca.protocols.memodb.messages import Message
-from franca.protocols.memodb.outbox import Reply
 from franca.protocols.memodb.requests import Request
 from franca.protocols.memodb.sp import WORD, Parts
 from franca.protocols.memodb.wire import LARGE_BYTES, RESULT_HEAD
@@ -102,7 +101,7 @@ class Clients:
         """The same request again: it joins its job, or is given the reply once more."""
         job = request.job
         if job is None:
-            self._outbox.send(Reply(stack, RESULT_HEAD, request.reply, again=True))
+            self._outbox.send(stack, RESULT_HEAD, request.reply, again=True)
         elif job.id in self.asked:
             self.asked[job.id] = (request, stack)
         else:
@@ -118,7 +117,8 @@ class Clients:
 
     def _note(self, job: Job, request: Request, stack: bytes) -> None:
         self.asked[job.id] = (request, stack)
-        self._unanswered.discard(stack)
+        if self._unanswered:
+            self._unanswered.discard(stack)
         size = len(job.body)
         self._bytes += size
         if size > LARGE_BYTES:
@@ -136,7 +136,7 @@ class Clients:
         if event.state is DONE:
             # Another client that asked the same may have been sent it already.
             again = request.job is None
-            self._outbox.send(Reply(stack, RESULT_HEAD, event.result, False, b"", again))
+            self._outbox.send(stack, RESULT_HEAD, event.result, False, b"", again)
             self._requests.answered(request, event.result, now)
         else:
             self._requests.forget(request)

@@ -37,7 +37,7 @@ class MemoDBConversation(Conversation):
 
     def __init__(self, service: MemoDBService, link: Link) -> None:
         limits = service.limits
-        self.link = link
+        super().__init__(link)
         self.service = service
         self._size_max = min(limits.frame_bytes_max, limits.body_bytes_max + HEADER_ROOM)
         self.reader = MessageReader(

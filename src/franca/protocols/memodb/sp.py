@@ -31,7 +31,7 @@ LOST: Final = -2
 LENGTH: Final = Struct(">Q")
 LENGTH_BYTES: Final = LENGTH.size
 _OVER_IPC: Final = Struct(">BQ")
-_MESSAGE: Final = 1
+MESSAGE: Final = 1
 
 head_over_tcp = LENGTH.pack
 length_at = LENGTH.unpack_from
@@ -39,7 +39,7 @@ length_at = LENGTH.unpack_from
 
 def head_over_ipc(size: int) -> bytes:
     """What stands before a message of that size on a unix socket."""
-    return _OVER_IPC.pack(_MESSAGE, size)
+    return _OVER_IPC.pack(MESSAGE, size)
 
 
 def stack_end(data: bytes, at: int, end: int) -> int:
@@ -125,8 +125,8 @@ class Hello:
 class Inbox:
     """Cuts what a peer sends into messages, behind its hello.
 
-    `parts` is the message of which only a part has come, if there is one. Nearly always a message
-    comes whole and alone, and is cut out of the bytes as they came. Others are kept in a buffer.
+    `parts` is the message of which only a part has come, if there is one. While it `_is_empty` a
+    message that comes whole need not pass through the buffer.
     """
 
     def __init__(self, size_max: int, *, unix: bool) -> None:
@@ -168,15 +168,6 @@ class Inbox:
         A `WireError` as soon as it is plain that it is none at all.
         """
         if data:
-            head = self._head
-            size = len(data) - head
-            if (
-                self._is_empty
-                and 0 <= size <= self._size_max
-                and length_at(data, head - LENGTH_BYTES)[0] == size
-                and not (self._unix and data[0] != _MESSAGE)
-            ):
-                return data[head:]
             self.feed(data)
             if not self.has_input:
                 return None
@@ -211,7 +202,7 @@ class Inbox:
         head = self._buffer.peek(self._head)
         if head is None:
             return None
-        if self._unix and head[0] != _MESSAGE:
+        if self._unix and head[0] != MESSAGE:
             raise WireError("not-a-message", "a message on a unix socket begins with 01")
         (size,) = LENGTH.unpack(head[-LENGTH.size :])
         if size > SKIPPED_BYTES_MAX:

@@ -7,7 +7,16 @@ from typing import Final
 from franca.protocols.memodb import cbor, messages, sp
 from franca.protocols.memodb.cbor import OPEN, Decoder, Malformed
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, READY, RESULT, Header, Message
-from franca.protocols.memodb.sp import HEAD_BYTES, ID_BIT, NOBODY, WORD, Inbox
+from franca.protocols.memodb.sp import (
+    HEAD_BYTES,
+    ID_BIT,
+    LENGTH_BYTES,
+    MESSAGE,
+    NOBODY,
+    WORD,
+    Inbox,
+    length_at,
+)
 
 VERSION: Final = b"memo01"
 _ITEMS: Final = {
@@ -60,6 +69,7 @@ USUAL_JOB: Final = begin(JOB, 5) + cbor.of_bytes(b"")
 USUAL_RESULT: Final = begin(RESULT, 3) + bytes((0x40 | ID_BYTES,))
 USUAL: Final = len(USUAL_JOB)
 """Bytes of a header up to where its id or name begins, written as nearly everybody does."""
+_RESULT_END: Final = WORD + USUAL + ID_BYTES
 
 
 # -- reading --------------------------------------------------------------------------------
@@ -131,7 +141,7 @@ class MessageReader(Inbox):
         super().__init__(size_max, unix=unix)
         self._name_max = name_max
         self._known = known
-        self._header_bytes = b""
+        self._job_start = b""
         self._header: Header | None = None
         self._put_back: Message | None = None
 
@@ -146,6 +156,16 @@ class MessageReader(Inbox):
 
         A `WireError` as soon as it is plain that it is none at all.
         """
+        if data and self._is_empty:
+            # It came whole and alone, as nearly always: it is cut out of the bytes as they came.
+            head = self._head
+            size = len(data) - head
+            if (
+                0 <= size <= self._size_max
+                and length_at(data, head - LENGTH_BYTES)[0] == size
+                and not (self._unix and data[0] != MESSAGE)
+            ):
+                return self._message(data[head:])
         if self._put_back is not None:
             if data:
                 self.feed(data)
@@ -168,6 +188,16 @@ class MessageReader(Inbox):
     def _message(self, data: bytes, parts: sp.Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
         at = WORD
+        if parts is None and data and data[0] >= ID_BIT:
+            # Nearly all are such; to find out by how they begin saves 3 % of a request.
+            end = _RESULT_END
+            if self._header is not None and data.startswith(self._job_start, at):
+                end = at + len(self._job_start)
+                rest, size, last = data[end:], len(data) - end, self._header
+                return Message(JOB, data[:at], data, at, end, rest, size, True, b"", last)
+            if len(data) >= end and data.startswith(USUAL_RESULT, at):
+                worker_id, size = data[end - ID_BYTES : end], len(data) - end
+                return Message(RESULT, data[:at], data, at, end, data[end:], size, True, worker_id)
         if len(data) < WORD or data[0] < ID_BIT:
             at = sp.stack_end(data, 0, len(data))
             if at < 0:
@@ -176,14 +206,12 @@ class MessageReader(Inbox):
         named = at + USUAL
         usual = data[at:named]
         if usual == USUAL_JOB:
-            end = named + len(self._header_bytes)
-            if self._header is None or data[named:end] != self._header_bytes:
-                end = job_header_end(data, at, len(data))
-                self._header_bytes = data[named:end]
-                self._header = self._known.get(self._header_bytes)
-                if self._header is None:
-                    return self._unusual(data, at, parts)
-            op, worker_id, header = JOB, b"", self._header
+            end = job_header_end(data, at, len(data))
+            self._header = header = self._known.get(data[named:end])
+            if header is None:
+                return self._unusual(data, at, parts)
+            self._job_start = data[at:end]
+            op, worker_id = JOB, b""
         elif usual == USUAL_RESULT and named + ID_BYTES <= len(data):
             end = named + ID_BYTES
             op, worker_id, header = RESULT, data[named:end], None

@@ -17,7 +17,7 @@ from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
-from franca.protocols.memodb.outbox import SHARED_BYTES, Reply
+from franca.protocols.memodb.outbox import SHARED_BYTES
 from franca.protocols.memodb.sp import WORD
 from franca.protocols.memodb.wire import LARGE_BYTES, begin, encode_disconnect, task
 from franca.protocols.memodb.workers import BEATING, LOST, PARKED, WORKING, Worker
@@ -80,7 +80,7 @@ class ConnectionWorkers:
         worker = self._worker_of(message, now)
         if worker is None:
             return
-        if worker.doing not in (WORKING, LOST):
+        if worker.doing != WORKING and worker.doing != LOST:
             self._dismiss(worker, now)
             return
         self._take_result(worker, message, now)
@@ -109,7 +109,7 @@ class ConnectionWorkers:
         worker = self._by_id.get(message.id)
         if worker is None:
             if message.id:
-                self._outbox.send(Reply(message.stack, encode_disconnect(message.id), b""))
+                self._outbox.send(message.stack, encode_disconnect(message.id), b"")
             return None
         if worker.connection_workers is not self or worker.doing == LOST:
             if not self._workers.move(worker, self, now):
@@ -224,7 +224,7 @@ class ConnectionWorkers:
             body = as_bytes(job.media, body)
             if len(body) > LARGE_BYTES:
                 self.conversation.spent = WHOLE_SHARE
-        self._outbox.send(Reply(worker.stack, head, body, durable, worker.id, again))
+        self._outbox.send(worker.stack, head, body, durable, worker.id, again)
         worker.answer = self._outbox.count
         self._last_given = worker
         self._last_job = job.id
@@ -251,7 +251,7 @@ class ConnectionWorkers:
             worker.demand = None
             worker.doing = BEATING
             worker.until = now + self._service.settings.heartbeat_due_ms
-            self._outbox.send(Reply(worker.stack, _HEARTBEAT_BEGIN + worker.head, b""))
+            self._outbox.send(worker.stack, _HEARTBEAT_BEGIN + worker.head, b"")
 
     def _answer_again(self, worker: Worker, stack: bytes, now: Millis) -> None:
         """The same request as last time: who waits goes on waiting, others are answered again."""
@@ -263,7 +263,7 @@ class ConnectionWorkers:
             worker.job = None
             self._want(worker, now)
         elif worker.doing == BEATING:
-            self._outbox.send(Reply(stack, _HEARTBEAT_BEGIN + worker.head, b""))
+            self._outbox.send(stack, _HEARTBEAT_BEGIN + worker.head, b"")
         elif worker.doing == PARKED:
             if worker.demand is None:  # nothing was asked for, because a connection was full
                 self._want(worker, now)
@@ -301,7 +301,7 @@ class ConnectionWorkers:
         self._workers.dismiss(worker, now)
         if len(worker.services) > MANY_SERVICES:
             self.conversation.spent = WHOLE_SHARE
-        self._outbox.send(Reply(worker.stack, encode_disconnect(worker.id), b"", worker.durable))
+        self._outbox.send(worker.stack, encode_disconnect(worker.id), b"", worker.durable)
 
     # -- coming and going -------------------------------------------------------------------------
 

@@ -12,11 +12,10 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
@@ -45,8 +44,9 @@ BEATING: Final = 2
 LOST: Final = 3
 
 
-class Worker(Struct, eq=False):
-    """One worker; several may share a connection.
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One worker; several may share a connection. Not a Struct, whose members are set slowly.
 
     `head` is how its id stands in headers, `stack` is whom to answer. `ready` is its READY, until
     it sends something else; `said` is how that began and `said_bytes` how long it was: NNG sends a

@@ -72,7 +72,9 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
         taken = broker.keyed(new.queue, new.key)
         if taken is not None and taken.state is LEASED:
             return
-    _take_in(connection, new, now)
+    job = broker.submit(new, now)  # as `_take_in`, without a call: every job comes here
+    if service.streams:
+        service.follow(job)
 
 
 def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:

@@ -44,7 +44,7 @@ class PeriodicConversation(Conversation):
     session: Session
 
     def __init__(self, service: PeriodicService, link: Link, now: Millis) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.reader = FrameReader()

@@ -131,13 +131,14 @@ class CrcFrames(Frames):
             return None
         body = start + 12
         end = body + size
-        # Of a small payload a copy is made in less time than a view.
-        if crc32(data[body:end] if size < LARGE_PIECE else memoryview(data)[body:end]) != crc:
+        if size < LARGE_PIECE and isinstance(data, bytes):
+            payload = data[body:end]  # a small copy is made in less time than a view
+            if crc32(payload) == crc and size >= 5:
+                return Message(payload[:4], payload[4], payload[5:], end)
+        if crc32(memoryview(data)[body:end]) != crc:
             raise WireError("wrong-crc", "a frame's CRC does not fit")
         if size < 5:
             raise WireError("no-frame", "a frame without a command")
-        if isinstance(data, bytes):
-            return Message(data[body : body + 4], data[body + 4], data[body + 5 : end], end)
         return Message(
             bytes(data[body : body + 4]), data[body + 4], bytes(data[body + 5 : end]), end
         )

@@ -198,10 +198,11 @@ class Worker:
         queues = self._queues
         if queues is None:
             queues = self._queues = tuple(self.funcs)
+        if len(queues) == 1:
+            return Demand(self.connection.session, queues, until)
         self.connection.spent += len(queues) // FUNCS_AT_ONCE
-        # With several functions they take turns: the first must not starve the others.
-        choice = _IN_TURN if len(queues) > 1 else _LISTED
-        return Demand(self.connection.session, queues, until, choice)
+        # They take turns: the first must not starve the others.
+        return Demand(self.connection.session, queues, until, _IN_TURN)
 
     def _ask(self, now: Millis) -> None:
         """Take what there is for the ids that wait, and wait for more with the rest."""
