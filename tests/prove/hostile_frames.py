@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tests.prove import hostile
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, limits
 from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
@@ -25,12 +25,9 @@ _WORST_MAX_MS = 1_000.0
 _WARM = 300
 _CASES_SHORT = 300  # of each protocol but one; each run draws others
 _STRANGERS = 4
-_LIMITS = {
-    "FRANCA_LIMITS__FRAME_BYTES_MAX": str(FRAME_BYTES),
-    "FRANCA_LIMITS__BODY_BYTES_MAX": str(FRAME_BYTES // 2),
-    "FRANCA_LIMITS__HANDSHAKE_MS": str(int(SILENT_S * 1_000)),
-    "FRANCA_LIMITS__FRAME_MS": str(int(SILENT_S * 1_000)),
-}
+_SILENT_MS = int(SILENT_S * 1_000)
+_LIMITS = limits(frame_bytes_max=FRAME_BYTES, body_bytes_max=FRAME_BYTES // 2)
+_LIMITS |= limits(handshake_ms=_SILENT_MS, frame_ms=_SILENT_MS)
 
 
 class Trial:
