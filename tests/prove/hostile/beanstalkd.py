@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tests.prove.hostile import ANSWERED, EITHER, REFUSED, Case, Heavy, Probe
-from tests.prove.hostile.strangers import web_pages
+from tests.prove.hostile import ANSWERED, EITHER, REFUSED, Case, Heavy, Probe, web_pages
 from tests.support.beanstalkd import put, said
 
 _ERRORS = (
