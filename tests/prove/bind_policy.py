@@ -12,7 +12,6 @@ import os
 import socket
 import ssl
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,7 +23,7 @@ from typing import NamedTuple
 import trustme
 
 from franca.node.settings import LISTENERS, flag_of
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, until
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import HOST, READY, free_port
 
@@ -146,11 +145,9 @@ def _try(case: Case, number: int, options: Options) -> Outcome:
     server = options.server(str(number), extra_args=arguments, env=env, by_default=LISTENERS)
     try:
         server.launch()
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and server.running:
-            if READY in server.log_path.read_bytes():
-                break
-            time.sleep(_POLL_S)
+        until(
+            lambda: READY in server.log_path.read_bytes() or not server.running, _START_S, _POLL_S
+        )
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
         said = server.log_path.read_text(errors="replace")

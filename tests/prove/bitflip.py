@@ -24,20 +24,10 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from franca.core import model as m
 from franca.core.broker import Broker
 from franca.core.events import Granted
 from franca.core.limits import Limits
-from franca.core.model import (
-    Demand,
-    Failure,
-    Job,
-    JobQuery,
-    NewJob,
-    OnHangUp,
-    Policy,
-    Schedule,
-    State,
-)
 from franca.store.port import StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove.crash_states import in_memory
@@ -50,9 +40,9 @@ _LIMITS = Limits(window_jobs=30, supply_jobs=15)
 _QUEUES = ("mail", "reports", "ünlisted")
 _FILE = "store.db"
 _BESIDE = ("", "-wal", "-shm")
-_LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
+_LIVE = (m.State.WAITING, m.State.READY, m.State.LEASED, m.State.DEAD)
 _VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
-_ENDED = (State.DONE, State.CANCELLED)
+_ENDED = (m.State.DONE, m.State.CANCELLED)
 _VOLATILE = ("progress", "start_by", "timed", "shelf")
 
 
@@ -66,7 +56,7 @@ class Keeper:
         self.store = SqliteStore(str(path), ended_jobs=50)
         self.broker = Broker(_LIMITS, Random(1))
         self.broker.restore_at(self.store.open(), _NOW)
-        self.worker = self.broker.open_session("worker", OnHangUp.KEEP, None)
+        self.worker = self.broker.open_session("worker", m.OnHangUp.KEEP, None)
 
     def commit(self) -> None:
         """One group, and what memory wanted of the store."""
@@ -76,26 +66,26 @@ class Keeper:
             self.store.commit()
         broker.events.clear()
 
-    def take(self, queue: str) -> Job | None:
+    def take(self, queue: str) -> m.Job | None:
         """The next job of a queue; None if there is none."""
         while True:
-            answer = self.broker.demand(Demand(self.worker, (queue,), until=_NOW), _NOW)
+            answer = self.broker.demand(m.Demand(self.worker, (queue,), until=_NOW), _NOW)
             if isinstance(answer, Granted):
                 return answer.job
             if not self.broker.wants:
                 return None
             self.commit()
 
-    def finish(self, job: Job) -> None:
+    def finish(self, job: m.Job) -> None:
         self.broker.finish(job, self.worker.holder, b"result of " + job.name.encode(), _NOW)
 
 
 def fill(path: Path, rng: Random, jobs: int) -> Keeper:
     """Everything there can be in a store, a part of it still in the log."""
     keeper = Keeper(path)
-    policies = (Policy(), Policy(failures=3, delay_ms=60_000), Policy(lease_ms=3_600_000))
+    policies = (m.Policy(), m.Policy(failures=3, delay_ms=60_000), m.Policy(lease_ms=3_600_000))
     for number in range(jobs):
-        new = NewJob(
+        new = m.NewJob(
             rng.choice(_QUEUES), "kind", rng.randbytes(rng.choice((0, 20, 300, 1_500, 6_000))),
             rng.choice(policies), f"job-{number:05}", priority=rng.choice((0, 0, 0, -1, 5)),
             key=f"key-{number}" if number % 7 == 0 else "", digest=number, extra=rng.randbytes(9),
@@ -111,7 +101,7 @@ def fill(path: Path, rng: Random, jobs: int) -> Keeper:
             keeper.store.tidy()
     keeper.broker.pause("reports")
     keeper.broker.put_schedule(
-        Schedule("nightly", NewJob("mail", "k", b"nightly", Policy()), every_ms=86_400_000),
+        m.Schedule("nightly", m.NewJob("mail", "k", b"nightly", m.Policy()), every_ms=86_400_000),
         _NOW, fire_now=False,
     )  # fmt: skip
     keeper.commit()
@@ -126,7 +116,7 @@ def _work(keeper: Keeper, rng: Random) -> None:
     if choice < 0.4:
         keeper.finish(job)
     elif choice < 0.7:
-        keeper.broker.fail(job, "worker", Failure("Planned", "ürror", ["line"]), _NOW)
+        keeper.broker.fail(job, "worker", m.Failure("Planned", "ürror", ["line"]), _NOW)
     elif choice < 0.8:
         keeper.broker.kill(job, _NOW)
 
@@ -197,7 +187,7 @@ def use(path: Path, way: Way) -> Content:
 def read(keeper: Keeper, content: Content) -> None:
     """Show everything."""
     for states in (_LIVE, _ENDED):
-        for job in keeper.store.find(JobQuery(states=states, limit=100_000)):
+        for job in keeper.store.find(m.JobQuery(states=states, limit=100_000)):
             content.twice += job.id in content.jobs
             fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
             content.jobs[job.id] = fields
@@ -302,7 +292,7 @@ def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
     keeper = fill(home / _FILE, rng, jobs)
     before = Files("before", home / _FILE)
     for number in range(3):
-        keeper.broker.submit(NewJob("mail", "kind", b"last", Policy(), f"last-{number}"), _NOW)
+        keeper.broker.submit(m.NewJob("mail", "kind", b"last", m.Policy(), f"last-{number}"), _NOW)
     keeper.commit()
     killed = Files("killed", home / _FILE)
     keeper.store.close()

@@ -32,7 +32,7 @@ def run(options: Options) -> Result:
     commit = options.extra.get("against", "")
     only = options.extra.get("only", _QUICK if options.short else "")
     wanted = frozenset(map(int, only.split(","))) if only else NUMBERS - UNSHOWN
-    environment = {LAUNCHER: " ".join(options.argv_prefix), ONLY: only}
+    environment = {LAUNCHER: " ".join(options.variant()), ONLY: only}
     if commit:
         environment[SOURCE] = str(extracted(commit, options.home))
     expression = "case and not long" if options.short else "case"

@@ -28,7 +28,6 @@ from tests.prove.fuzzing import RAW, of
 from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
 from tests.prove.harness import SideProcess
 from tests.prove.hostile.raw import Raw
-from tests.prove.hostile.strangers import FIRST_WORDS
 from tests.support.protocols import PROTOCOLS
 
 HOARD = "hoard"
@@ -188,7 +187,13 @@ class Peer(threading.Thread):
     def _mistake_the_door(self) -> None:
         """Words of another protocol, or noise."""
         other = hostile.of(self.rng.choice(PROTOCOLS)).PROBE.hello
-        words = (other, self.rng.randbytes(200), *FIRST_WORDS.values(), b"\0" * 500, b"x" * _PIECE)
+        words = (
+            other,
+            self.rng.randbytes(200),
+            *hostile.FIRST_WORDS.values(),
+            b"\0" * 500,
+            b"x" * _PIECE,
+        )
         with Raw(self.port, _ANSWER_S) as peer:
             self.sent += 1
             peer.send(self.rng.choice(words) + b"\r\n" * self.rng.randrange(3))

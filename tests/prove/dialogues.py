@@ -90,15 +90,8 @@ class Dialogue:
                 return name
         return None
 
-    def finish(self, name: str) -> None:
-        """It is done."""
-        self._report(name, "ack")
-
-    def fail(self, name: str) -> None:
-        """It failed. What follows is the job's own affair: for some it is the end."""
-        self._report(name, "fail")
-
-    def _report(self, name: str, word: str) -> None:
+    def report(self, name: str, word: str = "ack") -> None:
+        """It is done, or it failed. What follows then is the job's own affair: for some it is the end."""
         verb = word if self._kind.behaviour.reports_promise else "ack"
         self.said.append(Command(verb, (name,)))
         grant = self._grants[name]

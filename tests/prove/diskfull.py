@@ -22,19 +22,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-from tests.prove.harness import Options, Result, Tally
+from tests.prove.harness import Options, Result, Tally, limits, until
 from tests.prove.load import BROKEN
 from tests.support.faktory import Faktory, FaktoryError, job
 from tests.support.server import ServerFailed
 
 _MIB = 1 << 20
-_LIMITS = {
-    "FRANCA_LIMITS__DISK_RESERVE_BYTES": str(1 * _MIB),
-    "FRANCA_LIMITS__BALLAST_BYTES": str(_MIB // 2),
-    "FRANCA_LIMITS__ENDED_JOBS": "100",
-    "FRANCA_LIMITS__WINDOW_JOBS": "500",
-    "FRANCA_LIMITS__SUPPLY_JOBS": "100",
-}
+_LIMITS = limits(disk_reserve_bytes=_MIB, ballast_bytes=_MIB // 2)
+_LIMITS |= limits(ended_jobs=100, window_jobs=500, supply_jobs=100)
 _RESUMES_WITHIN_S = 10.0
 _PUSHES_MAX = 20_000
 _FEW, _MANY = 20, 500
@@ -90,12 +85,9 @@ class Client:
 
     def _resume(self, name: str) -> None:
         """New jobs must be taken again, soon and without anybody's doing."""
-        deadline = time.monotonic() + _RESUMES_WITHIN_S
-        while not self._push(f"{name}-after"):
-            if time.monotonic() > deadline:
-                self.tally.examples.append(f"{name}: still refused")
-                return
-            time.sleep(0.1)
+        if not until(lambda: self._push(f"{name}-after"), _RESUMES_WITHIN_S, 0.1):
+            self.tally.examples.append(f"{name}: still refused")
+            return
         self.tally["resumed"] += 1
         self._drain()
 

@@ -14,10 +14,9 @@ it is cut off. Then
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from random import Random
-from typing import TypeVar
 
 from tests.prove import trace
 from tests.prove.crash import Disk
@@ -32,8 +31,6 @@ _EXIT_DISK = 74
 _END_S = 3.0
 _PUSHES = 24
 _CUTS = 6
-
-T = TypeVar("T")
 
 
 class Point:
@@ -88,14 +85,13 @@ class Point:
     def _speak(self, dialogue: Dialogue, rng: Random) -> None:
         self.dialogues.append(dialogue)
         for number in range(_PUSHES):
-            self._timed(dialogue.push, [f"eio-{self.number:03}-{number:03}"])
+            sent_at = time.monotonic()
+            dialogue.push([f"eio-{self.number:03}-{number:03}"])
+            self.answered_at = sent_at
             if rng.random() < 0.3 and (name := dialogue.take()) is not None:
-                self._timed(dialogue.finish, name)
-
-    def _timed(self, say: Callable[[T], None], what: T) -> None:
-        sent_at = time.monotonic()
-        say(what)
-        self.answered_at = sent_at
+                sent_at = time.monotonic()
+                dialogue.report(name)
+                self.answered_at = sent_at
 
     # -- the verdict -----------------------------------------------------------------------
 

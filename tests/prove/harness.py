@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,13 +36,9 @@ class Options:
         """A new source of chance, the same each time."""
         return Random(self.seed)
 
-    @property
-    def argv_prefix(self) -> tuple[str, ...]:
-        """How to start the server: as it is, or with the planted bug."""
-        return self.variant()
-
     def variant(self, *tweaks: str) -> tuple[str, ...]:
-        """The same, with harmless changes that make what is to be proved happen more often."""
+        """How to start the server: as it is, with the planted bug, with harmless changes that make
+        what is to be proved happen more often."""
         names = [*tweaks, *([self.mutant] if self.mutant else [])]
         return ("-m", "tests.prove.mutants", "+".join(names)) if names else PRODUCT
 
@@ -87,6 +84,21 @@ class Tally(Counter[str]):
 
     def __str__(self) -> str:
         return " ".join(f"{name}={count}" for name, count in self.items())
+
+
+def limits(**values: object) -> dict[str, str]:
+    """Variables that set these limits of a server."""
+    return {f"FRANCA_LIMITS__{name.upper()}": str(value) for name, value in values.items()}
+
+
+def until(done: Callable[[], object], seconds: float, every_s: float = 0.05) -> bool:
+    """Wait for something to be so; False if it was not in time."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
 
 
 @contextmanager

@@ -34,12 +34,9 @@ def history(text: str) -> History:
     for words in (one.split() for one in said.split(";")):
         steps = [words]
         if words[0] == "whole":
-            jid, at = words[1], float(words[2])
-            steps = [
-                ["push", jid, f"{at}"],
-                ["fetch", jid, f"{at + 0.2}"],
-                ["ack", jid, f"{at + 0.4}"],
-            ]
+            _, jid, at = words
+            after = {"push": 0.0, "fetch": 0.2, "ack": 0.4}
+            steps = [[op, jid, f"{float(at) + later}"] for op, later in after.items()]
         events += [_event(step, protocol or "faktory") for step in steps]
     return events
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tests.prove import hostile
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, Tally, limits
 from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
@@ -25,12 +25,9 @@ _WORST_MAX_MS = 1_000.0
 _WARM = 300
 _CASES_SHORT = 300  # of each protocol but one; each run draws others
 _STRANGERS = 4
-_LIMITS = {
-    "FRANCA_LIMITS__FRAME_BYTES_MAX": str(FRAME_BYTES),
-    "FRANCA_LIMITS__BODY_BYTES_MAX": str(FRAME_BYTES // 2),
-    "FRANCA_LIMITS__HANDSHAKE_MS": str(int(SILENT_S * 1_000)),
-    "FRANCA_LIMITS__FRAME_MS": str(int(SILENT_S * 1_000)),
-}
+_SILENT_MS = int(SILENT_S * 1_000)
+_LIMITS = limits(frame_bytes_max=FRAME_BYTES, body_bytes_max=FRAME_BYTES // 2)
+_LIMITS |= limits(handshake_ms=_SILENT_MS, frame_ms=_SILENT_MS)
 
 
 class Trial:
@@ -40,9 +37,7 @@ class Trial:
         self.server = server
         self.witness = witness
         self.options = options
-        self.cases = self.other_conn_errors = 0
-        self.wrong: list[str] = []
-        self.slow: list[str] = []
+        self.tally = Tally("cases", "other_conn_errors", "crashes", "wrong", "slow")
         self.rss_growth_mib = self.heavy_peak_mib = self.worst_ms = 0.0
 
     def small_frames(self, protocol: str) -> None:
@@ -59,7 +54,7 @@ class Trial:
                 open_still.enter_context(hostile.endless(protocol, port, known=False))
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
-        self.cases += len(table) + _STRANGERS
+        self.tally["cases"] += len(table) + _STRANGERS
         for name, silent in silences.items():
             wrong = "not hung up on" if hostile.stays(silent) else ""
             self._note(f"{protocol}, silence after {name}", wrong)
@@ -77,13 +72,13 @@ class Trial:
             if worst_ms > _WORST_MAX_MS:
                 # A pause may be the machine's; then it does not come twice.
                 worst_ms = min(worst_ms, self._one_large(protocol, heavy)[0])
-            self.cases += 1
+            self.tally["cases"] += 1
             self._note(name, wrong)
             if peak_mib > _HEAVY_MAX_MIB:
-                self.slow.append(f"{name}: {peak_mib:.0f} MiB")
+                self.tally.note("slow", f"{name}: {peak_mib:.0f} MiB")
             self.heavy_peak_mib = max(self.heavy_peak_mib, peak_mib)
             self._note_wait(name, worst_ms)
-        self.cases += 1
+        self.tally["cases"] += 1
         with Memory(self.server) as memory, hostile.endless(protocol, port, known=True):
             self.heavy_peak_mib = max(self.heavy_peak_mib, memory.peak_mib)
 
@@ -98,18 +93,18 @@ class Trial:
     def _waited(self, name: str) -> float:
         """The longest that the good client has waited since this was asked last; it must see no fault."""
         seen = self.witness.figures()
-        self.other_conn_errors += seen.faults
+        self.tally["other_conn_errors"] += seen.faults
         self._note(name, f"the good client saw {seen.examples[0]}" if seen.faults else "")
         return max(seen.worst_ms, seen.beat_worst_ms)
 
     def _note(self, name: str, wrong: str) -> None:
         if wrong:
-            self.wrong.append(f"{name}: {wrong}")
+            self.tally.note("wrong", f"{name}: {wrong}")
 
     def _note_wait(self, name: str, worst_ms: float) -> None:
         self.worst_ms = max(self.worst_ms, worst_ms)
         if worst_ms > _WORST_MAX_MS:
-            self.slow.append(f"{name}: the good client waited {worst_ms:.0f} ms")
+            self.tally.note("slow", f"{name}: the good client waited {worst_ms:.0f} ms")
 
 
 def run(options: Options) -> Result:
@@ -121,14 +116,12 @@ def run(options: Options) -> Result:
             # In this order: Gearman's functions are still listed when Faktory is asked for INFO.
             for protocol in reversed(PROTOCOLS):
                 trial.large_frames(protocol)
-        crashes = errors_logged(server) + (not server.running)
-    bad = trial.wrong or trial.slow or trial.other_conn_errors or crashes
+        tally = trial.tally
+        tally["crashes"] = errors_logged(server) + (not server.running)
     small = trial.rss_growth_mib <= _RSS_MAX_MIB and trial.heavy_peak_mib <= _HEAVY_MAX_MIB
     return Result(
-        not bad and small and trial.cases >= _CASES_MIN,
-        f"cases={trial.cases} rss_growth_mib={trial.rss_growth_mib:.1f}"
-        f" other_conn_errors={trial.other_conn_errors} crashes={crashes} wrong={len(trial.wrong)}"
-        f" slow={len(trial.slow)} good_worst_ms={trial.worst_ms:.0f}"
+        tally.total() == tally["cases"] >= _CASES_MIN and small,
+        f"{tally} rss_growth_mib={trial.rss_growth_mib:.1f} good_worst_ms={trial.worst_ms:.0f}"
         f" heavy_peak_mib={trial.heavy_peak_mib:.0f} protocols={','.join(PROTOCOLS)}",
-        [*trial.wrong[:12], *trial.slow[:12]],
+        tally.examples[:24],
     )

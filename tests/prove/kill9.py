@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, limits
 from tests.prove.history import check
 from tests.prove.load import Load, Plan
 from tests.support.protocols import PROTOCOLS
@@ -25,7 +25,7 @@ def run(options: Options) -> Result:
     # In a short run leases and retries are short too, or the drain would be most of it.
     reserve, tweaks = (5, ["quick-time"]) if options.short else (60, [])
     # Jobs that have no lease of their own, held by workers that have no link.
-    env = {"FRANCA_LIMITS__LEASE_MS": str(reserve * 1_000)}
+    env = limits(lease_ms=reserve * 1_000)
     server = options.server("data", *tweaks, env=env, speaks=PROTOCOLS)
     # A short backlog: whoever waits for a result stands behind all of it.
     load = Load(Plan(server.ports, options.seed, reserve=reserve, backlog_max=300))

@@ -102,10 +102,6 @@ class Load:
         yield
         self.noted.append(Event("restart", t0=before, t1=time.monotonic()))
 
-    def complain(self, what: str) -> None:
-        """An actor saw something that it should not have seen."""
-        self.complaints.append(what)
-
     def drain(self, timeout: float) -> bool:
         """Push no more, and consume until the server says that it has nothing left."""
         self.draining.set()
@@ -172,11 +168,6 @@ class Actor(Notes, ABC):
         self.thread = threading.Thread(target=self.run, name=self.name, daemon=True)
         self._lives = 0
         self.conn = f"{self.name}.0"
-
-    def toil(self) -> None:
-        """Do what a job asks for."""
-        if self.load.plan.work_s:
-            time.sleep(self.rng.uniform(0, self.load.plan.work_s))
 
     # -- one life after the other ----------------------------------------------------------
 
@@ -306,7 +297,7 @@ class Producer(Actor):
             except TimeoutError:
                 if time.monotonic() > deadline:
                     waits = [offer.jid for offer in (*self._pushes, *self._waiting)]
-                    self.load.complain(f"{self.conn} waits for {waits[:3]} for ever")
+                    self.load.complaints.append(f"{self.conn} waits for {waits[:3]} for ever")
                 raise
 
     def _next(self) -> Offer:
@@ -350,9 +341,9 @@ class Producer(Actor):
                 self.end(self._waiting.pop(offer))
                 right = (bodies.told(offer.body)[1].encode(), b"true")
                 if data and not failed and not any(word in data for word in right):
-                    self.load.complain(f"{self.conn}: {offer.jid} ended with {answer}")
+                    self.load.complaints.append(f"{self.conn}: {offer.jid} ended with {answer}")
             case _:
-                self.load.complain(f"{self.conn} heard {answer}")
+                self.load.complaints.append(f"{self.conn} heard {answer}")
 
     def _accepted(self, offer: Offer) -> None:
         self.done += 1
@@ -436,7 +427,8 @@ class Consumer(Actor):
         """Say what came of all that was taken, and wait until that was heard."""
         if not self.worker and self.has_trouble():
             return False
-        self.toil()
+        if self.load.plan.work_s:
+            time.sleep(self.rng.uniform(0, self.load.plan.work_s))
         held, self._held = self._held, []
         for grant, fetched in held:
             fails = "fail" in self.behaviour.words and self.has_trouble()
@@ -466,7 +458,7 @@ class Consumer(Actor):
                 self.done += out == "ok"
                 self.end(self._reporting.pop(grant), out)
             case _:
-                self.load.complain(f"{self.conn} heard {answer}")
+                self.load.complaints.append(f"{self.conn} heard {answer}")
 
     def _given(self, grant: Grant, event: Event) -> None:
         event.jid, event.body = bodies.told(grant.body)

@@ -24,15 +24,7 @@ from random import Random
 from franca.control.client import Declined
 from tests.prove.harness import Options, Result
 from tests.prove.observe import ask
-from tests.support.faktory import (
-    Faktory,
-    compact,
-    fail_line,
-    job,
-    password_hash,
-    push_line,
-    push_many_line,
-)
+from tests.support import faktory
 from tests.support.server import PRODUCT, ROOT, Server
 
 _FORMS = ("json", "console")
@@ -76,14 +68,16 @@ def _disguises(word: str) -> tuple[str, ...]:
 def _say_everything(server: Server, canaries: Canaries) -> None:
     """Say everything once, well and badly."""
     word = canaries.word
-    with Faktory(server.port) as worker:
+    with faktory.Faktory(server.port) as worker:
         greeting = worker.read_reply().text.removeprefix("HI ")
-        worker.call(f"HELLO {compact(_answer_to(greeting, canaries))}").checked()
-        worker.push(job("canary-job-1", word("args"), custom={"note": word("custom")}))
-        worker.push_many([job(f"canary-job-{n}", word("args in a batch")) for n in (2, 3)])
+        worker.call(f"HELLO {faktory.compact(_answer_to(greeting, canaries))}").checked()
+        worker.push(faktory.job("canary-job-1", word("args"), custom={"note": word("custom")}))
+        worker.push_many([faktory.job(f"canary-job-{n}", word("args in a batch")) for n in (2, 3)])
         piped = {"custom": {"note": word("custom behind another command")}}
-        piped |= job("canary-job-4", word("args behind another command"))
-        worker.send("QUEUE LATENCY default", push_line(piped), push_many_line([piped]))
+        piped |= faktory.job("canary-job-4", word("args behind another command"))
+        worker.send(
+            "QUEUE LATENCY default", faktory.push_line(piped), faktory.push_many_line([piped])
+        )
         for _ in range(3):
             worker.read_reply()
         spaced = f'PUSH {{ "jid" : "canary-job-5", "jobtype":"x" , "args" : [ "{word("args with spaces")}" ] }}'
@@ -91,13 +85,15 @@ def _say_everything(server: Server, canaries: Canaries) -> None:
         got = worker.fetch("default")
         assert got is not None
         report = {"jid": got["jid"], "message": word("message"), "errtype": word("errtype")}
-        worker.call(f"FAIL {compact(report | {'backtrace': [word('backtrace')]})}").checked()
-        worker.call(fail_line("no-such-job", word("message"), word("errtype")))
+        worker.call(
+            f"FAIL {faktory.compact(report | {'backtrace': [word('backtrace')]})}"
+        ).checked()
+        worker.call(faktory.fail_line("no-such-job", word("message"), word("errtype")))
         for line in _rubbish(canaries):
             worker.call(line)
-    with Faktory(server.port) as stranger:
+    with faktory.Faktory(server.port) as stranger:
         stranger.read_reply()
-        stranger.call(f"HELLO {compact({'v': 2, 'pwdhash': word('wrong hash')})}")
+        stranger.call(f"HELLO {faktory.compact({'v': 2, 'pwdhash': word('wrong hash')})}")
     secret = word("args from an operator")
     ask(server, "jobs.push", queue="ops", type="t", args=[secret])
     for op, params in (
@@ -113,7 +109,7 @@ def _answer_to(greeting: str, canaries: Canaries) -> dict[str, object]:
     salt = greeting.split('"s":"')[1].split('"')[0]
     rounds = int(greeting.split('"i":')[1].split(",")[0])
     word = canaries.word
-    canaries.words["right hash"] = password_hash(word("password"), salt, rounds)
+    canaries.words["right hash"] = faktory.password_hash(word("password"), salt, rounds)
     return {
         "v": 2, "wid": word("wid"), "hostname": word("hostname"), "pid": 1, "labels": [word("label")],
         "username": word("username"), "pwdhash": word("right hash"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from franca.control.client import CannotConnect, Declined, TimedOut
 from tests.prove.crowd import HOARD, Crowd, Figures, Order
 from tests.prove.events import Rules
-from tests.prove.harness import Options, Result, running
+from tests.prove.harness import Options, Result, running, until
 from tests.prove.history import Verdict, check
 from tests.prove.load import Load, Plan
 from tests.prove.observe import ask, live_jobs
@@ -71,16 +71,21 @@ class Trial:
         with self.server:
             self._start_the_load()
             with running(self._clean), Crowd(order) as crowd:
-                until = time.monotonic() + seconds
-                while time.monotonic() < until and self.server.running and self._seen() < _ENOUGH:
-                    with suppress(*_UNANSWERED):
-                        # Of those who join a job that is there already, nobody can tell how many
-                        # jobs they made.
-                        load.measured = self._left()
+                deadline = time.monotonic() + seconds
+                while (
+                    time.monotonic() < deadline and self.server.running and self._seen() < _ENOUGH
+                ):
+                    # Of those who join a job that is there already, nobody can tell how many
+                    # jobs they made.
+                    left = self._left()
+                    load.measured = load.measured if left is None else left
                     time.sleep(0.5)
                 self.crowd = crowd.figures()
             load.draining.set()
-            self.drained = not (self._seen() and options.mutant) and self._is_drained()
+            # What hostile peers hold is nobody's business.
+            self.drained = not (self._seen() and options.mutant) and until(
+                lambda: self._left() == 0, _DRAIN_S, 0.1
+            )
             self._look_at_the_server()
             self.hurt += self._noticed()
             self.hangs += self._late()
@@ -97,14 +102,13 @@ class Trial:
         self.load.hire()
         for actor in self.load.consumers:
             actor.thread.start()
-        deadline = time.monotonic() + _PATIENCE_S
-        workers: Counter[str] = Counter()
-        while workers["eventmq"] < self.load.plan.consumers:
-            if time.monotonic() > deadline:
-                raise RuntimeError("the workers do not turn up")
-            time.sleep(0.05)
-            found = ask(self.server, "workers.list")["workers"]
-            workers = Counter(worker["protocol"] for worker in found)
+
+        def are_there() -> bool:
+            found = [worker["protocol"] for worker in ask(self.server, "workers.list")["workers"]]
+            return found.count("eventmq") >= self.load.plan.consumers
+
+        if not until(are_there, _PATIENCE_S):
+            raise RuntimeError("the workers do not turn up")
         for actor in self.load.producers:
             actor.thread.start()
 
@@ -120,18 +124,11 @@ class Trial:
                 with Faktory(self.server.port).hello() as client:
                     client.call('MUTATE {"cmd":"clear","target":"scheduled"}')
 
-    def _is_drained(self) -> bool:
-        """Whether the checked jobs come to an end; what hostile peers hold is nobody's business."""
-        deadline = time.monotonic() + _DRAIN_S
-        while time.monotonic() < deadline:
-            with suppress(*_UNANSWERED):
-                if not self._left():
-                    return True
-            time.sleep(0.1)
-        return False
-
-    def _left(self) -> int:
-        return live_jobs(self.server, QUEUE, timeout_s=_WAIT_MAX_S)
+    def _left(self) -> int | None:
+        """How many checked jobs there are; None if that is not answered."""
+        with suppress(*_UNANSWERED):
+            return live_jobs(self.server, QUEUE, timeout_s=_WAIT_MAX_S)
+        return None
 
     def _look_at_the_server(self) -> None:
         """What the server says of itself, if it still does."""
@@ -162,10 +159,9 @@ class Trial:
 
         A machine that stood still once is not the server's doing; a server that hangs hangs twice.
         """
-        late = {
-            a.name: sum(isinstance(e, TimeoutError) for e in a.broken) for a in self.load.actors
-        }
-        return [f"{name} waited {_WAIT_MAX_S} s, {n} times" for name, n in late.items() if n > 1]
+        actors = self.load.actors
+        late = [(a.name, sum(isinstance(e, TimeoutError) for e in a.broken)) for a in actors]
+        return [f"{name} waited {_WAIT_MAX_S} s, {n} times" for name, n in late if n > 1]
 
     def wanting(self, share: float) -> list[str]:
         """What there was too little of, for a run of this share of the full time.

@@ -44,9 +44,9 @@ def _consume(dialogue: Dialogue, rng: Random, stop: threading.Event) -> None:
             continue
         choice = rng.random()
         if choice < 0.6:
-            dialogue.finish(name)
+            dialogue.report(name)
         elif choice < 0.7:
-            dialogue.fail(name)
+            dialogue.report(name, "fail")
 
 
 def _serve_a_load(server: Server, rng: Random, pushes: int) -> list[Dialogue]:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from tests.prove.harness import Options, Result, running
+from tests.prove.harness import Options, Result, limits, running
 from tests.prove.observe import Memory
 from tests.prove.witness import Figures, Witness
 from tests.support.faktory import Faktory, job, push_line
@@ -36,11 +36,7 @@ _TRICKLES = 500
 _HELLO = b'HELLO {"v":2}\r\n'
 # The window and the queue for the disk may hold less than by default, so that they can be told from leaks.
 # Strangers are sent away sooner than by default, so that a short proof sees it.
-_SMALL = {
-    "FRANCA_LIMITS__WINDOW_BYTES": "8MiB",
-    "FRANCA_LIMITS__PENDING_BYTES": "8MiB",
-    "FRANCA_LIMITS__HANDSHAKE_MS": "1500",
-}
+_SMALL = limits(window_bytes="8MiB", pending_bytes="8MiB", handshake_ms=1500)
 
 Misbehaviour = Callable[[Server, float], None]
 """What is done to a server for so many seconds."""

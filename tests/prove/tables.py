@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_REPEATED = re.compile(rb"<(.+?)\*([0-9]+)>", re.DOTALL)
+_REPEATED = re.compile(rb"<(?:(.+?)\*([0-9]+))?>", re.DOTALL)
 
 
 def tables(module: str) -> dict[str, tuple[bytes, ...]]:
@@ -22,4 +22,4 @@ def tables(module: str) -> dict[str, tuple[bytes, ...]]:
 
 def _value(word: str) -> bytes:
     raw = word.encode().decode("unicode_escape").encode("latin-1")
-    return b"" if raw == b"<>" else _REPEATED.sub(lambda run: run[1] * int(run[2]), raw)
+    return _REPEATED.sub(lambda run: run[1] * int(run[2]) if run[2] else b"", raw)

@@ -111,15 +111,10 @@ class _Client:
         commands, beats = _taken(self.commands), _taken(self.beats)
         faults = _taken(self.faults)
         return Figures(
-            commands=len(commands),
-            p99_ms=percentile(commands, 0.99),
-            worst_ms=max(commands, default=0.0),
-            beats=len(beats),
-            beat_p99_ms=percentile(beats, 0.99),
-            beat_worst_ms=max(beats, default=0.0),
-            faults=len(faults),
-            examples=faults[:_FAULTS_KEPT],
-        )
+            len(commands), percentile(commands, 0.99), max(commands, default=0.0),
+            len(beats), percentile(beats, 0.99), max(beats, default=0.0),
+            len(faults), faults[:_FAULTS_KEPT],
+        )  # fmt: skip
 
 
 def _taken(values: list[T]) -> list[T]:

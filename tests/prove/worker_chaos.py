@@ -13,7 +13,7 @@ from collections import defaultdict
 from random import Random
 
 from tests.prove.events import Event
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, limits
 from tests.prove.history import check
 from tests.prove.history_index import habits_of
 from tests.prove.load import Load, Plan, left_in
@@ -33,7 +33,7 @@ _DRAIN_S = 30.0
 
 
 def run(options: Options) -> Result:
-    env = {"FRANCA_LIMITS__LEASE_MS": str(_RESERVE_S * 1_000)}
+    env = limits(lease_ms=_RESERVE_S * 1_000)
     server = options.server("data", "quick-time", speaks=PROTOCOLS, env=env)
     plan = Plan(
         server.ports, options.seed, reserve=_RESERVE_S, producers=2, consumers=1,

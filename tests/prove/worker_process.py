@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tests.prove.events import Event
-from tests.prove.harness import SideProcess
+from tests.prove.harness import SideProcess, until
 from tests.prove.load import Consumer, Load, Plan
 
 _POLL_S = 0.001
@@ -48,10 +48,9 @@ class WorkerProcess:
         """End it as the kernel would, and wait until it is gone."""
         before = time.monotonic()
         os.kill(self._pid, signal.SIGKILL)
-        while Path(f"/proc/{self._pid}").exists():
-            if time.monotonic() - before > _GONE_WITHIN_S:
-                raise RuntimeError(f"worker {self._pid} does not die")
-            time.sleep(_POLL_S)
+        process = Path(f"/proc/{self._pid}")
+        if not until(lambda: not process.exists(), _GONE_WITHIN_S, _POLL_S):
+            raise RuntimeError(f"worker {self._pid} does not die")
         self.killed = (before, time.monotonic())
 
     def events(self) -> list[Event]:

@@ -120,31 +120,28 @@ def settled_jobs_are_gone(broker: Broker) -> None:
 def budgets_add_up(broker: Broker) -> None:
     """What counts against a bound is what is there, and no more."""
     jobs = broker.jobs.values()
-    successors = sum(
-        map(broker.lifecycle.successors.weight, broker.lifecycle.successors.by_job.values())
-    )
-    held = {
-        "leased": successors
-        + sum(broker.leases.weight(job) for job in jobs if job.state is LEASED),
-        "successors": successors,
-        "large": sum(len(job.body) for job in broker.backlog.large.jobs.values()),
-        "windows": sum(queue.bytes_held for queue in broker.queues.values()),
-        "queues": sum(queue_bytes(name) for name in broker.queues),
-        "watches": sum(len(watchers) for watchers in broker.watches.by_job.values()),
-        "keys": sum(map(key_cost, (taken for _, taken in broker.keys.items()))),
-        "fleeting": sum(bare_weight(job) + JOB_BYTES for job in jobs if not job.policy.durable),
+    waiting = broker.lifecycle.successors
+    successors = sum(map(waiting.weight, waiting.by_job.values()))
+    fleeting = [job for job in jobs if not job.policy.durable]
+    leased = sum(broker.leases.weight(job) for job in jobs if job.state is LEASED)
+    sums = {  # what is counted, and what is there
+        "leased": (broker.leases.bytes, successors + leased),
+        "successors": (broker.lifecycle.successors.bytes, successors),
+        "large": (
+            broker.backlog.large.bytes,
+            sum(len(job.body) for job in broker.backlog.large.jobs.values()),
+        ),
+        "windows": (
+            broker.queue_list.windows.bytes_held,
+            sum(queue.bytes_held for queue in broker.queues.values()),
+        ),
+        "queues": (broker.queue_list.bytes, sum(map(queue_bytes, broker.queues))),
+        "watches": (broker.watches.count, sum(map(len, broker.watches.by_job.values()))),
+        "keys": (broker.keys.bytes, sum(key_cost(taken) for _, taken in broker.keys.items())),
+        "fleeting": (broker.volatile.bytes, sum(bare_weight(job) + JOB_BYTES for job in fleeting)),
     }
-    counted = {
-        "leased": broker.leases.bytes,
-        "successors": broker.lifecycle.successors.bytes,
-        "large": broker.backlog.large.bytes,
-        "windows": broker.queue_list.windows.bytes_held,
-        "queues": broker.queue_list.bytes,
-        "watches": broker.watches.count,
-        "keys": broker.keys.bytes,
-        "fleeting": broker.volatile.bytes,
-    }
-    assert counted == held, f"counted {counted}, there is {held}"
+    wrong = {name: pair for name, pair in sums.items() if pair[0] != pair[1]}
+    assert not wrong, f"counted, and there: {wrong}"
 
 
 def everybody_heard(actors: Iterable[Actor]) -> None:

@@ -85,9 +85,7 @@ class Tally:
 
     steps: int = 0
     crashes: int = 0
-    drops: int = 0
     jumps: int = 0
-    commits: int = 0
     jobs: int = 0
     again: bool = False  # whether requests are said again: each may have made a job
     accepted: dict[str, str] = field(default_factory=dict)
@@ -167,7 +165,6 @@ class World:
         for wire in self.wires[:]:
             self._move(wire)
         if self.server.busy and self.now >= self._commit_at:
-            self.tally.commits += 1
             self.server.committed(self.now)
             self._begin_commit()
         for actor in self.actors:
@@ -212,7 +209,6 @@ class World:
     def _break_something(self) -> None:
         rng, faults = self.rng, self.faults
         if rng.random() < faults.drop and self.wires:
-            self.tally.drops += 1
             self._lose(rng.choice(self.wires), heard=rng.random() < 0.5)
         if rng.random() < faults.jump:
             self.tally.jumps += 1

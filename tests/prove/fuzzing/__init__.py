@@ -50,6 +50,25 @@ class Seeds:
         return b"".join(message[1:]) if message[:1] == (RAW,) else self.frame(message)
 
 
+def exchanges(
+    found: Mapping[str, Sequence[bytes]], message: Callable[..., Message]
+) -> list[Exchange]:
+    """Those of a protocol's tables; `message` makes one of its words.
+
+    A line is a step: its link, perhaps the milliseconds that pass before it, and messages with `|` between them. Between
+    the words of a message stand two spaces.
+    """
+
+    def step(line: bytes) -> Step:
+        head, _, said = line.partition(b": ")
+        link, _, pass_ms = head.partition(b" +")
+        messages = tuple(message(*words.split(b"  ")) for words in said.split(b" | "))
+        return Step(link.decode(), messages, int(pass_ms or 0))
+
+    tables = [lines for name, lines in found.items() if name.startswith("exchange ")]
+    return [tuple(map(step, lines)) for lines in tables]
+
+
 def split(link: str) -> tuple[str, str]:
     """Of a link of one of several protocols, `protocol/name`: both."""
     protocol, _, name = link.partition("/")

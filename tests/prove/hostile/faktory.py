@@ -7,8 +7,7 @@ from itertools import product
 from random import Random
 
 from tests.prove import hostile as h
-from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
-from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, foreign, noise, web_pages
 from tests.prove.tables import tables
 from tests.support.faktory import said
 
@@ -32,20 +31,6 @@ _ENTRIES = 100_000
 
 _SMUGGLED = _HELLO + b'PUSH {"jid":"smuggled-1","jobtype":"x","queue":"smuggled","args":[]}\r\n'
 """What a web page would like to be heard; nothing of it may be."""
-_VERBS = b"PUSH PUSHB FETCH ACK FAIL BEAT MUTATE QUEUE INFO TRACK BATCH".split()
-
-# Objects, and the members whose values are tried. Of two members alike the last one counts, as in the original.
-_OBJECTS = {
-    b'PUSH {"jid":"hostile-job","jobtype":"x","args":[],"queue":"hostile","%b":%b}\r\n':
-        b"jid jobtype args queue at retry reserve_for backtrace custom failure created_at enqueued_at priority JID unknown",
-    b'ACK {"%b":%b}\r\n': b"jid unknown",
-    b'FAIL {"jid":"no-such-job","%b":%b}\r\n': b"jid message errtype backtrace",
-    b'BEAT {"wid":"no-such-worker","%b":%b}\r\n': b"wid current_state rss_kb",
-    b'MUTATE {"cmd":"kill","target":"dead","%b":%b}\r\n': b"cmd target filter",
-    b'MUTATE {"cmd":"kill","target":"dead","filter":{"%b":%b}}\r\n': b"jids jobtype regexp",
-}  # fmt: skip
-_GREETING_MEMBERS = b"hostname wid pid labels v pwdhash username rss_kb".split()
-
 
 # -- small ones --------------------------------------------------------------------------------
 
@@ -58,10 +43,7 @@ def cases(rng: Random) -> Iterator[Case]:
     yield from each(h.CLOSED, _ended(_TABLES["greetings"]), known=False)
     odd = (b'HELLO {"wid":"\xff\xfe"}', b'HELLO {"wid":"%b"}' % (b"w" * 60_000))
     yield from each(h.EITHER, _ended(odd), known=False)
-    greetings = (
-        b'HELLO {"%b":%b}' % member for member in product(_GREETING_MEMBERS, _TABLES["values"])
-    )
-    yield from each(h.EITHER, _ended(greetings), known=False)
+    yield from each(h.EITHER, _objects("greeting objects"), known=False)
     yield from each(h.ANSWERED, _answered(rng))
     queues = b"FETCH " + b" ".join(b"q%d" % n for n in range(2_000))
     yield from each(h.REFUSED, _ended((*_TABLES["lines"], queues)))
@@ -71,16 +53,23 @@ def _ended(lines: Iterable[bytes]) -> Iterator[bytes]:
     return (line + b"\r\n" for line in lines)
 
 
+def _objects(table: str) -> Iterator[bytes]:
+    """Each value in each member that the table names behind an object."""
+    for row in _TABLES[table]:
+        line, members = row.split(b"  ")
+        pairs = product(members.split(), _TABLES["values"])
+        yield from _ended(line % pair for pair in pairs)
+
+
 def _answered(rng: Random) -> Iterator[bytes]:
     """What a client that said HELLO may say, to hear of it what one likes."""
     for _ in range(40):
         yield noise(rng, 1, 7, 100, 2_000).replace(b"\n", b"") + b"\n"
-    for verb in _VERBS:
+    for verb in _TABLES["verbs"]:
         yield verb + b" " + rng.randbytes(500).replace(b"\n", b"") + b"\n"
     # A name of a queue that is no text is taken as it can be.
     yield from _ended((b"QUEUE PAUSE \0", b"QUEUE LATENCY \xff", b"FETCH \xff\xfe"))
-    for line, members in _OBJECTS.items():
-        yield from (line % member for member in product(members.split(), _TABLES["values"]))
+    yield from _objects("objects")
     with_json = b"PUSH PUSHB ACK FAIL BEAT MUTATE".split()
     yield from _ended(b"%b %b" % words for words in product(with_json, _TABLES["json"]))
     head = b'PUSH {"jid":"hostile-%d","jobtype":"x","queue":"hostile","args":'

@@ -12,8 +12,7 @@ from itertools import product
 from random import Random
 
 from tests.prove import hostile as h
-from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
-from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, foreign, noise, web_pages
 from tests.prove.tables import tables
 from tests.support.gearman import Type, request, said
 
@@ -39,13 +38,6 @@ _SMUGGLED = (
     b"\n" + request(Type.SUBMIT_JOB_BG, b"smuggled", b"", b"") + b"create function smuggled\n"
 )
 _NOT_FOR_US = (5, 6, 8, 10, 11, 17, 19, 20, 24, 27, 31, 40, 42)
-_TALKERS = (
-    "SUBMIT_JOB SUBMIT_JOB_BG SUBMIT_JOB_HIGH SUBMIT_JOB_HIGH_BG SUBMIT_JOB_LOW SUBMIT_JOB_LOW_BG"
-    " SUBMIT_JOB_EPOCH SUBMIT_JOB_SCHED SUBMIT_REDUCE_JOB SUBMIT_REDUCE_JOB_BACKGROUND"
-)
-_REPORTS = "WORK_STATUS WORK_COMPLETE WORK_FAIL WORK_EXCEPTION WORK_DATA WORK_WARNING"
-_ONE_ARGUMENT = "CAN_DO CANT_DO GET_STATUS GET_STATUS_UNIQUE OPTION_REQ SET_CLIENT_ID"
-_NO_ARGUMENT = "PRE_SLEEP GRAB_JOB GRAB_JOB_UNIQ GRAB_JOB_ALL RESET_ABILITIES"
 _SIZES = (FRAME_BYTES, FRAME_BYTES + 1, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 _SIZED = (Type.ECHO_REQ, Type.SUBMIT_JOB_BG, Type.CAN_DO, Type.WORK_COMPLETE)
 
@@ -54,6 +46,10 @@ def _packet(
     kind: int, body: bytes = b"", magic: bytes = b"\0REQ", size: int | None = None
 ) -> bytes:
     return struct.pack(">4sII", magic, kind, len(body) if size is None else size) + body
+
+
+def _names(*kinds: str) -> list[str]:
+    return [name.decode() for kind in kinds for name in _TABLES[kind]]
 
 
 # -- small ones --------------------------------------------------------------------------------
@@ -98,7 +94,7 @@ def _refused() -> Iterator[bytes]:
         yield _packet(number, body)
     for name in ("SUBMIT_JOB_BG", "SUBMIT_JOB"):
         yield request(Type[name], b"hostile", b"u" * 65, b"")
-    for name, handle in product(_REPORTS.split(), _TABLES["no handles"]):
+    for name, handle in product(_names("reports"), _TABLES["no handles"]):
         arguments = {"WORK_STATUS": (b"1", b"2"), "WORK_FAIL": ()}.get(name, (b"data",))
         yield request(Type[name], handle, *arguments)
     yield from (text + b"\n" for text in _TABLES["refused"])
@@ -106,12 +102,12 @@ def _refused() -> Iterator[bytes]:
 
 def _short_arguments() -> Iterator[tuple[str, object, bytes]]:
     """Fewer separators than a packet has arguments, and the next packet right behind it."""
-    for name, count in product(f"{_TALKERS} {_REPORTS} CAN_DO_TIMEOUT".split(), range(9)):
+    for name, count in product(_names("submits", "reports", "timeout"), range(9)):
         yield name, count, request(Type[name], b"\0".join([b"hostile"] * count))
     bodies = (b"", b"\0", b"\0\0\0", b"hostile\0", b"hostile\0more", b"\xff\xfe")
-    for name, body in product(_ONE_ARGUMENT.split(), bodies):
+    for name, body in product(_names("of one argument"), bodies):
         yield name, body, request(Type[name], body)
-    for name in _NO_ARGUMENT.split():
+    for name in _names("of none"):
         yield name, "a body", request(Type[name], b"what\0is\0this")
 
 

@@ -11,8 +11,7 @@ from itertools import product
 from random import Random
 
 from tests.prove import hostile as h
-from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
-from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, foreign, noise, web_pages
 from tests.support import memodb as m
 from tests.support.memodb import HELLO, heartbeat, job, ready, result
 

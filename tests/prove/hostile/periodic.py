@@ -13,8 +13,7 @@ from random import Random
 from zlib import crc32
 
 from tests.prove import hostile as h
-from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, noise
-from tests.prove.hostile.strangers import foreign, web_pages
+from tests.prove.hostile import FRAME_BYTES, Case, Heavy, Probe, each, foreign, noise, web_pages
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
 
