@@ -41,22 +41,10 @@ Fields = dict[str, Any]
 
 def a_job(job_id: int, **fields: Any) -> Job:
     """A ready job in memory, with any fields that are given."""
-    values: Fields = {
-        "queue": "q",
-        "kind": "k",
-        "name": f"name-{job_id}",
-        "key": "",
-        "body": b"body-%d" % job_id,
-        "media": "bytes",
-        "origin": "o",
-        "policy": Policy(),
-        "priority": 0,
-        "created_at": 1_000,
-        "place": job_id,
-        "shelf": Shelf.HELD,
-        **fields,
-    }
-    job = Job(id=job_id, **values)
+    texts = {"queue": "q", "kind": "k", "name": f"name-{job_id}", "key": "", "origin": "o"}
+    content: Fields = {"body": b"body-%d" % job_id, "media": "bytes", "policy": Policy()}
+    numbers = {"priority": 0, "created_at": 1_000, "place": job_id, "shelf": Shelf.HELD}
+    job = Job(id=job_id, **(texts | content | numbers | fields))
     weigh(job)
     return job
 

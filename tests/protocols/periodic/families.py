@@ -6,7 +6,6 @@ that is, the puppet knows. Each tells when it would be broken: `dead` says why.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from tests.protocols.periodic.puppet import Puppet, World
@@ -45,14 +44,12 @@ class Family:
         self.say(p.CAN_DO, self.peer.func(func))
 
     def begin(self) -> None:
-        """Say what comes before the first function."""
+        """What a family has to keep and to say before its first function."""
 
     def next_id(self) -> bytes:
         """An id that is not used yet."""
         self._numbers += 1
-        if self.dialect == DOC:
-            return b"%d" % self._numbers
-        return struct.pack(">I", self._numbers)
+        return p.numbered(self.dialect, self._numbers)
 
     # -- what every library does ------------------------------------------------------------
 
@@ -110,11 +107,11 @@ class Node(Family):
     """node-periodic 1.6.1: pings first; asks again at once whenever an answer is no job; throws if
     an answer is for nobody; acknowledges what it is given."""
 
-    def __init__(self, world: World, func: str, slots: int = 2, work: Work = done) -> None:
-        self._awaited: set[bytes] = set()
-        super().__init__(world, func, slots, work)
-
     def begin(self) -> None:
+        self._awaited: set[bytes] = set()
+        self.greet()
+
+    def greet(self) -> None:
         self.say(p.PING)
 
     def next_id(self) -> bytes:
@@ -152,7 +149,7 @@ class OldNode(Node):
 class OlderNode(OldNode):
     """node-periodic before 1.5: the same, and the first word is a function."""
 
-    def begin(self) -> None:
+    def greet(self) -> None:
         pass
 
 
@@ -163,9 +160,8 @@ class Go(Family):
     kind = p.CLIENT
     ping_ms = 1_000
 
-    def __init__(self, world: World, func: str, slots: int = 2, work: Work = done) -> None:
+    def begin(self) -> None:
         self._unread: dict[bytes, int] = {}
-        super().__init__(world, func, slots, work)
 
     def hear(self, message: Message) -> None:
         if message.msgid in self._slots and message.command != p.JOB_ASSIGN:
@@ -179,9 +175,8 @@ class Go(Family):
 class Haskell(Family):
     """periodic-run 1.2.5 and later: each GRAB_JOB must be answered within ten seconds."""
 
-    def __init__(self, world: World, func: str, slots: int = 2, work: Work = done) -> None:
+    def begin(self) -> None:
         self._waits: dict[bytes, int] = {}
-        super().__init__(world, func, slots, work)
 
     def grab(self, slot: bytes) -> None:
         self._waits.setdefault(slot, self.world.now + 10_000)
