@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from franca.control.operations import answer, perform
-from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.service import Service, WorkerView
-from franca.store.memory import MemoryStore
+from tests.protocols.world import AnyWorld
 
 T = TypeVar("T")
 
@@ -37,20 +36,11 @@ class TwoWorkers(Service):
         raise AssertionError("nobody connects to it")
 
     def workers(self) -> list[WorkerView]:
-        return [
-            WorkerView(
-                name=name,
-                protocol="some",
-                host="host",
-                pid=1,
-                labels=["blue"],
-                state="running",
-                started_at=NOW,
-                seen_at=NOW,
-                rss_kb=10,
-            )
-            for name in ("anna", "bert")
-        ]
+        anna = WorkerView(
+            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="running",
+            started_at=NOW, seen_at=NOW, rss_kb=10,
+        )  # fmt: skip
+        return [anna, replace(anna, name="bert")]
 
     def ask_worker(self, name: str, what: str) -> bool:
         if name not in ("anna", "bert"):
@@ -59,20 +49,14 @@ class TwoWorkers(Service):
         return True
 
 
-class FakeNode:
+class FakeNode(AnyWorld[Any]):
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
+        super().__init__(Limits(**limits), now=NOW)
         self.two = TwoWorkers()
-        self.now = NOW
         self.stopping = False
-        self.store = MemoryStore()
-        bounds = Limits(**limits)
-        self.engine = Engine(Broker(bounds, Random(1)), {"some": self.two}, bounds)
-
-    @property
-    def broker(self) -> Broker:
-        return self.engine.broker
+        self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         result = act(self.engine, self.now)
@@ -98,13 +82,6 @@ class FakeNode:
         self.stopping = True
 
     # -- for tests --------------------------------------------------------------------------
-
-    def commit(self) -> None:
-        """Write out what changed and bring what is wanted, until nothing is."""
-        while self.broker.has_changes() or self.broker.wants:
-            changes, wants = self.broker.drain(), self.broker.take_wants()
-            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
-                self.engine.supplied(want, jobs, self.now)
 
     def submit(self, queue: str = "q", kind: str = "k", **fields: Any) -> Job:
         """One more job."""

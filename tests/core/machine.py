@@ -13,25 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from franca.core import model as core
 from franca.core.broker import Broker
 from franca.core.errors import NotFound, NotHeld, NotUnique
 from franca.core.events import Granted, Unmet, Woken
 from franca.core.limits import Limits
-from franca.core.model import (
-    KEPT_MS,
-    NEVER,
-    Choice,
-    Demand,
-    Failure,
-    Job,
-    JobQuery,
-    NewJob,
-    OnConflict,
-    OnHangUp,
-    Policy,
-    Session,
-    State,
-)
 from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
 from tests.sim.disk import Disk, write_out
 
@@ -42,13 +28,13 @@ LIMITS = Limits(
 PICK = st.integers(0, 1_000)
 queues = st.sampled_from(("a", "b"))
 POLICIES = (
-    Policy(lease_ms=2_000, losses=-1),
-    Policy(failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, losses=-1),
-    Policy(failures=0, bury=False, losses=0),
-    Policy(durable=False, losses=1),
-    Policy(durable=False, dies_unwatched=True),
-    Policy(failures=-1, fails_watched=True, lease_ms=3_000),
-    Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
+    core.Policy(lease_ms=2_000, losses=-1),
+    core.Policy(failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, losses=-1),
+    core.Policy(failures=0, bury=False, losses=0),
+    core.Policy(durable=False, losses=1),
+    core.Policy(durable=False, dies_unwatched=True),
+    core.Policy(failures=-1, fails_watched=True, lease_ms=3_000),
+    core.Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
 )
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
 
@@ -60,7 +46,7 @@ class BrokerMachine(RuleBasedStateMachine):
     broker: Broker
     disk: Disk
     model: Model
-    sessions: list[Session]
+    sessions: list[core.Session]
 
     @initialize(backlog=st.sampled_from((0, 7, 12, 18)), delay=st.sampled_from((0, 0, 2_000)))
     def begin(self, backlog: int, delay: int) -> None:
@@ -70,14 +56,14 @@ class BrokerMachine(RuleBasedStateMachine):
         self.model = Model()
         self._connect()
         for number in range(backlog):
-            new = NewJob(
+            new = core.NewJob(
                 "a", "k", b"x", POLICIES[number % 3], key=f"b{number}", priority=number % 2
             )
-            new.run_at = self.now + delay + number if delay else NEVER
+            new.run_at = self.now + delay + number if delay else core.NEVER
             self._submit(new, None)
 
     def _connect(self) -> None:
-        kinds = (OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL, OnHangUp.RETURN)
+        kinds = (core.OnHangUp.KEEP, core.OnHangUp.RETURN, core.OnHangUp.FAIL, core.OnHangUp.RETURN)
         self.sessions = [
             self.broker.open_session(f"w{n}", kind, None) for n, kind in enumerate(kinds)
         ]
@@ -90,20 +76,20 @@ class BrokerMachine(RuleBasedStateMachine):
         priority=st.integers(0, 2),
         delay=st.sampled_from((0, 0, 0, 40, 3_000)),
         key=st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
-        on_conflict=st.sampled_from(list(OnConflict)),
+        on_conflict=st.sampled_from(list(core.OnConflict)),
         watcher=st.sampled_from((None, None, 2, 3)),
         times=st.integers(1, 6),
     )
     def submit(
-        self, queue: str, policy: Policy, priority: int, delay: int, key: str, on_conflict: OnConflict,
+        self, queue: str, policy: core.Policy, priority: int, delay: int, key: str, on_conflict: core.OnConflict,
         watcher: int | None, times: int,
     ) -> None:  # fmt: skip
         for _ in range(1 if key else times):
-            new = NewJob(queue, "k", b"x", policy, key=key, on_conflict=on_conflict)
-            new.priority, new.run_at = priority, self.now + delay if delay else NEVER
+            new = core.NewJob(queue, "k", b"x", policy, key=key, on_conflict=on_conflict)
+            new.priority, new.run_at = priority, self.now + delay if delay else core.NEVER
             self._submit(new, None if watcher is None else self.sessions[watcher])
 
-    def _submit(self, new: NewJob, watcher: Session | None) -> None:
+    def _submit(self, new: core.NewJob, watcher: core.Session | None) -> None:
         model = self.model
         alive = [
             j for j in model.jobs.values()
@@ -114,14 +100,14 @@ class BrokerMachine(RuleBasedStateMachine):
             job = self.broker.submit(new, self.now, watcher)
         except NotUnique:
             assert taken, "refused, though the key is free"
-            assert new.on_conflict is OnConflict.REFUSE
+            assert new.on_conflict is core.OnConflict.REFUSE
             return
-        if taken and new.on_conflict is OnConflict.JOIN:
+        if taken and new.on_conflict is core.OnConflict.JOIN:
             assert job.id == taken.id, "joined another job"
             if new.policy.durable and not taken.policy.durable:
                 taken.policy, taken.guest = new.policy, True
         else:
-            assert not taken or new.on_conflict is OnConflict.REPLACE, "the key was taken"
+            assert not taken or new.on_conflict is core.OnConflict.REPLACE, "the key was taken"
             assert job.id not in model.jobs, "an old id"
             entry = self._entry(job.id, new)
             if taken:
@@ -135,7 +121,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if entry is not taken and not entry.behind:
             self._place(entry)
 
-    def _entry(self, job_id: int, new: NewJob) -> Entry:
+    def _entry(self, job_id: int, new: core.NewJob) -> Entry:
         entry = Entry(job_id, new.queue, new.policy, new.priority, new.key, new.run_at, new.name)
         self.model.jobs[job_id] = entry
         return entry
@@ -154,12 +140,16 @@ class BrokerMachine(RuleBasedStateMachine):
         delay=st.sampled_from((0, 0, 3_000)),
         watcher=st.sampled_from((None, 2)),
     )
-    def replace_running(self, pick: int, policy: Policy, delay: int, watcher: int | None) -> None:
+    def replace_running(
+        self, pick: int, policy: core.Policy, delay: int, watcher: int | None
+    ) -> None:
         runs = [j for j in self.model.jobs.values() if j.state is LEASED and j.key]
         if runs:
             job = runs[pick % len(runs)]
-            new = NewJob(job.queue, "k", b"x", policy, key=job.key, on_conflict=OnConflict.REPLACE)
-            new.run_at = self.now + delay if delay else NEVER
+            new = core.NewJob(
+                job.queue, "k", b"x", policy, key=job.key, on_conflict=core.OnConflict.REPLACE
+            )
+            new.run_at = self.now + delay if delay else core.NEVER
             self._submit(new, None if watcher is None else self.sessions[watcher])
 
     def _replace(self, taken: Entry, entry: Entry) -> None:
@@ -178,8 +168,8 @@ class BrokerMachine(RuleBasedStateMachine):
         name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000))
     )
     def submit_once(self, name: str, queue: str, delay: int) -> None:
-        new = NewJob(queue, "k", b"x", POLICIES[0], name=name, once=True, digest=1)
-        new.run_at = 1_000_000 + 600_000 if delay else NEVER
+        new = core.NewJob(queue, "k", b"x", POLICIES[0], name=name, once=True, digest=1)
+        new.run_at = 1_000_000 + 600_000 if delay else core.NEVER
         same = [
             j.id for j in self.model.jobs.values()
             if (j.name, j.queue, j.run_at, j.attempts) == (name, queue, new.run_at, 0)
@@ -210,14 +200,14 @@ class BrokerMachine(RuleBasedStateMachine):
         who=st.integers(0, 3),
         names=st.sampled_from(QUEUES),
         wait=st.sampled_from((-1, 0, 2_000)),
-        choice=st.sampled_from(list(Choice)),
+        choice=st.sampled_from(list(core.Choice)),
         only_wake=st.booleans(),
     )
     def demand(
-        self, who: int, names: tuple[str, ...], wait: int, choice: Choice, only_wake: bool
+        self, who: int, names: tuple[str, ...], wait: int, choice: core.Choice, only_wake: bool
     ) -> None:
-        until = NEVER if wait < 0 else self.now + wait
-        demand = Demand(self.sessions[who], names, until, choice, only_wake)
+        until = core.NEVER if wait < 0 else self.now + wait
+        demand = core.Demand(self.sessions[who], names, until, choice, only_wake)
         ready = [
             j for j in self.model.jobs.values()
             if j.state is READY and j.queue in names and j.queue not in self.model.paused
@@ -226,7 +216,7 @@ class BrokerMachine(RuleBasedStateMachine):
         answer = self.broker.demand(demand, self.now)
         if isinstance(answer, Granted):
             given = self.model.jobs[answer.job.id]
-            if choice is Choice.LISTED:
+            if choice is core.Choice.LISTED:
                 first = min((names.index(j.queue) for j in in_memory), default=None)
                 assert names.index(given.queue) == first, "not the first queue of the list"
             else:
@@ -253,16 +243,16 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(who=st.integers(0, 3), names=st.sampled_from(QUEUES))
     def take(self, who: int, names: tuple[str, ...]) -> None:
         """The usual demand, so that jobs run as often as all the rest happens."""
-        self.demand(who, names, 2_000, Choice.LISTED, only_wake=False)
+        self.demand(who, names, 2_000, core.Choice.LISTED, only_wake=False)
 
     @rule(who=st.integers(0, 3), more=st.integers(0, 2))
     def run_low(self, who: int, more: int) -> None:
         """Take so many that the store is asked for the next, and some of these at once."""
         for _ in range(3):
-            self.demand(who, ("a",), 0, Choice.LISTED, only_wake=False)
+            self.demand(who, ("a",), 0, core.Choice.LISTED, only_wake=False)
         self.write()
         for _ in range(more):
-            self.demand(who, ("a",), 0, Choice.LISTED, only_wake=False)
+            self.demand(who, ("a",), 0, core.Choice.LISTED, only_wake=False)
 
     @rule(pick=PICK)
     @precondition(lambda self: self.model.demands)
@@ -310,7 +300,7 @@ class BrokerMachine(RuleBasedStateMachine):
             case "fail":
                 model.fail(entry, self.now, self.broker)
             case "extend":
-                entry.until = max(entry.until, self.now + 4_000) if entry.until else NEVER
+                entry.until = max(entry.until, self.now + 4_000) if entry.until else core.NEVER
             case _:
                 entry.attempts -= verb == "give_back"
                 if verb != "give_back" and entry.policy.fails_watched and entry.watchers:
@@ -323,12 +313,12 @@ class BrokerMachine(RuleBasedStateMachine):
                 else:
                     model.ready(entry, self.now, self.broker)
 
-    def _say(self, verb: str, job: Job, holder: str, priority: int | None) -> None:
+    def _say(self, verb: str, job: core.Job, holder: str, priority: int | None) -> None:
         broker, now = self.broker, self.now
         arguments: dict[str, tuple[Any, ...]] = {
             "finish": (broker.finish, b"", now),
-            "fail": (broker.fail, Failure("E", "x"), now, priority),
-            "release": (broker.release, NEVER, now, None, priority),
+            "fail": (broker.fail, core.Failure("E", "x"), now, priority),
+            "release": (broker.release, core.NEVER, now, None, priority),
             "later": (broker.release, now + 500, now, None, priority),
             "give_back": (broker.give_back, now),
             "extend": (broker.extend, now + 4_000),
@@ -368,7 +358,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for job in mine:
             entry = model.jobs[job.id]
             entry.bound = False
-            as_failure = session.on_hang_up is OnHangUp.FAIL
+            as_failure = session.on_hang_up is core.OnHangUp.FAIL
             model.lose(entry, self.now, self.broker, as_failure=as_failure)
         self.sessions[who] = self.broker.open_session(session.holder, session.on_hang_up, None)
 
@@ -411,7 +401,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def operate(self, queue: str, what: str, sure: int, ms: int) -> None:
         """What ends many jobs at once must not happen so often that there never are many."""
         if what in ("pause", "resume"):
-            self._pause(queue, what == "pause", self.now + ms if ms else NEVER)
+            self._pause(queue, what == "pause", self.now + ms if ms else core.NEVER)
         elif sure == 0 and what == "flush":
             self._flush()
         elif sure == 0:
@@ -470,10 +460,10 @@ class BrokerMachine(RuleBasedStateMachine):
         if volatile:
             self._steer(verb, self.broker.jobs[job_id])
         else:
-            self.broker.recall(JobQuery(ids=(job_id,)), _Steerer(self, verb))
+            self.broker.recall(core.JobQuery(ids=(job_id,)), _Steerer(self, verb))
             self.write()
 
-    def _steer(self, verb: str, job: Job) -> None:
+    def _steer(self, verb: str, job: core.Job) -> None:
         model, now = self.model, self.now
         entry = model.jobs[job.id]
         alive = [
@@ -496,7 +486,7 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         entry.bound = False
         if entry.state is DEAD:
-            entry.run_at -= KEPT_MS * entry.policy.keep_dead
+            entry.run_at -= core.KEPT_MS * entry.policy.keep_dead
         model.hear(self.broker, now)
         if verb == "cancel":
             if entry.state is DEAD:
@@ -547,7 +537,7 @@ class _Noting(Disk):
     def __init__(self, machine: BrokerMachine) -> None:
         self.machine = machine
 
-    def write(self, changes: Any, wants: Any) -> list[list[Job]]:
+    def write(self, changes: Any, wants: Any) -> list[list[core.Job]]:
         """As the disk does it."""
         answers = self.machine.disk.write(changes, wants)
         self.machine.model.save()
@@ -561,7 +551,7 @@ class _Steerer:
         self.machine = machine
         self.verb = verb
 
-    def recalled(self, query: JobQuery, jobs: list[Job], now: int) -> None:
+    def recalled(self, query: core.JobQuery, jobs: list[core.Job], now: int) -> None:
         """Steer it, if it is still there."""
         self.machine._grants()
         for job in jobs:
@@ -570,4 +560,4 @@ class _Steerer:
             except NotFound:
                 assert job.id not in self.machine.model.jobs
             except KeyError:
-                assert job.state > State.LEASED
+                assert job.state > core.State.LEASED

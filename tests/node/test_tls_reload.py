@@ -83,9 +83,9 @@ def become_a_pipe(path: Path) -> None:
     [
         (with_passphrase, "key.pem", "passphrase"),
         (lambda tls: become_a_pipe(tls.key), "key.pem", "no regular file"),
-        (lambda tls: become_a_pipe(tls.certificate), "certificate.pem", "no regular file"),
-        (lambda tls: tls.certificate.unlink(), "certificate.pem", "No such file"),
-        (lambda tls: tls.certificate.write_text("no PEM"), "certificate.pem", "PEM"),
+        (lambda tls: become_a_pipe(tls.certificate), "cert.pem", "no regular file"),
+        (lambda tls: tls.certificate.unlink(), "cert.pem", "No such file"),
+        (lambda tls: tls.certificate.write_text("no PEM"), "cert.pem", "PEM"),
     ],
 )
 async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobody(

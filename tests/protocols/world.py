@@ -74,16 +74,19 @@ class AnyWorld(Generic[P]):
         """Turn until everything that can be said is said; commit and supply in between."""
         for _ in range(100_000):
             self.engine.turn(self.now)
-            while self.broker.has_changes() or self.broker.wants:
-                wants = self.broker.take_wants()
-                found = self.store.write(self.broker.drain(), wants)
-                for want, jobs in zip(wants, found, strict=True):
-                    self.engine.supplied(want, jobs, self.now)
+            self.commit()
             self.listen()
             if not (self.engine.has_input() or self.engine.speaking):
                 assert not self.engine.unhandled, self.engine.notices
                 return
         raise AssertionError("the server never comes to rest")
+
+    def commit(self) -> None:
+        """Write out what changed and bring what is wanted, until nothing is."""
+        while self.broker.has_changes() or self.broker.wants:
+            changes, wants = self.broker.drain(), self.broker.take_wants()
+            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
+                self.engine.supplied(want, jobs, self.now)
 
     def listen(self) -> None:
         """Carry what the links said to the puppets, and hang up on those that were told to."""

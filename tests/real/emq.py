@@ -24,9 +24,8 @@ from tests.support.server import HOST, ROOT, Server, free_port
 
 ORIGINAL = os.environ.get("FRANCA_TEST_EMQ_ROUTER") == "1"
 PACKAGES = (
-    "eventmq==0.3.13", "croniter>=6", "future>=1.0", "psutil>=6", "python-dateutil>=2.8",
-    "pyzmq>=26", "six>=1.16",
-)  # fmt: skip
+    "eventmq==0.3.13 croniter>=6 future>=1.0 psutil>=6 python-dateutil>=2.8 pyzmq>=26 six>=1.16"
+)
 """All that the package needs, each without what it would bring along."""
 
 JOBS = "tests.real.programs.eventmq_jobs"
@@ -63,9 +62,8 @@ class Originals(Original):
             "PUBLISHER_INCOMING_ADDR": said["publish"], "PUBLISHER_OUTGOING_ADDR": said["subscribe"],
             "WAL": folder / "wal.log", **NO_REDIS,
         }  # fmt: skip
-        commands = [
-            script(name, settings) for name in ("emq-router", "emq-scheduler", "emq-pubsub")
-        ]
+        names = ("emq-router", "emq-scheduler", "emq-pubsub")
+        commands = [script(name, settings) for name in names]
         super().__init__(commands, ports, folder / "originals.stderr")
 
 
@@ -88,13 +86,11 @@ class Client(Program):
 
     def defer(self, job: str, *args: object, **how: Any) -> str:
         """A job of `JOBS` by `defer_job`; its message id."""
-        found: str = self.do("defer", func=f"{JOBS}.{job}", args=args, **how)
-        return found
+        return str(self.do("defer", func=f"{JOBS}.{job}", args=args, **how))
 
     def schedule(self, job: str, *args: object, **how: Any) -> str:
         """A job of `JOBS` by `schedule`."""
-        found: str = self.do("schedule", func=f"{JOBS}.{job}", args=args, **how)
-        return found
+        return str(self.do("schedule", func=f"{JOBS}.{job}", args=args, **how))
 
     def unschedule(self, job: str, *args: object) -> str:
         """The same call once more, to be forgotten."""
@@ -112,13 +108,11 @@ class Client(Program):
 
     def admin(self, command: str) -> dict[str, Any]:
         """An admin's question and its answer."""
-        found: dict[str, Any] = self.do("admin", command=command)
-        return found
+        return dict(self.do("admin", command=command))
 
     def workers(self) -> dict[str, Any]:
         """Every connected job manager by its identity."""
-        found: dict[str, Any] = self.admin("ROUTER_SHOW_WORKERS")["connected_workers"]
-        return found
+        return dict(self.admin("ROUTER_SHOW_WORKERS")["connected_workers"])
 
     def until_workers(self, count: int) -> None:
         """Wait until so many job managers are known."""
@@ -217,7 +211,7 @@ def _address(port: int) -> str:
 
 
 def _peers() -> Path:
-    return pip("eventmq", *PACKAGES)
+    return pip("eventmq", *PACKAGES.split())
 
 
 def _python(*variables: str) -> list[str]:

@@ -30,6 +30,7 @@ from tests.real.fetched import node
 from tests.support.faktory import Faktory, JobDict
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, ROOT, Server, listens
+from tests.support.tls import secured
 
 REAL = Path(__file__).parent
 DEADLINE_S = 30.0
@@ -210,12 +211,7 @@ class Programs:
 
     def certificate(self, ca: trustme.CA) -> list[str]:
         """The flags of a server with a certificate of this authority, from `ca`, `cert` and `key.pem`."""
-        issued = ca.issue_cert(HOST, "localhost")
-        cert, key = self.folder / "cert.pem", self.folder / "key.pem"
-        ca.cert_pem.write_to_path(self.folder / "ca.pem")
-        issued.cert_chain_pems[0].write_to_path(cert)
-        issued.private_key_pem.write_to_path(key)
-        return ["--tls-cert", str(cert), "--tls-key", str(key)]
+        return list(secured(self.folder, ca).flags)
 
 
 # -- servers ---------------------------------------------------------------------------------------

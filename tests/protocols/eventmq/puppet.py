@@ -17,6 +17,7 @@ from tests.protocols.world import AnyPuppet, AnyWorld
 from tests.support import eventmq as e
 
 VERSION = b"eMQP/1.0"
+Text = bytes | str
 SETTINGS = EventmqSettings()
 
 
@@ -152,11 +153,7 @@ class Puppet(AnyPuppet):
     # -- clients -----------------------------------------------------------------------------
 
     def request(
-        self,
-        body: bytes | str = b"body",
-        queue: bytes | str = "default",
-        headers: bytes | str = "",
-        msgid: bytes = b"",
+        self, body: Text = b"body", queue: Text = "default", headers: Text = "", msgid: bytes = b""
     ) -> bytes:
         return self.say("REQUEST", queue, headers, body, msgid=msgid)
 

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ def say(event: str, **facts: object) -> None:
     os.write(1, json.dumps({"event": event, **facts}).encode() + b"\n")
 
 
-def until_go() -> Iterator[str]:
-    """What a worker on hold is told on standard input, up to the word that lets it run."""
-    for line in sys.stdin:
-        word = json.loads(line)
-        if word == "go":
-            return
-        yield word
+def work(spec: dict[str, Any], worker: Any, beat: Callable[[], object]) -> None:
+    """Run a worker of Faktory's jobs until it is asked to stop; one on `hold` beats when told so until it is told to go."""
+    for run in JOBS:
+        worker.register(run.__name__, run, bind=True)
+    say("ready")
+    while spec.get("hold") and json.loads(next(sys.stdin)) != "go":
+        beat()
+        say("beat")
+    with suppress(SystemExit):  # it always ends so, however it was asked
+        worker.run()
 
 
 def obey(*verbs: Callable[..., Any]) -> None:

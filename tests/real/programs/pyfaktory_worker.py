@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from pyfaktory import Client, Consumer
 
-from tests.real.programs.jobs import JOBS, say, until_go
+from tests.real.programs.jobs import say, work
 
 
 def main() -> None:
@@ -18,15 +18,7 @@ def main() -> None:
     client = Client(faktory_url=spec["url"], role="consumer", **who)
     client.connect()
     consumer = Consumer(client, queues=spec["queues"], concurrency=spec.get("concurrency", 1))
-    for run in JOBS:
-        consumer.register(run.__name__, run, bind=True)
-    say("ready")
-    if spec.get("hold"):
-        for _ in until_go():
-            client._beat()
-            say("beat")
-    with suppress(SystemExit):  # it always ends so, however it was asked
-        consumer.run()
+    work(spec, consumer, client._beat)
     say("stopped", terminated=client.state.name == "TERMINATING")
     with suppress(OSError):
         client.disconnect()
