@@ -236,7 +236,7 @@ def results(client: EventMQ, most: int) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("count", "size"), [(200, 200_000), (40, 4_000_000)])
-def test_a_client_that_reads_all_the_time_hears_every_large_result(
+def test_a_client_that_reads_hears_every_large_result(
     server: Server, count: int, size: int
 ) -> None:
     worker, client = peer(server).inform(slots=64), peer(server, b"the-client", timeout=5.0)

@@ -39,9 +39,7 @@ def port(start: StartServer) -> int:
 
 
 @pytest.mark.case(22)
-def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_worker(
-    port: int,
-) -> None:
+def test_in_an_old_dialect_a_job_without_a_timeout_goes_to_one_worker_only(port: int) -> None:
     with ExitStack() as stack:
 
         def connect(dialect: str, role: int) -> Periodic:
@@ -72,9 +70,7 @@ def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_work
 
 
 @pytest.mark.case(24)
-def test_by_the_document_every_sleeping_worker_of_a_function_is_notified(
-    start: StartServer,
-) -> None:
+def test_by_the_document_every_sleeping_worker_of_a_job_is_notified(start: StartServer) -> None:
     port = free_port()
     start("--periodic", f"127.0.0.1:{port}?dialect=doc", speaks=("periodic",))
     with ExitStack() as stack:
@@ -173,9 +169,7 @@ FUNC = b"\xff\xfe-job"
 
 
 @pytest.mark.case(29)
-def test_a_periodic_worker_is_given_gearmans_job_of_a_function_whose_name_is_no_utf8(
-    start: StartServer,
-) -> None:
+def test_a_periodic_worker_is_given_gearmans_function_of_no_utf8(start: StartServer) -> None:
     ports = start(speaks=("periodic", "gearman")).ports
     with (
         Gearman(ports["gearman"], timeout=WAIT_S) as client,
@@ -191,9 +185,7 @@ def test_a_periodic_worker_is_given_gearmans_job_of_a_function_whose_name_is_no_
 
 
 @pytest.mark.case(29)
-def test_a_gearman_worker_is_given_periodics_job_of_a_function_whose_name_is_no_utf8(
-    start: StartServer,
-) -> None:
+def test_a_gearman_worker_is_given_periodics_function_of_no_utf8(start: StartServer) -> None:
     ports = start(speaks=("periodic", "gearman")).ports
     with (
         Periodic(ports["periodic"], timeout=WAIT_S) as client,

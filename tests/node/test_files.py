@@ -46,9 +46,7 @@ def test_a_file_is_read_at_the_start(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"bad"])
-def test_a_file_that_is_missing_or_wrong_at_the_start_is_a_wrong_setting(
-    path: Path, content: bytes | None
-) -> None:
+def test_a_wrong_file_at_the_start_is_a_wrong_setting(path: Path, content: bytes | None) -> None:
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=str(path)):
