@@ -75,9 +75,7 @@ def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(server: S
 
 @pytest.mark.case(14)
 @pytest.mark.parametrize(("verb", "left"), [("ACK", 0), ("FAIL", 1)])
-def test_a_client_without_a_wid_reports_a_later_delivery_over_another_connection(
-    verb: str, left: int, server: Server
-) -> None:
+def test_without_a_wid_a_later_delivery_is_reported(verb: str, left: int, server: Server) -> None:
     with client(server) as first, client(server) as second, client(server) as reporter:
         first.push(job("jid-0001"))
         assert first.fetch("default")
@@ -91,9 +89,7 @@ def test_a_client_without_a_wid_reports_a_later_delivery_over_another_connection
 
 @pytest.mark.case(14)
 @pytest.mark.parametrize(("verb", "left"), [("ACK", 0), ("FAIL", 1)])
-def test_a_worker_that_comes_back_under_a_new_wid_reports_its_job(
-    verb: str, left: int, server: Server
-) -> None:
+def test_a_worker_with_a_new_wid_reports_its_job(verb: str, left: int, server: Server) -> None:
     with client(server, "worker-1") as worker:
         worker.push(job("jid-0001"))
         assert worker.fetch("default")
@@ -128,9 +124,7 @@ def test_a_failure_with_broken_text_is_taken(broken: bytes, mended: str, server:
 
 @pytest.mark.case(15)
 @pytest.mark.parametrize(("broken", "mended"), BROKEN)
-def test_a_job_with_broken_text_is_pushed_and_acknowledged(
-    broken: bytes, mended: str, server: Server
-) -> None:
+def test_a_job_with_broken_text_is_pushed(broken: bytes, mended: str, server: Server) -> None:
     with client(server) as connection:
         unit = (
             b'{"jid":"jid-0001%b","jobtype":"t%b","args":["%b",{"k%b":1.50}],"custom":{"c":"%b"}}'
@@ -148,9 +142,7 @@ def test_a_job_with_broken_text_is_pushed_and_acknowledged(
 
 @pytest.mark.case(15)
 @pytest.mark.parametrize("broken", [broken for broken, _ in BROKEN])
-def test_one_job_with_broken_text_does_not_fail_a_whole_pushb(
-    broken: bytes, server: Server
-) -> None:
+def test_a_job_with_broken_text_does_not_fail_a_whole_pushb(broken: bytes, server: Server) -> None:
     with client(server) as connection:
         units = [b'{"jid":"jid-000%d","jobtype":"t","args":[%d]}' % (i, i) for i in range(5)]
         units[2] = b'{"jid":"jid-0002","jobtype":"t","args":["%b"]}' % broken
@@ -226,7 +218,7 @@ def _seconds(moment: str) -> float:
         ("failure", {"retry_count": 1}, {"retry_count": 2}),
     ],
 )
-def test_pushes_that_differ_in_any_member_are_two_jobs(
+def test_pushes_that_differ_are_two(
     member: str, one: object, other: object, server: Server
 ) -> None:
     with client(server) as connection:

@@ -106,9 +106,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 @pytest.mark.long
 @pytest.mark.case(3)
-def test_a_server_starts_after_a_store_failure_though_there_is_no_room_for_a_copy(
-    start: StartServer, tmp_path: Path
-) -> None:
+def test_after_a_failure_it_starts_without_room_to_copy(start: StartServer, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "320m") as disk:
         server = start(data=disk / "data")
         with Faktory(server.port, timeout=60) as client:

@@ -45,7 +45,7 @@ def popped(queue: Queue) -> list[int]:
         ([(5, 1), (0, 9), (5, 2), (-1, 10)], [10, 9, 1, 2]),
     ],
 )
-def test_jobs_come_by_priority_then_place(
+def test_by_priority_and_then_by_place(
     added: list[int | tuple[int, int]], order: list[int]
 ) -> None:
     assert popped(queue_of(*added)) == order

@@ -15,11 +15,15 @@ def job(job_id: int, run_at: int) -> Job:
     return Job(job_id, "q", "k", "", "", b"", "", "", Policy(), 0, T, run_at=run_at)
 
 
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
 # -- the structure alone --------------------------------------------------------------------
 
 
-def test_jobs_fall_due_in_order_of_time_and_never_before_it() -> None:
-    waiting = Waiting()
+def test_jobs_fall_due_in_order_of_time_and_never_before_it(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 10)):
         waiting.add(job(job_id, run_at))
     assert waiting.next_at() == 10
@@ -28,8 +32,7 @@ def test_jobs_fall_due_in_order_of_time_and_never_before_it() -> None:
     assert (waiting.size, waiting.next_at()) == (1, 30)
 
 
-def test_each_queue_has_an_earliest_moment() -> None:
-    waiting = Waiting()
+def test_each_queue_has_an_earliest_moment(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20)):
         waiting.add(job(job_id, run_at))
     other = job(4, 40)
@@ -38,15 +41,13 @@ def test_each_queue_has_an_earliest_moment() -> None:
     assert waiting.earliest() == {"q": 10, "other": 40}
 
 
-def test_at_most_so_many_fall_due_at_once() -> None:
-    waiting = Waiting()
+def test_at_most_so_many_fall_due_at_once(waiting: Waiting) -> None:
     for job_id in range(5):
         waiting.add(job(job_id, 10))
     assert [ids(waiting.due(10, 2)) for _ in range(4)] == [[0, 1], [2, 3], [4], []]
 
 
-def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once() -> None:
-    waiting = Waiting()
+def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once(waiting: Waiting) -> None:
     one = job(1, 10)
     waiting.add(one)
     waiting.remove(one)
@@ -57,8 +58,7 @@ def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once() -> No
     assert waiting.due(10, 99) == []
 
 
-def test_another_object_for_the_same_job_and_moment_is_no_confusion() -> None:
-    waiting = Waiting()
+def test_another_object_for_the_same_job_and_moment_is_no_confusion(waiting: Waiting) -> None:
     before, after = job(1, 10), job(1, 10)
     waiting.add(before)
     waiting.remove(before)
@@ -66,8 +66,7 @@ def test_another_object_for_the_same_job_and_moment_is_no_confusion() -> None:
     assert waiting.due(10, 99) == [after]
 
 
-def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them() -> None:
-    waiting = Waiting()
+def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         waiting.add(job(job_id, run_at))
     assert (ids(waiting.cut(2, 99, 99)), waiting.mark) == ([4, 1], (30, 0))
@@ -76,8 +75,7 @@ def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them() -> None:
     assert ids(waiting.due(99, 99)) == [2, 3]
 
 
-def test_replacing_one_far_off_job_for_ever_costs_no_memory() -> None:
-    waiting = Waiting()
+def test_replacing_one_far_off_job_for_ever_costs_no_memory(waiting: Waiting) -> None:
     for job_id in range(10_000):
         far = job(job_id, 10**9)
         waiting.add(far)

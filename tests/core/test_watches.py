@@ -146,7 +146,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
 @pytest.mark.parametrize("known_by", ["its key", "its name"])
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("end", ["purge", "flush", "run", "nothing"])
-def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
+def test_who_watches_a_job_in_the_tail_hears_its_end(
     known_by: str, written: bool, end: str
 ) -> None:
     bench = Bench(**SMALL, recent_names=1)

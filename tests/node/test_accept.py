@@ -163,9 +163,7 @@ async def test_over_tls_there_are_fewer_places_and_those_who_go_give_them_back(
         assert await is_answered(await h.comes_secured())
 
 
-async def test_of_those_unknown_the_oldest_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_oldest_unknown_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accept, "TLS_HELLO_S", 1_000.0)
     async with house(tmp_path, has_tls=True, connections_max=3) as h:
         h.s.service.knows_everybody = False
@@ -269,9 +267,7 @@ def test_a_handshake_that_is_cancelled_as_it_ends_leaves_no_descriptor(tmp_path:
 RESET_AT_ONCE = struct.pack("ii", 1, 0)
 
 
-async def test_one_reset_before_it_was_let_in_does_not_pass_for_a_unix_socket(
-    tmp_path: Path,
-) -> None:
+async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_path: Path) -> None:
     async with house(tmp_path) as h:
         came: list[Peer] = []
         open_link = h.s.engine.open_link
@@ -311,8 +307,6 @@ async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: P
         (socket.AF_INET6, "", False),
     ],
 )
-def test_who_a_peer_is_comes_from_the_listener_and_the_address_that_was_accepted(
-    family: int, address: object, is_local: bool
-) -> None:
+def test_listener_and_address_tell_a_peer(family: int, address: object, is_local: bool) -> None:
     peer = accept.peer_at(family, address, "here")
     assert (peer.local, peer.unix, peer.listener) == (is_local, family == socket.AF_UNIX, "here")

@@ -121,9 +121,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
 
 
 @pytest.mark.parametrize(("bytes_per_s", "in_time"), [(20_000, True), (10_000, False)])
-async def test_who_has_more_than_its_share_must_take_it_fairly(
-    bytes_per_s: int, in_time: bool
-) -> None:
+async def test_more_than_a_share_must_be_taken_fairly(bytes_per_s: int, in_time: bool) -> None:
     with stage(MemoryStore(), output_bytes=MIB) as s:
         s.node._ticker.cancel()
         output = s.node.output

@@ -208,7 +208,7 @@ def test_a_server_killed_while_it_copies_loses_nothing(
     data.close()
 
 
-def test_a_store_that_cannot_be_copied_is_not_served(
+def test_no_store_is_served_without_its_copy(
     data: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(data)
@@ -286,9 +286,7 @@ def test_no_ballast_is_asked_for_and_none_is_taken(data: DataDir) -> None:
     assert not (data.path / "ballast").exists()
 
 
-def test_ballast_that_cannot_be_had_is_not_half_taken(
-    data: DataDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ballast_is_taken_whole_or_not(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 

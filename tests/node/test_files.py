@@ -33,8 +33,12 @@ class Reader(Service):
         return "noted"
 
 
-def test_a_file_is_read_at_the_start(tmp_path: Path) -> None:
-    path = tmp_path / "file"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def test_a_file_is_read_at_the_start(path: Path) -> None:
     path.write_bytes(b"one")
     reader = Reader(path)
     FileWatches([reader]).read()
@@ -42,28 +46,21 @@ def test_a_file_is_read_at_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"bad"])
-def test_a_file_that_is_missing_or_wrong_at_the_start_is_a_wrong_setting(
-    tmp_path: Path, content: bytes | None
-) -> None:
-    path = tmp_path / "file"
+def test_a_wrong_file_at_the_start_is_a_wrong_setting(path: Path, content: bytes | None) -> None:
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=str(path)):
         FileWatches([Reader(path)]).read()
 
 
-def test_a_file_that_is_too_large_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
+def test_a_file_that_is_too_large_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"x" * 11)
     monkeypatch.setattr(files, "BYTES_MAX", 10)
     with pytest.raises(ConfigError):
         FileWatches([Reader(path)]).read()
 
 
-def test_later_only_changes_are_read_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "file"
+def test_later_only_changes_are_read_and_a_wrong_one_changes_nothing(path: Path) -> None:
     path.write_bytes(b"one")
     reader = Reader(path)
 
@@ -83,8 +80,7 @@ def test_later_only_changes_are_read_and_a_wrong_one_changes_nothing(tmp_path: P
     assert reader.heard == [b"one", b"two", b"three", b"back"]
 
 
-def test_a_pipe_is_no_file_of_settings_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
-    path = tmp_path / "file"
+def test_a_pipe_is_no_file_of_settings_and_nobody_waits_for_its_writer(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(ConfigError, match="no regular file"):
         FileWatches([Reader(path)]).read()

@@ -19,9 +19,7 @@ async def is_urgent(s: Stage) -> Guest:
     return writer
 
 
-async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_who_waits_for_the_disk_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
         writer, other = await is_urgent(s), s.guest()
@@ -99,9 +97,7 @@ async def test_the_disk_rests_after_a_large_group_and_only_then(
             await s.reaches("commit")
 
 
-async def test_when_nobody_is_in_a_hurry_all_are_heard_as_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_without_a_hurry_all_are_heard_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     with stage() as s:
         writer = await is_urgent(s)
         s.broker.volatile.last_at -= 2 * URGENT_MS

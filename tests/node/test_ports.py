@@ -134,9 +134,7 @@ async def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest
 
 
 @pytest.mark.parametrize("named", [f"{HOST}:0", "unix:{}/named.sock"])
-async def test_what_was_asked_for_is_enough_if_every_default_is_taken(
-    tmp_path: Path, named: str
-) -> None:
+async def test_what_was_asked_for_is_enough_without_defaults(tmp_path: Path, named: str) -> None:
     with stage() as s, taken() as one:
         where = {"talk": f"{HOST}:{one}", "asked": named.format(tmp_path)}
         with listening(s, by_default(tmp_path, ("asked",), **where)) as opened:
@@ -145,9 +143,7 @@ async def test_what_was_asked_for_is_enough_if_every_default_is_taken(
 
 
 @pytest.mark.parametrize("source", ["flag", "variable", "original", "file"])
-async def test_however_a_listener_is_named_a_taken_port_is_an_error(
-    tmp_path: Path, source: str
-) -> None:
+async def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path, source: str) -> None:
     with stage() as s, taken() as port:
         file = tmp_path / "franca.toml"
         file.write_text(f'[gearman]\nlisten = "{HOST}:{port}"\n' if source == "file" else "")

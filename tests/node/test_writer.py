@@ -22,9 +22,7 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-async def test_the_loop_gives_way_at_intervals_in_a_long_commit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time(monkeypatch)
     with stage() as s:
         disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
@@ -40,9 +38,7 @@ async def test_the_loop_gives_way_at_intervals_in_a_long_commit(
         assert time.slept == [GIVE_WAY_S, GIVE_WAY_S]
 
 
-async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_turns_give_way_while_the_writer_works(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
     with stage() as s:

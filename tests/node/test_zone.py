@@ -28,9 +28,7 @@ def test_the_machines_zone_knows_its_summer(monkeypatch: pytest.MonkeyPatch) -> 
         assert offsets("local") == [timedelta(hours=1), timedelta(hours=2)]
 
 
-def test_a_machine_without_a_table_has_an_offset(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_table_it_is_an_offset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TZ", raising=False)
     monkeypatch.setattr(services, "LOCALTIME", str(tmp_path / "none"))
     here = datetime.now().astimezone().utcoffset()

@@ -162,9 +162,7 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
 @pytest.mark.parametrize("jid", ["jid-0001", 'a,"args":[1', 'a\\","args":["', "jid-é\n,\\"])
 @pytest.mark.parametrize("args", ['["%s"]', '[[["%s"]],"]",[]]', '["%s],\\"reserve_for\\":1}"]'])
 @pytest.mark.parametrize("members", [{}, {"backtrace": 5}, {"custom": {"args": [{"a": "]"}]}}])
-def test_the_arguments_of_a_long_job_are_those_it_was_pushed_with(
-    jid: str, args: str, members: dict[str, object]
-) -> None:
+def test_a_long_jobs_arguments_are_kept(jid: str, args: str, members: dict[str, object]) -> None:
     world = FaktoryWorld()
     client = world.client("w1")
     text = args.replace("%s", "x" * LOOK_BYTES_MAX)

@@ -107,9 +107,7 @@ def test_any_message_is_kept_and_handed_on_to_the_byte(world: World, body: bytes
         (b"job:1", b"hex:6a6f623a31"),
     ],
 )
-def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
-    world: World, msgid: bytes, shown: bytes
-) -> None:
+def test_ids_of_any_bytes_come_back_as_they_were(world: World, msgid: bytes, shown: bytes) -> None:
     worker, client = world.worker(slots=9), world.peer()
     for _ in range(2):
         client.request(msgid=msgid, headers="reply-requested")

@@ -164,9 +164,7 @@ def test_macros_and_question_marks(world: World, worker: Puppet, cron: str) -> N
         ("nohaste", EventmqSettings(timezone="Europe/Berlin"), "2026-09-22T01:30"),
     ],
 )
-def test_cron_is_read_in_utc_unless_told_otherwise(
-    headers: str, settings: EventmqSettings, moment: str
-) -> None:
+def test_cron_is_in_utc_by_default(headers: str, settings: EventmqSettings, moment: str) -> None:
     world = World(settings=settings)
     scheduled(world.peer(), "-1", "30 3 * * *", headers=headers)
     (schedule,) = world.broker.schedules.by_id.values()
@@ -220,9 +218,7 @@ def test_a_schedule_without_a_time_is_refused(parts: tuple[str | bytes, ...]) ->
 # -- the same rule again, and none -------------------------------------------------------------------------
 
 
-def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
-    client: Puppet, world: World, worker: Puppet
-) -> None:
+def test_the_same_call_again_replaces_it(client: Puppet, world: World, worker: Puppet) -> None:
     scheduled(client, "10", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "-1", "0 0 1 1 *", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "60", headers="nohaste", body=call("a.b", 1))

@@ -32,6 +32,11 @@ def cut(frames: FrameReader, data: bytes) -> list[Message]:
     return found
 
 
+@pytest.fixture
+def frames() -> FrameReader:
+    return FrameReader(MAX)
+
+
 # -- golden bytes --------------------------------------------------------------------------------
 
 
@@ -102,14 +107,12 @@ def test_whatever_is_written_is_read(messages: list[list[bytes]], cuts: list[int
     assert found + cut(frames, data) == messages
 
 
-def test_commands_come_apart_from_messages_even_between_frames() -> None:
-    frames = FrameReader(MAX)
+def test_commands_come_apart_from_messages_even_between_frames(frames: FrameReader) -> None:
     data = zmtp.more(b"a") + zmtp.command(b"PING", b"\0\0") + zmtp.last(b"b")
     assert cut(frames, data) == [Command(b"\x04PING\0\0"), [b"a", b"b"]]
 
 
-def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
-    frames = FrameReader(MAX)
+def test_what_waits_is_counted_with_the_frames_that_came_before_it(frames: FrameReader) -> None:
     assert (cut(frames, zmtp.more(b"12345") + b"\x00"), len(frames)) == ([], 6)
 
 
@@ -124,15 +127,13 @@ def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
         (b"\x05\x00", "bad-flags"),
     ],
 )
-def test_bad_frames_are_refused_at_their_heads(data: bytes, code: str) -> None:
-    frames = FrameReader(MAX)
+def test_bad_frames_are_refused_at_their_heads(frames: FrameReader, data: bytes, code: str) -> None:
     with pytest.raises(WireError) as refusal:
         cut(frames, data)
     assert refusal.value.code == code
 
 
-def test_a_message_of_many_frames_is_not_gathered_for_ever() -> None:
-    frames = FrameReader(MAX)
+def test_a_message_of_many_frames_is_not_gathered_for_ever(frames: FrameReader) -> None:
     with pytest.raises(WireError) as refusal:
         for _ in range(FRAMES_MAX + 1):
             cut(frames, zmtp.more(b"x"))
@@ -198,8 +199,7 @@ def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
     assert found == [Truncated([frame, b"", b"end"], {1: 70_000})]
 
 
-def test_nothing_of_a_message_is_kept_once_it_was_read() -> None:
-    frames = FrameReader(MAX)
+def test_nothing_of_a_message_is_kept_once_it_was_read(frames: FrameReader) -> None:
     assert (cut(frames, zmtp.message([b"x" * 200_000])), frames._data) == ([[b"x" * 200_000]], b"")
 
 

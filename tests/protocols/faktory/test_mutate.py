@@ -65,9 +65,7 @@ SECOND = {"retries": "retry-0002", "scheduled": "later-0002", "dead": "dead-0000
     "filters", [{}, {"jids": []}, {"jobtype": "", "regexp": ""}, {"regexp": "*"}, {"jids": None}]
 )
 @pytest.mark.parametrize("cmd", ["clear", "discard", "kill", "requeue"])
-def test_without_a_filter_it_is_a_whole_set(
-    cmd: str, target: str, filters: dict[str, object]
-) -> None:
+def test_without_a_filter_all_are_meant(cmd: str, target: str, filters: dict[str, object]) -> None:
     world, client = populated()
     assert client.ask(encode_mutate(cmd, target, **filters)) == OK
     after = {name: list(jids) for name, jids in EVERYTHING.items()}

@@ -23,9 +23,7 @@ from tests.support.faktory import Reply, take_reply
         ("abcde123", "123", 3, "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9"),
     ],
 )
-def test_the_password_hash_is_the_originals(
-    password: str, salt: str, rounds: int, digest: str
-) -> None:
+def test_the_originals_password_hash(password: str, salt: str, rounds: int, digest: str) -> None:
     assert wire.password_hash(password, salt, rounds) == digest
 
 

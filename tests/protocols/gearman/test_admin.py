@@ -337,12 +337,8 @@ def test_who_joins_a_job_passes_the_limit(world: World) -> None:
 def test_each_priority_may_have_a_limit_for_the_whole_function() -> None:
     peer = World().worker("f")
     peer.line("maxqueue f 3 1 2")
-    assert not refused(peer, Packet.SUBMIT_JOB_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_BG)
-    assert not refused(peer, Packet.SUBMIT_JOB_LOW_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_LOW_BG)
-    assert not refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
+    for number in (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_LOW_BG, Packet.SUBMIT_JOB_HIGH_BG):
+        assert [refused(peer, number), refused(peer, number)] == [False, True]
 
 
 @pytest.mark.parametrize(

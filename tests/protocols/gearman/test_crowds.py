@@ -115,20 +115,15 @@ def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
     assert again == client.submit(unique="u") != handle
 
 
-def test_joining_a_job_that_many_wait_for_is_more_than_one_message(world: World) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [packet(Packet.SUBMIT_JOB, "f", "u", "x"), packet(Packet.GET_STATUS_UNIQUE, "u")],
+    ids=["joining", "asking for"],
+)
+def test_a_job_that_many_wait_for_is_more_than_one_message(world: World, message: bytes) -> None:
     crowd(world, 64 * 9)
     client = world.connect()
-    world.engine.received(client.link, packet(Packet.SUBMIT_JOB, "f", "u", "x") * 20)
-    world.engine.turn(world.now)
-    assert len(client.link.out) == 7
-    world.run()
-    assert len(client.take_all()) == 20
-
-
-def test_asking_for_a_job_that_many_wait_for_is_more_than_one_message(world: World) -> None:
-    crowd(world, 64 * 9)
-    client = world.connect()
-    world.engine.received(client.link, packet(Packet.GET_STATUS_UNIQUE, "u") * 20)
+    world.engine.received(client.link, message * 20)
     world.engine.turn(world.now)
     assert len(client.link.out) == 7
     world.run()

@@ -83,9 +83,7 @@ def test_a_job_that_was_heard_of_and_lost_counts_as_lost(world: World) -> None:
 
 @pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (25, 26)])
 @pytest.mark.parametrize("background", [True, False])
-def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
-    retries: int, runs: int, background: bool
-) -> None:
+def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, background: bool) -> None:
     world = World(settings=GearmanSettings(job_retries=retries))
     client = world.connect()
     handle = client.submit_bg() if background else client.submit()

@@ -94,9 +94,7 @@ def test_a_time_that_clocks_show_twice_is_the_first_of_the_two_that_is_still_to_
 
 
 @pytest.mark.parametrize("zone", [UTC, BERLIN])
-def test_the_next_of_all_minutes_is_found_without_looking_at_those_before(
-    zone: tzinfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_of_all_minutes_is_found(zone: tzinfo, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = []
     later = sched._later
 

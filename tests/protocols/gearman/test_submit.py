@@ -18,16 +18,12 @@ FOREGROUND = (Packet.SUBMIT_JOB, Packet.SUBMIT_JOB_HIGH, Packet.SUBMIT_JOB_LOW)
 BACKGROUND = (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_HIGH_BG, Packet.SUBMIT_JOB_LOW_BG)
 
 
-def start(world: World, *functions: str) -> tuple[Puppet, Puppet]:
-    return world.connect(), world.worker(*functions or ("f",))
-
-
 # -- answers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", FOREGROUND)
 def test_a_foreground_job_needs_no_disk_from_start_to_end(world: World, number: int) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit("f", "work", number=number)
     assert worker.grab() == (handle, b"f", b"work")
     worker.say(Packet.WORK_COMPLETE, handle, "result")
@@ -38,7 +34,7 @@ def test_a_foreground_job_needs_no_disk_from_start_to_end(world: World, number: 
 
 @pytest.mark.parametrize("number", BACKGROUND)
 def test_a_background_job_is_durable_before_its_handle_is_told(world: World, number: int) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit("f", "work", number=number)
     assert client.waited_for_commit
     assert [job.name.encode() for job in world.store.held.values()] == [handle]
@@ -120,8 +116,7 @@ def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
     assert not world.broker.jobs
 
 
-def test_workloads_and_results_are_any_bytes(world: World) -> None:
-    client, worker = start(world)
+def test_workloads_and_results_are_any_bytes(client: Puppet, worker: Puppet, world: World) -> None:
     every = bytes(range(256)) * 2
     handle = client.submit("f", every)
     assert worker.grab() == (handle, b"f", every)
@@ -147,7 +142,7 @@ def test_a_function_may_be_called_anything_without_a_nul(world: World, function:
 
 @pytest.mark.parametrize("size", [1, 62, 63, 64])
 def test_every_byte_of_a_unique_id_counts(world: World, size: int) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     uniques = [b"u" * (size - 1) + b"%d" % n for n in range(10)]
     handles = [client.submit_bg(unique=unique) for unique in uniques]
     assert len(set(handles)) == 10
@@ -162,7 +157,7 @@ def test_a_longer_unique_id_is_refused_as_in_the_original(size: int) -> None:
 
 
 def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn(world: World) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     refused = err("QUEUE_ERROR", "Too many clients wait for this job")
     with patch("franca.protocols.gearman.client_commands.WATCHES_MAX", 3):
         [handle] = {client.submit(unique="u") for _ in range(3)}
@@ -195,7 +190,7 @@ def test_a_full_disk_refuses_background_jobs_and_nobody_else(world: World, clien
 
 def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
     world = World(limits=Limits(fleeting_bytes=8_900))
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     for _ in range(4):
         client.submit("f", b"x" * 1_000)
     refused = client.ask(Packet.SUBMIT_JOB, "f", "", b"x" * 1_000)
@@ -223,7 +218,7 @@ def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs(wor
 
 
 def test_who_submits_twice_hears_everything_twice(world: World) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit(unique="u")
     assert client.submit(unique="u") == handle
     assert worker.grab_handle() == handle
@@ -234,7 +229,7 @@ def test_who_submits_twice_hears_everything_twice(world: World) -> None:
 
 
 def test_a_unique_id_is_free_again_when_its_job_has_ended(world: World) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit(unique="u")
     worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
     client.heard()
@@ -249,8 +244,7 @@ def test_no_unique_id_is_never_the_same_job(client: Puppet) -> None:
     assert client.submit() != client.submit()
 
 
-def test_a_dash_means_the_workload(world: World) -> None:
-    client, worker = start(world)
+def test_a_dash_means_the_workload(client: Puppet, worker: Puppet, world: World) -> None:
     handle = client.submit("f", "same", "-")
     assert client.submit("f", "same", "-") == handle
     assert client.submit("f", "other", "-") != handle
@@ -260,8 +254,7 @@ def test_a_dash_means_the_workload(world: World) -> None:
     assert seen == [[b"-", b"other"], [b"-", b""], [b"-", b""]]
 
 
-def test_a_unique_id_may_be_any_bytes(world: World) -> None:
-    client, worker = start(world)
+def test_a_unique_id_may_be_any_bytes(client: Puppet, worker: Puppet, world: World) -> None:
     odd = bytes(range(240, 256))
     handle = client.submit(unique=odd)
     assert client.submit(unique=odd) == handle
@@ -305,7 +298,7 @@ def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper(wor
 
 @pytest.mark.parametrize("epoch", ["0", "", "soon", "1", "-5"])
 def test_an_epoch_in_the_past_or_none_at_all_is_now(world: World, epoch: str) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
     assert worker.grab_handle() == created.body
 
@@ -317,7 +310,7 @@ def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered(client
 
 
 def test_a_job_for_later_does_not_block_those_behind_it(world: World) -> None:
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", str(START // 1000 + 60), "later")
     now = client.submit_bg("f", "now")
     assert worker.grab_handle() == now

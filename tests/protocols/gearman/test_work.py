@@ -27,6 +27,11 @@ class Run:
         assert self.worker.grab_handle() == self.handle
 
 
+@pytest.fixture
+def run() -> Run:
+    return Run()
+
+
 @pytest.mark.parametrize(
     ("number", "arguments"),
     [
@@ -53,9 +58,8 @@ def test_every_word_is_passed_on_as_it_came(number: int, arguments: tuple[str, .
     ],
 )
 def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
-    number: int, arguments: tuple[str, ...], answer: object
+    run: Run, number: int, arguments: tuple[str, ...], answer: object
 ) -> None:
-    run = Run()
     stranger = run.world.worker("f")
     for handle in (run.handle, b"H:never:1"):
         assert stranger.ask(number, handle, *arguments) == answer
@@ -99,8 +103,7 @@ def test_a_handle_that_is_too_long_is_refused_in_the_originals_words(worker: Pup
     assert worker.ask(Packet.WORK_FAIL, "H" * 63) == NOT_FOUND
 
 
-def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
-    run = Run()
+def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told(run: Run) -> None:
     run.worker.say(Packet.WORK_FAIL, run.handle)
     assert (
         run.client.heard() == b"\0RES\0\0\0\x0e" + len(run.handle).to_bytes(4, "big") + run.handle
@@ -129,24 +132,21 @@ def test_all_who_wait_share_a_long_result(world: World, number: int, background:
     assert clients[0].take_all() == [res(number, handle, b"r" * 100_000)] * 2
 
 
-def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody() -> None:
-    run = Run()
+def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody(run: Run) -> None:
     refused = err("INVALID_PACKET", "The packet has too few arguments")
     for arguments in ((), ("1",)):
         assert run.worker.ask(Packet.WORK_STATUS, run.handle, *arguments) == refused
     assert run.client.heard() == b""
 
 
-def test_a_status_that_is_too_long_is_passed_on_and_not_kept() -> None:
-    run = Run()
+def test_a_status_that_is_too_long_is_passed_on_and_not_kept(run: Run) -> None:
     run.worker.say(Packet.WORK_STATUS, run.handle, "1", "2")
     run.worker.say(Packet.WORK_STATUS, run.handle, "3", "4" * 10_000)
     assert len(run.client.take_all()) == 2
     assert run.client.status(run.handle) == [b"1", b"1", b"1", b"2"]
 
 
-def test_a_nul_behind_a_handle_is_not_forwarded() -> None:
-    run = Run()
+def test_a_nul_behind_a_handle_is_not_forwarded(run: Run) -> None:
     run.worker.say(Packet.WORK_FAIL, run.handle + b"\0")
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
@@ -178,8 +178,7 @@ def test_who_knows_exceptions_hears_of_a_plain_failure_plainly() -> None:
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
 
-def test_a_failure_after_an_exception_is_swallowed() -> None:
-    run = Run()
+def test_a_failure_after_an_exception_is_swallowed(run: Run) -> None:
     run.worker.send(
         packet(Packet.WORK_EXCEPTION, run.handle, "died") + packet(Packet.WORK_FAIL, run.handle)
     )
@@ -233,8 +232,7 @@ def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> 
     assert waiting.waited_for_commit
 
 
-def test_a_result_without_a_separator_is_an_empty_result() -> None:
-    run = Run()
+def test_a_result_without_a_separator_is_an_empty_result(run: Run) -> None:
     run.worker.say(Packet.WORK_COMPLETE, run.handle)
     assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "")]
 
@@ -242,8 +240,7 @@ def test_a_result_without_a_separator_is_an_empty_result() -> None:
 # -- a client that is slower than its worker --------------------------------------------------------
 
 
-def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() -> None:
-    run = Run()
+def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends(run: Run) -> None:
     run.world.engine.hold_back(run.client.link)
     data = [packet(Packet.WORK_DATA, run.handle, str(n)) for n in range(3)]
     run.worker.send(data[0])
@@ -257,8 +254,7 @@ def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() ->
     ]  # fmt: skip
 
 
-def test_a_client_that_never_reads_is_waited_for_once() -> None:
-    run = Run()
+def test_a_client_that_never_reads_is_waited_for_once(run: Run) -> None:
     run.world.engine.hold_back(run.client.link)
     data = packet(Packet.WORK_DATA, run.handle, "d")
     run.worker.send(data)
@@ -292,8 +288,7 @@ def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -
     assert worker.take() == res(Packet.ECHO_RES, "x")
 
 
-def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
-    run = Run()
+def test_a_client_that_reads_slowly_is_waited_for_again_and_again(run: Run) -> None:
     data = packet(Packet.WORK_DATA, run.handle, "d")
     for _ in range(10):
         run.world.engine.hold_back(run.client.link)
@@ -322,8 +317,7 @@ def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: Wor
 
 
 @pytest.mark.parametrize("who", ["client", "worker"])
-def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
-    run = Run()
+def test_who_leaves_meanwhile_holds_nobody_back(run: Run, who: str) -> None:
     run.world.engine.hold_back(run.client.link)
     run.worker.send(packet(Packet.WORK_DATA, run.handle, "d"))
     run.worker.send(packet(Packet.ECHO_REQ, "x"))

@@ -205,9 +205,7 @@ def test_ids_that_are_owed_an_answer_are_bounded_too(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["done", "fail", "later", "unassigned", "expired", "removed"])
-def test_a_worker_that_runs_as_much_as_one_may_waits_until_a_run_is_over(
-    monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr(workers, "RUNS_MAX", 3)
     world = World()
     client, worker = world.client(), world.worker("f")

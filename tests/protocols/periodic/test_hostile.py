@@ -51,9 +51,7 @@ def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: by
         b"\0RES\0\0\0\5" + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09",
     ],
 )
-def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts(
-    world: World, peer: Puppet, data: bytes
-) -> None:
+def test_what_came_before_a_wrong_frame_counts(world: World, peer: Puppet, data: bytes) -> None:
     peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
     assert peer.is_hung_up
     assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)

@@ -312,9 +312,7 @@ def offering(world: World, dialect: str) -> Puppet:
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
-def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
-    world: World, dialect: str, size: int
-) -> None:
+def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size: int) -> None:
     worker, client = offering(world, dialect), world.client()
     count = 4_000_000 // size
     for number in range(count):
