@@ -11,6 +11,7 @@ import asyncio
 import socket
 import ssl
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -223,9 +224,8 @@ class Listener:
 
     def _rest(self) -> None:
         self._loop.remove_reader(self.sock.fileno())
-        self._pause = self._loop.call_later(
-            REST_S, self._loop.add_reader, self.sock.fileno(), self._accept
-        )
+        go_on = partial(self._loop.add_reader, self.sock.fileno(), self._accept)
+        self._pause = self._loop.call_later(REST_S, go_on)
 
     def close(self) -> None:
         """Accept nothing any more."""

@@ -67,10 +67,9 @@ def _answering(
 
     def on_message(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
         sheet = Sheet(*maps)
+        found = entries(conversation.service, sheet, now)
         conversation.spent += WHOLE_SHARE
-        conversation.begin(
-            _answer(conversation, entries(conversation.service, sheet, now), sheet), now
-        )
+        conversation.begin(_answer(conversation, found, sheet), now)
 
     return on_message
 

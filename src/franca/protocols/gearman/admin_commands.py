@@ -52,8 +52,7 @@ def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None
 
 
 def _unknown(words: Words) -> ErrorReply:
-    word = on_one_line(words[0])
-    return ErrorReply(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % word)
+    return ErrorReply(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % on_one_line(words[0]))
 
 
 def _incomplete(words: Words) -> ErrorReply:

@@ -277,9 +277,8 @@ class ConnectionWorkers:
         """Whether the job that a worker asks for again has not left, and is too long to repeat."""
         # What another protocol wrote is written anew each time: nobody shares it.
         most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
-        return self._outbox.is_on_its_way(
-            worker.id, worker.answer, worker.stack, is_small=len(job.body) <= most
-        )
+        small = len(job.body) <= most
+        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=small)
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""

@@ -138,9 +138,8 @@ class CrcFrames(Frames):
             raise WireError("no-frame", "a frame without a command")
         if isinstance(data, bytes):
             return Message(data[body : body + 4], data[body + 4], data[body + 5 : end], end)
-        return Message(
-            bytes(data[body : body + 4]), data[body + 4], bytes(data[body + 5 : end]), end
-        )
+        msgid, args = bytes(data[body : body + 4]), bytes(data[body + 5 : end])
+        return Message(msgid, data[body + 4], args, end)
 
 
 class PlainFrames(Frames):
