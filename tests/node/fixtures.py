@@ -274,7 +274,8 @@ class Stage:
         self.node = Node(
             self.engine, store, SystemClock(), boot="boot", on_failure=self.failures.append
         )
-        self.operators = Operators(self.node)
+        self.operators = Operators()
+        self.operators.node = self.node
         if not quick:
             # As if the disk had been slow before: the writer thread does the waiting.
             self.node.disk = Disk(slow_until=1 << 60)

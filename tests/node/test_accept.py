@@ -195,7 +195,7 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
         monkeypatch.setattr(log, "event", lambda level, name, *rest, **fields: lines.append(name))
         tried = 0
         (door,) = h.listeners._listeners
-        accept = door._socket.accept
+        accept = door.sock.accept
 
         class Exhausted:
             """A socket whose first three connections find no descriptor."""
@@ -210,8 +210,8 @@ async def test_a_listener_without_a_descriptor_rests_and_goes_on(
             def __getattr__(self, name: str) -> object:
                 return getattr(listening, name)
 
-        listening = door._socket
-        monkeypatch.setattr(door, "_socket", Exhausted())
+        listening = door.sock
+        monkeypatch.setattr(door, "sock", Exhausted())
         assert await is_answered(await h.comes())
         assert 4 <= tried <= 6
         assert lines == ["accept-failed"]

@@ -131,9 +131,8 @@ def _server(running: dict[str, object] | None) -> Found:
 def _running(data: str) -> dict[str, object] | None:
     """What the server of this data directory says of itself, if there is one that answers."""
     try:
-        return msgspec.json.decode(
-            client.call(data, "server.status", timeout_s=5.0), type=dict[str, object]
-        )
+        status = client.call(data, "server.status", timeout_s=5.0)
+        return msgspec.json.decode(status, type=dict[str, object])
     except (client.CannotConnect, client.TimedOut, client.Declined):
         return None
 
@@ -193,11 +192,9 @@ def _data(data: str) -> Found:
         store = os.path.join(data, datadir.STORE)
         size = os.path.getsize(store) if os.path.exists(store) else 0
         free = shutil.disk_usage(data).free
-        yield (
-            "warn",
-            "a write or sync failed; the next start copies the store into a new file "
-            f"({size // MIB} MiB; {free // MIB} MiB free), or writes it over where it is",
-        )
+        room = f"({size // MIB} MiB; {free // MIB} MiB free)"
+        copies = f"the next start copies the store into a new file {room}"
+        yield "warn", f"a write or sync failed; {copies}, or writes it over where it is"
 
 
 def _existing_parent(path: str) -> str:
@@ -303,12 +300,9 @@ def _store(data: str) -> Found:
     if verdict == "ok":
         yield "ok", f"{path}: whole, {held + tail} jobs"
         if not datadir.gives_room_back(path):
-            size = os.path.getsize(path) // MIB
-            yield (
-                "warn",
-                f"{path} ({size} MiB) was made by an earlier release and keeps unused room: "
-                "'franca compact', with the server stopped, mends that",
-            )
+            old = f"{path} ({os.path.getsize(path) // MIB} MiB) was made by an earlier release"
+            remedy = "'franca compact', with the server stopped, mends that"
+            yield "warn", f"{old} and keeps unused room: {remedy}"
     else:
         yield "fail", f"{path}: {verdict}"
 

@@ -21,14 +21,10 @@ def table(heads: str, members: str, found: Sequence[Mapping[str, Any]]) -> None:
     rows = [[_shown(one[name], name) for name in members.split()] for one in found]
     texts = [[cell(value) for value in row] for row in rows]
     right = [all(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
-    widths = [
-        max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(columns)
-    ]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     for row in [columns, *texts]:
-        cells = [
-            text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(row, widths, right, strict=True)
-        ]
+        placed = zip(row, widths, right, strict=True)
+        cells = [text.rjust(w) if to_right else text.ljust(w) for text, w, to_right in placed]
         click.echo("  ".join(cells).rstrip())
 
 

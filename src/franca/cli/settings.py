@@ -70,10 +70,8 @@ def config() -> None:
 def show(settings: Settings, as_json: bool) -> None:
     """Show each setting, its value, and where it comes from."""
     if as_json:
-        rows = {
-            row.key: {"value": _text(row.value), "source": written(row.source)}
-            for row in settings.shown
-        }
+        shown = [(row.key, _text(row.value), written(row.source)) for row in settings.shown]
+        rows = {key: {"value": value, "source": source} for key, value, source in shown}
         click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return
     # JSON is how TOML writes texts, numbers, switches and lists of them.

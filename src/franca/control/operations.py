@@ -143,8 +143,7 @@ async def on_queues(
     names = list(dict.fromkeys(params.queues))
     jobs_ended = 0
     for start in range(0, len(names), ACTED_QUEUES):
-        some = names[start : start + ACTED_QUEUES]
-        jobs_ended += await node.ask(partial(act_on, some))
+        jobs_ended += await node.ask(partial(act_on, names[start : start + ACTED_QUEUES]))
     return {"queues": params.queues, "jobs": jobs_ended}
 
 
@@ -170,20 +169,15 @@ async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
         names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine)])
     missing: list[str] = []
     for start in range(0, len(names), ACTED_WORKERS):
-        some = names[start : start + ACTED_WORKERS]
-        missing += await node.ask(partial(_ask_some, some, what))
+        missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))
     return {"count": len(names) - len(missing), "missing": missing}
 
 
 def _ask_some(names: Sequence[str], what: str, engine: Engine, now: Millis) -> list[str]:
     """Ask these workers; which of them nobody knows."""
     services = list(engine.services.values())
-    return [
-        name
-        for name in names
-        # Asked of each until one knows it: names are unique within a protocol only.
-        if not any(service.ask_worker(name, what) for service in services)
-    ]
+    # Asked of each until one knows it: names are unique within a protocol only.
+    return [name for name in names if not any(one.ask_worker(name, what) for one in services)]
 
 
 # -- the table --------------------------------------------------------------------------------

@@ -115,11 +115,9 @@ def _is_text(data: bytes) -> bool:
 def queue_view(queue: Queue, now: Millis) -> View:
     """A queue's counts. `oldest_ms` is for how long its next job has been ready."""
     first = queue.first()
-    return {
-        "queue": queue.name,
-        **{name: getattr(queue, name) for name in _QUEUE_COUNTS},
-        "oldest_ms": max(0, now - first.ready_at) if first else None,
-    }
+    counts = {name: getattr(queue, name) for name in _QUEUE_COUNTS}
+    oldest_ms = max(0, now - first.ready_at) if first else None
+    return {"queue": queue.name, **counts, "oldest_ms": oldest_ms}
 
 
 def worker_view(worker: WorkerView) -> View:

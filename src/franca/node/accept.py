@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -164,36 +166,31 @@ def peer_at(family: int, address: object, listener: str) -> Peer:
     return Peer(f"{host}:{address[1]}", is_local, listener=listener)
 
 
+@dataclass(eq=False)
 class Listener:
     """One socket that listens at an `address` for a `service`."""
 
-    def __init__(
-        self,
-        acceptor: Acceptor,
-        sock: socket.socket,
-        service: str,
-        address: str,
-        tls: ssl.SSLContext | None,
-    ) -> None:
-        self.tls = tls
-        self.service = service
-        self._acceptor = acceptor
-        self._address = address
-        self._socket = sock
+    acceptor: Acceptor
+    sock: socket.socket
+    service: str
+    address: str
+    tls: ssl.SSLContext | None
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._failures = 0
         self._next_failure_at: Millis = 0
-        sock.setblocking(False)
-        self._loop.add_reader(sock.fileno(), self._accept)
+        self.sock.setblocking(False)
+        self._loop.add_reader(self.sock.fileno(), self._accept)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_PASS):
-            if self._acceptor.surplus(self) >= LEAVING_MAX:
+            if self.acceptor.surplus(self) >= LEAVING_MAX:
                 self._rest()
                 return
             try:
-                sock, address = self._socket.accept()
+                sock, address = self.sock.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -201,16 +198,16 @@ class Listener:
                 self._rest()
                 return
             sock.setblocking(False)
-            if self._acceptor.surplus(self) < 0 or self._acceptor.close_one(self):
-                peer = peer_at(self._socket.family, address, self._address)
-                self._acceptor.connect(sock, self, peer)
+            if self.acceptor.surplus(self) < 0 or self.acceptor.close_one(self):
+                peer = peer_at(self.sock.family, address, self.address)
+                self.acceptor.connect(sock, self, peer)
             else:
                 self._refuse(sock)
 
     def _log_failure(self, error: OSError) -> None:
         """Log that nothing can be accepted, but not at each try: there are twenty in a second."""
         self._failures += 1
-        now = self._acceptor.node.clock.now()
+        now = self.acceptor.node.clock.now()
         if now >= self._next_failure_at:
             self._next_failure_at = now + FAILURES_EVERY_MS
             text = f"no connection can be taken: {error}"
@@ -221,21 +218,20 @@ class Listener:
         with sock:
             if self.tls is None:
                 try:
-                    sock.send(self._acceptor.node.engine.services[self.service].refusal)
+                    sock.send(self.acceptor.node.engine.services[self.service].refusal)
                 except OSError:
                     pass
 
     def _rest(self) -> None:
-        self._loop.remove_reader(self._socket.fileno())
-        self._pause = self._loop.call_later(
-            REST_S, self._loop.add_reader, self._socket.fileno(), self._accept
-        )
+        self._loop.remove_reader(self.sock.fileno())
+        go_on = partial(self._loop.add_reader, self.sock.fileno(), self._accept)
+        self._pause = self._loop.call_later(REST_S, go_on)
 
     def close(self) -> None:
         """Accept nothing any more."""
-        if self._socket.fileno() < 0:
+        if self.sock.fileno() < 0:
             return
         if self._pause is not None:
             self._pause.cancel()
-        self._loop.remove_reader(self._socket.fileno())
-        self._socket.close()
+        self._loop.remove_reader(self.sock.fileno())
+        self.sock.close()

@@ -293,9 +293,8 @@ def _build(
         name: {one.name: tables[name][one.name] for one in declared.settings}
         for name, declared in PROTOCOLS.items()
     }
-    whole["shown"] = [
-        Shown(name, shown.get(name, raw), source) for name, (raw, source) in merged.items()
-    ]
+    rows = merged.items()
+    whole["shown"] = [Shown(name, shown.get(name, raw), source) for name, (raw, source) in rows]
     return msgspec.convert(whole | {"tls": tables["tls"], "limits": tables["limits"]}, Settings)
 
 
@@ -305,9 +304,8 @@ def _content(path: str, setting: Setting, source: str) -> str:
         with open(path, encoding="utf-8") as file:
             text = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{source}: the {setting.holds} file {path} cannot be read: {error}"
-        ) from None
+        text = f"the {setting.holds} file {path} cannot be read: {error}"
+        raise ConfigError(f"{source}: {text}") from None
     if not text:
         raise ConfigError(f"{source}: the {setting.holds} file {path} is empty")
     return text

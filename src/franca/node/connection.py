@@ -12,12 +12,7 @@ from franca.protocols.conversation import Link, Peer
 if TYPE_CHECKING:
     from franca.node.node import Node
 
-KEEPALIVE = (
-    ("TCP_KEEPIDLE", 60),
-    ("TCP_KEEPINTVL", 10),
-    ("TCP_KEEPCNT", 3),
-    ("TCP_USER_TIMEOUT", 90_000),
-)
+KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 90_000}
 LARGE_PIECE = 64 * 1024
 BURST_BYTES = 1024 * 1024
 """How much is read from a peer that sends large pieces before other events are handled: the event
@@ -355,6 +350,6 @@ def _keep_alive(sock: socket.socket | None) -> None:
     if sock is None or sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEPALIVE:
+    for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -46,8 +46,8 @@ class FileWatches:
             try:
                 word = service.take_file(content_of(path))
             except (OSError, ValueError) as error:
-                reason = f"{path}: {error}; what it said before holds"
-                log.event("error", "file-not-reloaded", reason)
+                text = f"{path}: {error}; what it said before holds"
+                log.event("error", "file-not-reloaded", text)
             else:
                 log.event("info", "file-reloaded", f"{path} was read again: {word}")
 

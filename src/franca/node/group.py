@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.connection import Connection
 from franca.node.output import size_of
@@ -68,18 +70,15 @@ class Gathering:
         self._passes = 0
 
 
-class Recaller:
+class Recaller(Struct, eq=False):
     """Takes jobs from the store and acts on them; `fail` is told if they will not come."""
 
-    def __init__(
-        self, act: Callable[[list[Job], Millis], None], fail: Callable[[BaseException], None]
-    ) -> None:
-        self._act = act
-        self.fail = fail
+    act: Callable[[list[Job], Millis], None]
+    fail: Callable[[BaseException], None]
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
         """Act on the jobs; a mistake in the asking reaches whoever asked."""
         try:
-            self._act(jobs, now)
+            self.act(jobs, now)
         except Exception as error:
             self.fail(error)

@@ -189,9 +189,8 @@ class Input:
             if unread - reader.unread < least and self._waiting:
                 total -= unread
                 del self._readers[connection]
-                connection.cut_off(
-                    f"{unread} bytes of a message that does not go on, and others wait"
-                )
+                text = f"{unread} bytes of a message that does not go on, and others wait"
+                connection.cut_off(text)
             else:
                 reader.since, reader.unread = now, unread
         most = self._engine.limits.input_bytes + self._engine.limits.frame_bytes_max

@@ -27,7 +27,6 @@ class Listeners:
 
     def __init__(self, node: Node, settings: Settings) -> None:
         self.addresses: list[tuple[str, str]] = []
-        self._node = node
         self._settings = settings
         self._acceptor = Acceptor(node)
         self._listeners: list[Listener] = []

@@ -43,7 +43,6 @@ class Pressure:
         self._soon = soon
         self._speak = speak
         self._until = 0.0
-        self._most_unsent = engine.limits.output_bytes
         self._pending = (0, 0)
         self._adding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
@@ -68,7 +67,7 @@ class Pressure:
             for connection in bursting:
                 connection.burst_bytes = 0
                 connection.release(BURST)
-        is_over = self._output.total > self._most_unsent
+        is_over = self._output.total > engine.limits.output_bytes
         if engine.careful or is_behind or is_over or self._adding:
             self._look_at_amounts()
         self._until = 0.0
@@ -187,8 +186,7 @@ class Pressure:
         """Be careful while there is more than may be; after that, resume all that were held."""
         self._be_careful()
         if self._adding and not self._engine.careful:
-            held = list(self._adding)
-            self._adding.clear()
+            held, self._adding = self._adding, {}
             for connection in held:
                 connection.release(ADDING)
                 self.go_on(connection)

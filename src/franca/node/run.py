@@ -23,7 +23,6 @@ from franca.control.server import ControlServer
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.limits import Limits
-from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 from franca.node import exits, log
 from franca.node.clock import SystemClock
@@ -32,7 +31,7 @@ from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
 from franca.node.node import Node
-from franca.node.operators import Operators, T
+from franca.node.operators import Operators
 from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
 from franca.node.services import build_services
 from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
@@ -95,11 +94,9 @@ def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool])
     return SqliteStore(data.store_path, ended_jobs=settings.limits.ended_jobs, make_room=make_room)
 
 
-class Server:
+class Server(Operators):
     """Everything between two exit codes. `NodePort` of the operations."""
 
-    node: Node
-    operators: Operators
     engine: Engine
     listeners: Listeners
 
@@ -141,7 +138,6 @@ class Server:
         self.store = store
         boot = secrets.token_hex(4)
         self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
-        self.operators = Operators(self.node)
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         self.listeners = Listeners(self.node, self.settings)
         # What is alive now stays alive: the collector need not look at it again and again.
@@ -229,19 +225,19 @@ class Server:
             if self._stop_now.is_set():
                 break
             await asyncio.sleep(0.05)
-        await self._settle()
+        await self._wait_until_durable()
         for link in list(self.engine.links):
             link.close()
         self.node.soon()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        await self._settle()
+        await self._wait_until_durable()
 
-    async def _settle(self) -> None:
+    async def _wait_until_durable(self) -> None:
         """Wait until everything said so far is durable, but not after a second signal."""
         if self._failure is not None or self._stop_now.is_set():
             return
-        settled = asyncio.create_task(self.operators.settle())
+        settled = asyncio.create_task(self.settle())
         now = asyncio.create_task(self._stop_now.wait())
         await asyncio.wait((settled, now), return_when=asyncio.FIRST_COMPLETED)
         for task in (settled, now):
@@ -258,18 +254,6 @@ class Server:
             files.look()
 
     # -- what operations and INFO ask -----------------------------------------------------------
-
-    async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
-        """Run something inside a turn; see `Operators.ask`."""
-        return await self.operators.ask(act)
-
-    async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
-        """Act on jobs from wherever they lie; see `Operators.recall`."""
-        return await self.operators.recall(query, act)
-
-    async def find(self, query: JobQuery) -> list[Job]:
-        """Search what is committed."""
-        return await self.operators.find(query)
 
     async def backup(self, path: str) -> dict[str, object]:
         """Copy the store into a new file while it runs. Refused if the disk has no room for it."""

@@ -38,10 +38,8 @@ def build_services(
                 os=system.version,
                 machine=system.machine,
             )
-            chosen = {
-                key: value.reveal() if isinstance(value, Secret) else value
-                for key, value in settings.protocols[name].items()
-            }
+            chosen = dict(settings.protocols[name])
+            chosen |= {key: v.reveal() for key, v in chosen.items() if isinstance(v, Secret)}
             services[name] = build_service(name, chosen, around)
             services.update(services[name].extra_listeners())
     return services

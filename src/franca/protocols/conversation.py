@@ -45,6 +45,10 @@ class Peer(Struct, frozen=True):
     listener: str = ""
     """Which of the protocol's listeners it came to, as the settings write it."""
 
+    def may(self, who: str) -> bool:
+        """Whether this peer may, where `all`, peers on this machine (`loopback`) or nobody may."""
+        return who == "all" or (who == "loopback" and self.local)
+
 
 class Notice(Struct):
     """Something about a peer that an operator should know; the node logs it, not too often.

@@ -116,10 +116,8 @@ def _check_room(source: sqlite3.Connection, path: str, spare_bytes: int) -> None
     stat = os.statvfs(os.path.dirname(os.path.abspath(path)))
     needed, free = pages * page_bytes, stat.f_bavail * stat.f_frsize
     if free < needed + spare_bytes:
-        raise StoreFull(
-            f"{path}: a copy of the store needs {needed} bytes, and {spare_bytes} must stay free; "
-            f"the disk has {free}"
-        )
+        text = f"needs {needed} bytes, and {spare_bytes} must stay free; the disk has {free}"
+        raise StoreFull(f"{path}: a copy of the store {text}")
 
 
 def compact(path: str, free: int) -> None:

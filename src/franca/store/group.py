@@ -153,10 +153,9 @@ class GroupWriter:
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
-            tail = [
-                (*rows.life_values(job, era << 1), era, job.id) for job, era in self._in_tail(jobs)
-            ]
-            group.append((_UPDATE_TAIL, tail))
+            tail = self._in_tail(jobs)
+            life = [(*rows.life_values(job, era << 1), era, job.id) for job, era in tail]
+            group.append((_UPDATE_TAIL, life))
 
     def _in_tail(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, int]]:
         """Those that are in the tail, each with the era of its queue."""
@@ -236,10 +235,8 @@ class GroupWriter:
         self.dropped.append(aside)
         # The indexes went with it, and no two may have the same name.
         fresh = rf"CREATE INDEX \1_{self.flushes} ON"
-        group.extend(
-            (re.sub(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON", fresh, sql), None)
-            for sql in self.schema[table]
-        )
+        index = re.compile(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON")
+        group.extend((index.sub(fresh, sql), None) for sql in self.schema[table])
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         added = 0

@@ -34,14 +34,12 @@ class MemoryStore(Store):
 
     def open(self) -> Snapshot:
         """An empty memory, or what this object was told before."""
+        waiting = [(j.run_at, j.id) for j in self.tail.values() if j.state is State.WAITING]
         return Snapshot(
             totals=copy(self.totals),
             held=list(self.held.values()),
             tail=tail_counts(self.tail.values()),
-            first_waiting=min(
-                ((j.run_at, j.id) for j in self.tail.values() if j.state is State.WAITING),
-                default=None,
-            ),
+            first_waiting=min(waiting, default=None),
             queues=list(self.queues.values()),
             schedules=list(self.schedules.values()),
             known=[stub_of(job) for job in self.tail.values() if needs_stub(job)],
@@ -116,9 +114,7 @@ class MemoryStore(Store):
         return self._search(query, with_ended=True)
 
     def _search(self, query: JobQuery, *, with_ended: bool) -> list[Job]:
-        jobs: list[Job] = [*self.held.values(), *self.tail.values()]
-        if with_ended:
-            jobs.extend(self.ended)
+        jobs = [*self.held.values(), *self.tail.values(), *(self.ended if with_ended else ())]
         found = sorted((job for job in jobs if fits(job, query)), key=order_of(query))
         return [self._whole(job) for job in found[: query.limit]]
 

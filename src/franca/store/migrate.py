@@ -30,10 +30,8 @@ def migrate(connection: sqlite3.Connection, step: Callable[[str], None]) -> None
     files = migrations()
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(files):
-        raise StoreDamaged(
-            f"the store has schema version {version}, this server knows up to {len(files)}: "
-            "it was written by a newer release"
-        )
+        known = f"schema version {version}, this server knows up to {len(files)}"
+        raise StoreDamaged(f"the store has {known}: it was written by a newer release")
     # An index of millions of jobs is sorted on the disk, not in memory.
     connection.execute("PRAGMA temp_store = FILE")
     for number, text in enumerate(files[version:], start=version + 1):

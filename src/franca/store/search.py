@@ -34,10 +34,7 @@ _RUN_AT = [column.strip() for column in COLUMNS.split(",")].index("run_at")
 _FIRST, _LAST = -(2**63), 2**63 - 1
 _INDEXED = frozenset({State.WAITING, State.DEAD, State.DONE, State.CANCELLED})
 """States whose jobs are found by an index, or are on no shelf at all."""
-_FITS: dict[State, str] = {
-    State.WAITING: "{} = 0 AND j.state <> 1",
-    State.DEAD: "{} = 4 AND j.state <> 1",
-}
+_FITS = {State.WAITING: "{} = 0 AND j.state <> 1", State.DEAD: "{} = 4 AND j.state <> 1"}
 """How the jobs of such a state are asked for in the tail: SQLite uses an index of some rows only if
 the condition of that index is said literally."""
 
@@ -116,9 +113,7 @@ def read_page(
         where = " AND ".join(filter(None, [source.where(query), *conditions])) or "1"
         columns, table = columns_of(source.table), source.table
         sql = f"SELECT {columns} FROM {table} j WHERE {where} ORDER BY {order} LIMIT ?"
-        held_and_gone: Collection[JobId] = ()
-        if query.by_time and source.shelf is Shelf.HELD:
-            held_and_gone = gone
+        held_and_gone = gone if query.by_time and source.shelf is Shelf.HELD else ()
         rows = db.execute(sql, [*values, limit + len(held_and_gone)])
         # By time there are no pages: of held jobs it must be looked behind those that are gone.
         living = (row for row in rows if row[0] not in held_and_gone)
@@ -161,9 +156,7 @@ def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> Jo
     sign, order = ("<=", "DESC") if query.newest_first else (">=", "")
     bounds: list[JobId] = []
     for source in sources:
-        state = "1"
-        if source.state is not None:
-            state = _FITS[source.state].format("j.state")
+        state = "1" if source.state is None else _FITS[source.state].format("j.state")
         sql = (
             f"SELECT j.id FROM {source.table} j WHERE {state} AND j.id {sign} ? "
             f"ORDER BY j.id {order} LIMIT 1 OFFSET {LOOK_ROWS - 1}"

@@ -48,9 +48,8 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     held_rows = len({job.id for job in jobs})
     tails, tail_rows = _tail_counts(db, books)
     if (held_rows, tail_rows) != (held, tail):
-        raise ValueError(
-            f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
-        )
+        there = f"{held_rows} and {tail_rows} are there"
+        raise ValueError(f"{held} and {tail} jobs were written, {there}")
     books.held_rows, books.tail_rows = held, tail
     books.body_bytes = _body_bytes(db)
     for piece_id, count, size in db.execute(
@@ -149,10 +148,8 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
         count_timed(count, State(state), failed, kept, number)
-    sums = db.execute(
-        f"SELECT {_ID_SUMS.format('id')} FROM tail "
-        f"INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
-    )
+    states = f"tail INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
+    sums = db.execute(f"SELECT {_ID_SUMS.format('id')} FROM {states}")
     if sums.fetchone() != (low, high):
         raise ValueError("two indexes of the tail are not about the same jobs")
     return list(counts.values()), rows

@@ -67,10 +67,9 @@ def _answering(
 
     def on_message(conversation: EventmqConversation, frames: list[bytes], now: Millis) -> None:
         sheet = Sheet(*maps)
+        found = entries(conversation.service, sheet, now)
         conversation.spent += WHOLE_SHARE
-        conversation.begin(
-            _answer(conversation, entries(conversation.service, sheet, now), sheet), now
-        )
+        conversation.begin(_answer(conversation, found, sheet), now)
 
     return on_message
 
@@ -117,8 +116,7 @@ def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: M
     """
     service = conversation.service
     if not conversation.had_a_role or frames[3].startswith(ADMIN_PREFIX):
-        allowed, is_local = service.settings.remote_shutdown, conversation.link.peer.local
-        if allowed != "all" and not (allowed == "loopback" and is_local):
+        if not conversation.link.peer.may(service.settings.remote_shutdown):
             raise Unfit("a DISCONNECT from afar")
         conversation.answer(service.encoder.ack(frames[3]))
         service.request_stop()

@@ -91,10 +91,8 @@ class Schedules:
         old = rules.by_id.get(schedule.id)
         size = rules.bytes + size_of(schedule) - (0 if old is None else size_of(old))
         if (old is None and len(rules.by_id) >= limits.rules_max) or size > limits.rules_bytes:
-            raise TooMuch(
-                f"a SCHEDULE of {size_of(schedule)} bytes beyond {limits.rules_max} rules "
-                f"or {limits.rules_bytes} bytes of them"
-            )
+            most = f"{limits.rules_max} rules or {limits.rules_bytes} bytes of them"
+            raise TooMuch(f"a SCHEDULE of {size_of(schedule)} bytes beyond {most}")
 
     def _begin(self, schedule: Schedule, now: Millis, *, hasty: bool) -> None:
         """Put a rule in force. Its first run, if it is a hasty one, is already under way then.

@@ -75,12 +75,9 @@ class Registry:
 
         Their jobs go to others, and they may INFORM again. Not those to whom we do not listen.
         """
-        silent = [
-            worker.conversation
-            for worker in self.all.values()
-            if now - worker.heard_at > SILENCE_MS
-            and not (worker.leaving or worker.conversation.holding)
-        ]
+        late = [worker for worker in self.all.values() if now - worker.heard_at > SILENCE_MS]
+        others = [worker.conversation for worker in late if not worker.leaving]
+        silent = [conversation for conversation in others if not conversation.holding]
         for conversation in silent[:LOST_AT_ONCE]:
             conversation.forget(now)
         return len(silent) >= LOST_AT_ONCE

@@ -97,10 +97,8 @@ class Refusals:
         size = _ENTRY_BYTES + _CHARACTER_BYTES * (len(jid) + len(reason))
         total = self._intake.refusal_bytes + size
         if self._bytes + size > REFUSED_BYTES_MAX or total > ALL_REFUSED_BYTES_MAX:
-            raise Unfit(
-                f"too many jobs were refused: {self.taken} were taken before that, and those "
-                f"behind it were not looked at; the last reason was: {reason}"
-            )
+            others = f"{self.taken} were taken before that, and those behind it were not looked at"
+            raise Unfit(f"too many jobs were refused: {others}; the last reason was: {reason}")
         self._intake.refusal_bytes = total
         self._bytes += size
         self._reasons[jid] = reason

@@ -44,10 +44,8 @@ class FaktoryConversation(Conversation):
         self.fetching = Fetching(self)
         self.push = service.intake.push
         self.reader = LineReader(HELLO_BYTES_MAX)
-        settings = service.settings
-        self.challenge = Challenge(
-            settings.password, service.rng, old_too=settings.allow_v1_passwords
-        )
+        password, old_too = service.settings.password, service.settings.allow_v1_passwords
+        self.challenge = Challenge(password, service.rng, old_too=old_too)
         self._commands = _HELLO
         link.write(self.challenge.greeting())
 

@@ -222,9 +222,8 @@ class Intake:
         """A new queue's name; those that exist were checked by whoever made them."""
         self._check_length(name)
         if not _QUEUE_NAME.fullmatch(name):
-            raise Unfit(
-                f"cannot get {_quoted(name)} queue: queue names must match \\A[a-zA-Z0-9._-]+\\z"
-            )
+            rule = "queue names must match \\A[a-zA-Z0-9._-]+\\z"
+            raise Unfit(f"cannot get {_quoted(name)} queue: {rule}")
 
     def _check_length(self, name: str) -> None:
         if len(name) > self._name_max:

@@ -71,11 +71,8 @@ def _counts(job: Job, holder: str) -> bool:
     """Whether a report by `holder` is about the last time that the job was granted."""
     if job.attempts == 1 or job.holder == holder:
         return True
-    return (
-        job.holder.startswith(ANONYMOUS)
-        and holder.startswith(ANONYMOUS)
-        and all(attempt.holder != holder for attempt in job.story or ())
-    )
+    has_held = any(attempt.holder == holder for attempt in job.story or ())
+    return not has_held and job.holder.startswith(ANONYMOUS) and holder.startswith(ANONYMOUS)
 
 
 # -- ACK -----------------------------------------------------------------------------------------

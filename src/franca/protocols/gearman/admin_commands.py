@@ -52,8 +52,7 @@ def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None
 
 
 def _unknown(words: Words) -> ErrorReply:
-    word = on_one_line(words[0])
-    return ErrorReply(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % word)
+    return ErrorReply(b"ERR UNKNOWN_COMMAND Unknown+server+command%b\r\n" % on_one_line(words[0]))
 
 
 def _incomplete(words: Words) -> ErrorReply:
@@ -61,35 +60,25 @@ def _incomplete(words: Words) -> ErrorReply:
     return ErrorReply(b"ERR INVALID_ARGUMENTS %b\r\n" % text)
 
 
-def _is_allowed(conversation: GearmanConversation, who: str) -> bool:
-    """Whether this peer may, where `all`, peers on this machine (`loopback`) or nobody may."""
-    return who == "all" or (who == "loopback" and conversation.link.peer.local)
-
-
 def _check_may_change(conversation: GearmanConversation) -> None:
-    if not _is_allowed(conversation, conversation.service.settings.admin):
+    if not conversation.link.peer.may(conversation.service.settings.admin):
         raise ErrorReply(_NOT_ALLOWED)
 
 
 # -- about the server -----------------------------------------------------------------------------
 
 
-def _on_version(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.link.write(b"OK %b\n" % conversation.service.settings.version.encode())
-
-
-def _on_getpid(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.link.write(b"OK %d\n" % conversation.service.settings.pid)
-
-
-def _on_verbose(conversation: GearmanConversation, words: Words, now: Millis) -> None:
-    conversation.link.write(b"OK %b\n" % conversation.service.settings.verbose.encode())
+def _on_fact(conversation: GearmanConversation, words: Words, now: Millis) -> None:
+    """version, getpid, verbose."""
+    chosen = conversation.service.settings
+    facts = {b"version": chosen.version, b"getpid": chosen.pid, b"verbose": chosen.verbose}
+    conversation.link.write(f"OK {facts[words[0].lower()]}\n".encode())
 
 
 def _on_shutdown(conversation: GearmanConversation, words: Words, now: Millis) -> None:
     """shutdown [graceful]: the server has only the graceful way."""
     service = conversation.service
-    if not _is_allowed(conversation, service.settings.remote_shutdown):
+    if not conversation.link.peer.may(service.settings.remote_shutdown):
         raise _unknown(words)
     if len(words) > 1 and [word.lower() for word in words[1:]] != [b"graceful"]:
         raise _incomplete(words)
@@ -231,9 +220,7 @@ def _on_maxqueue(conversation: GearmanConversation, words: Words, now: Millis) -
 
 
 _COMMANDS: Final[Mapping[bytes, Callable[[GearmanConversation, Words, Millis], None]]] = {
-    b"version": _on_version,
-    b"getpid": _on_getpid,
-    b"verbose": _on_verbose,
+    **dict.fromkeys((b"version", b"getpid", b"verbose"), _on_fact),
     **dict.fromkeys((b"status", b"prioritystatus", b"workers", b"clients", b"jobs"), _on_list),
     b"show": _on_show,
     b"cancel": _on_cancel,

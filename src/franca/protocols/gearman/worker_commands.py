@@ -222,13 +222,10 @@ STATUS_BYTES_KEPT: Final = 256
 
 _NOT_FOUND: Final = error("JOB_NOT_FOUND", "Job given in work result not found")
 _NO_SUCH_JOB: Final = error("JOB_NOT_FOUND", "Job does not exist on server")
-_NO_SUCH_EXCEPTION: Final = error(
-    "JOB_NOT_FOUND", "An exception was received for a job that does not exist"
-)
-_HANDLE_TOO_LARGE: Final = error(
-    "ARGUMENT_TOO_LARGE",
-    "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf",
-)
+_EXCEPTION_FOR_NOBODY: Final = "An exception was received for a job that does not exist"
+_NO_SUCH_EXCEPTION: Final = error("JOB_NOT_FOUND", _EXCEPTION_FOR_NOBODY)
+_NO_ROOM: Final = "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf"
+_HANDLE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", _NO_ROOM)
 _FAILED: Final = Failure("WORK_FAIL", "")
 _DONE: Final = State.DONE  # an attribute of an enum takes long to be looked up
 

@@ -40,9 +40,8 @@ class MemoDBConversation(Conversation):
         super().__init__(link)
         self.service = service
         self._size_max = min(limits.frame_bytes_max, limits.body_bytes_max + HEADER_ROOM)
-        self.reader = MessageReader(
-            self._size_max, limits.name_bytes_max, service.job_headers, unix=link.peer.unix
-        )
+        headers, unix = service.job_headers, link.peer.unix
+        self.reader = MessageReader(self._size_max, limits.name_bytes_max, headers, unix=unix)
         self.outbox = Outbox(link, limits, service.unsent)
         self.clients = Clients(self)
         self.connection_workers = ConnectionWorkers(self)

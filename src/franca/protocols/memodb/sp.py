@@ -8,6 +8,7 @@ in front of the reply. Knows nothing of what a message says.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -34,12 +35,8 @@ _OVER_IPC: Final = Struct(">BQ")
 MESSAGE: Final = 1
 
 head_over_tcp = LENGTH.pack
+head_over_ipc = partial(_OVER_IPC.pack, MESSAGE)
 length_at = LENGTH.unpack_from
-
-
-def head_over_ipc(size: int) -> bytes:
-    """What stands before a message of that size on a unix socket."""
-    return _OVER_IPC.pack(MESSAGE, size)
 
 
 def stack_end(data: bytes, at: int, end: int) -> int:

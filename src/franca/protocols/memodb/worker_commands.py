@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.conversation import WHOLE_SHARE
+from franca.protocols.conversation import WHOLE_SHARE, give_back
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
@@ -187,7 +187,7 @@ class ConnectionWorkers:
         """A job has come for a worker that waits."""
         worker = self.here.get(session)
         if worker is None or worker.demand is not event.demand or self.link.closing:
-            self._give_back(event.job, session, now)
+            give_back(self._broker, event.job, session.holder, now)
         else:
             self._give(worker, event.job, now)
 
@@ -196,7 +196,7 @@ class ConnectionWorkers:
         is_hard = self.link.full or len(job.body) > LARGE_BYTES
         if is_hard and not self._outbox.takes(len(job.body)):
             # Its time would run while it waits to be sent: somebody else may have it.
-            self._give_back(job, worker.session, now)
+            give_back(self._broker, job, worker.session.holder, now)
             self.defer(worker)
             return
         worker.job = job
@@ -205,13 +205,6 @@ class ConnectionWorkers:
         durable = worker.durable or job.policy.durable
         worker.durable = False
         self._send_job(worker, job, durable, False)
-
-    def _give_back(self, job: Job, session: Session, now: Millis) -> None:
-        """A job that its worker will never hear of, unless it was taken away meanwhile."""
-        try:
-            self._broker.give_back(job, session.holder, now)
-        except NotHeld:
-            pass
 
     def _send_job(self, worker: Worker, job: Job, durable: bool, again: bool) -> None:
         body = job.body
@@ -277,16 +270,15 @@ class ConnectionWorkers:
                 return
             # Its body is with the store: asked for anew, it comes from there.
             worker.job = None
-            self._give_back(job, worker.session, now)
+            give_back(self._broker, job, worker.session.holder, now)
             self._want(worker, now)
 
     def _is_on_its_way(self, worker: Worker, job: Job) -> bool:
         """Whether the job that a worker asks for again has not left, and is too long to repeat."""
         # What another protocol wrote is written anew each time: nobody shares it.
         most = LARGE_BYTES if job.origin == ORIGIN else SHARED_BYTES
-        return self._outbox.is_on_its_way(
-            worker.id, worker.answer, worker.stack, is_small=len(job.body) <= most
-        )
+        small = len(job.body) <= most
+        return self._outbox.is_on_its_way(worker.id, worker.answer, worker.stack, is_small=small)
 
     def on_lease_lost(self, session: Session, job: Job, now: Millis) -> None:
         """A worker's time is over, and it is taken for gone; or an operator took only its job."""
@@ -331,7 +323,7 @@ class ConnectionWorkers:
         if undelivered and last is not None and last.connection_workers is self:
             job, is_last = last.job, last.answer == self._outbox.count
             if is_last and job is not None and job.id == self._last_job:
-                self._give_back(job, last.session, now)
+                give_back(self._broker, job, last.session.holder, now)
         for worker in list(self.here.values()):
             self._workers.lose(worker, self._service.settings.heartbeat_due_ms, now)
         self.here.clear()

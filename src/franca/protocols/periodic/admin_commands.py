@@ -86,7 +86,9 @@ def on_shutdown(connection: PeriodicConversation, message: Message, now: Millis)
     if not connection.is_checked:
         raise Unreadable("only a frame with a CRC stops the server")
     connection.check_admin()
-    if not connection.service.shut_down(connection.link.peer):
+    if connection.link.peer.may(connection.service.settings.remote_shutdown):
+        connection.service.request_stop()
+    else:
         connection.answer(message.id, messages.NO_WORKER)
 
 

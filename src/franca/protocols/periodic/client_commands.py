@@ -80,7 +80,8 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
 def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
     job = connection.broker.submit(new, now)
     if connection.service.streams:
-        connection.service.follow(job)
+        for waits in list(connection.service.streams.get((job.queue, job.key), ())):
+            waits.watch(job)
     return job
 
 

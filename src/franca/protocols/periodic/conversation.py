@@ -190,7 +190,8 @@ class PeriodicConversation(Conversation):
         """Answer with data, of which all who are sent it share one copy unless it is short."""
         shared = self.service.share(data) if len(data) >= SHARED_BYTES else None
         if shared is not None and shared.is_for_many():
-            self.link.write_pieces((self.dialect.data_front(msgid, shared), data))
+            front = self.dialect.front(msgid + self.dialect.before_data, shared)
+            self.link.write_pieces((front, data))
         else:
             self.link.write(self.dialect.data(msgid, data))
         if after_commit:

@@ -49,10 +49,6 @@ class BaseDialect(ABC):
         """A result, a listing, a piece of a stream."""
         return self.frame(msgid + self.before_data + data)
 
-    def data_front(self, msgid: bytes, shared: Shared) -> bytes:
-        """What precedes data that is too large to be copied into a frame."""
-        return self.front(msgid + self.before_data, shared)
-
     @abstractmethod
     def around(self, assignment: Assignment) -> tuple[bytes, bytes]:
         """What precedes an assigned job's workload, and what follows it."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.protocols.budget import Budget
-from franca.protocols.conversation import Link, Peer
+from franca.protocols.conversation import Link
 from franca.protocols.declaration import Stop, Surroundings
 from franca.protocols.periodic.admin_commands import CONFIG
 from franca.protocols.periodic.alarms import Alarms
@@ -89,7 +89,7 @@ class PeriodicService(Service):
         self.drops_running = settings.submit_while_running == "drop"
         self.commands = self.unreadable = 0
         self._connections: dict[str, PeriodicConversation] = {}
-        self._request_stop = request_stop
+        self.request_stop = request_stop
         self._sweep_at = self._now = NEVER
 
     def open(self, link: Link, now: Millis) -> PeriodicConversation:
@@ -174,14 +174,6 @@ class PeriodicService(Service):
                 del self.postponed[connection]
                 connection.link.call_next_turn()
 
-    def shut_down(self, peer: Peer) -> bool:
-        """Stop the whole server, if this peer may ask for that."""
-        allowed = self.settings.remote_shutdown
-        if allowed == "never" or (allowed == "loopback" and not peer.local):
-            return False
-        self._request_stop()
-        return True
-
     # -- functions --------------------------------------------------------------------------------
 
     def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
@@ -224,11 +216,6 @@ class PeriodicService(Service):
         return shared
 
     # -- streams ----------------------------------------------------------------------------------
-
-    def follow(self, job: Job) -> None:
-        """A job was submitted: those who wait for its stream hear of it."""
-        for waits in list(self.streams.get((job.queue, job.key), ())):
-            waits.watch(job)
 
     def unfollow(self, name: Name, waits: Waits) -> None:
         """A connection waits for that stream no more."""

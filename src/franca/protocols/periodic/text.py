@@ -238,11 +238,9 @@ class DocDialect(TextDialect):
 
     def dump_page(self, msgid: bytes, jobs: Sequence[bytes]) -> bytes:
         """A hundred to an answer."""
-        answers = [
-            self.data(msgid, b'{"jobs":[%b]}' % b",".join(jobs[start : start + DUMP_JOBS]))
-            for start in range(0, len(jobs), DUMP_JOBS)
-        ]
-        return b"".join(answers)
+        starts = range(0, len(jobs), DUMP_JOBS)
+        lists = [b",".join(jobs[start : start + DUMP_JOBS]) for start in starts]
+        return b"".join([self.data(msgid, b'{"jobs":[%b]}' % some) for some in lists])
 
 
 def _as_json(job: Assignment, status: str) -> bytes:

@@ -15,12 +15,12 @@ from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import NotHeld, Refused, TooMuch
+from franca.core.errors import Refused, TooMuch
 from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
 from franca.protocols.bodies import BYTES
 from franca.protocols.budget import Share
-from franca.protocols.conversation import WHOLE_SHARE
+from franca.protocols.conversation import WHOLE_SHARE, give_back
 from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.crc import BULK_BYTES, SHARED_BYTES
@@ -300,10 +300,7 @@ class Worker:
             self.withdraw()
             self.pause(now, WRITE_AGAIN_MS)
         if event.demand is not self._demand or self.link.closing or not self._grabs:
-            try:
-                self.broker.give_back(event.job, self.connection.session.holder, now)
-            except NotHeld:
-                pass  # the connection has ended meanwhile, and its leases with it
+            give_back(self.broker, event.job, self.connection.session.holder, now)
             return
         self._demand = None
         self._assign(event.job, self._next_grab(), now)
