@@ -26,6 +26,7 @@ from franca.protocols.periodic.messages import Message, WireJob
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
+    from franca.protocols.periodic.service import PeriodicService
 
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
@@ -74,14 +75,18 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
             return
     job = broker.submit(new, now)  # as `_take_in`, without a call: every job comes here
     if service.streams:
-        service.follow(job)
+        _let_follow(service, job)
+
+
+def _let_follow(service: PeriodicService, job: Job) -> None:
+    for waits in list(service.streams.get((job.queue, job.key), ())):
+        waits.watch(job)
 
 
 def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
     job = connection.broker.submit(new, now)
     if connection.service.streams:
-        for waits in list(connection.service.streams.get((job.queue, job.key), ())):
-            waits.watch(job)
+        _let_follow(connection.service, job)
     return job
 
 
