@@ -246,7 +246,9 @@ class Waits:
         self, answers: list[tuple[Wait, bytes]], now: Millis, *, after_commit: bool = False
     ) -> None:
         """Answer all. More than may ever wait unsent is not written, but for one answer."""
-        self._service.charge_sent(len(answers))
+        self._service.sent += len(answers)
+        if self._service.reporter is not None:  # it counts as that worker's work
+            self._service.reporter.spent += len(answers) // SENT_AT_ONCE
         most = room = self._service.limits.output_hard_bytes
         if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
             room -= sum(map(len, self.link.out))
