@@ -74,15 +74,19 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
             return
     job = broker.submit(new, now)  # as `_take_in`, without a call: every job comes here
     if service.streams:
-        service.follow(job)
+        _tell_followers(connection, job)
 
 
 def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
     job = connection.broker.submit(new, now)
     if connection.service.streams:
-        for waits in list(connection.service.streams.get((job.queue, job.key), ())):
-            waits.watch(job)
+        _tell_followers(connection, job)
     return job
+
+
+def _tell_followers(connection: PeriodicConversation, job: Job) -> None:
+    for waits in list(connection.service.streams.get((job.queue, job.key), ())):
+        waits.watch(job)
 
 
 def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
