@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import LineReader
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import Gathering, LineReader
 
 LINE_MAX = 30
 

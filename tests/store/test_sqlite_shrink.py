@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from franca.core.model import Job
-from franca.store import files, shrink
+from franca.store import files, sweep
 from franca.store.port import StoreError
 from tests.store.kit import Desk, a_job, all_fields, sqlite_desk, tailed
 
@@ -18,8 +18,8 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def few_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrink, "SPARE_PAGES", 64)
-    monkeypatch.setattr(shrink, "STEP_PAGES", 100)
+    monkeypatch.setattr(sweep, "SPARE_PAGES", 64)
+    monkeypatch.setattr(sweep, "STEP_PAGES", 100)
 
 
 def size(desk: Desk) -> int:

@@ -30,7 +30,6 @@ COMMON = (
     "protocols.service",
     "protocols.declaration",
     "protocols.buffer",
-    "protocols.gathering",
     "protocols.bodies",
     "protocols.budget",
     "protocols.overview",

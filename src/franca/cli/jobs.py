@@ -48,8 +48,8 @@ def ls(server: Remote, oldest_first: bool, **params: object) -> None:
     if not server.as_json:
         head = "ID STATE QUEUE TYPE NAME AGE TRIES ERROR"
         table(head, "id state queue type name created_at attempts error", page["jobs"])
-    if page["after"] and not server.as_json:
-        click.echo(f"There may be more: --after {page['after']}", err=True)
+    if page["after"]:
+        server.say(f"There may be more: --after {page['after']}", err=True)
 
 
 @jobs.command()
@@ -94,8 +94,7 @@ def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
         if asks and by_filter:
             confirm(f"All jobs that fit will be {done}. Go on?", yes)
         result = server.ask(f"jobs.{name}", {"jobs": references, **filtered})
-        if not server.as_json:
-            click.echo(f"{counted(result['count'], 'job')} {done}")
+        server.say(f"{counted(result['count'], 'job')} {done}")
         _tell_skipped(result, done)
 
     command = remote(filters(click.argument("references", nargs=-1, metavar="[JOB]...")(act)))
@@ -152,9 +151,7 @@ def push(server: Remote, args: tuple[str, ...], at: str, **params: object) -> No
     params["args"] = arguments(args)
     if at:
         params["at"] = moment(at)
-    job = server.ask("jobs.push", params)
-    if not server.as_json:
-        click.echo(job["id"])
+    server.say(str(server.ask("jobs.push", params)["id"]))
 
 
 def arguments(words: tuple[str, ...]) -> Raw:

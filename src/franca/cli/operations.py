@@ -28,8 +28,7 @@ def status(server: Remote) -> None:
 def stop(server: Remote) -> None:
     """Ask the running server to stop gracefully."""
     server.ask("server.stop")
-    if not server.as_json:
-        click.echo("stopping", err=True)
+    server.say("stopping", err=True)
 
 
 @click.command()
@@ -40,8 +39,7 @@ def backup(server: Remote, file: str) -> None:
     # The server's working directory is another one.
     path = os.path.abspath(file)
     server.ask("server.backup", {"path": path})
-    if not server.as_json:
-        click.echo(path)
+    server.say(path)
 
 
 # -- queues -----------------------------------------------------------------------------------
@@ -85,8 +83,7 @@ def purge(server: Remote, names: tuple[str, ...], yes: bool) -> None:
     """Remove every ready job of these queues for good."""
     confirm(f"Every ready job of {', '.join(names)} will be removed. Go on?", yes)
     result = server.ask("queues.purge", {"queues": names})
-    if not server.as_json:
-        click.echo(f"{counted(result['jobs'], 'job')} removed")
+    server.say(f"{counted(result['jobs'], 'job')} removed")
 
 
 # -- workers ----------------------------------------------------------------------------------
@@ -119,8 +116,7 @@ def _add_worker_command(name: str, help_text: str) -> None:
         result = server.ask(f"workers.{name}", {"workers": names, "all": every})
         for missing in result["missing"]:
             click.echo(f"There is no worker {printable(missing)}.", err=True)
-        if not server.as_json:
-            click.echo(f"{counted(result['count'], 'worker')} asked")
+        server.say(f"{counted(result['count'], 'worker')} asked")
         if result["missing"]:
             raise click.exceptions.Exit(exits.NOT_FOUND)
 

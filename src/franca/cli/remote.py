@@ -86,6 +86,11 @@ class Remote:
             click.echo(msgspec.json.format(result, indent=2).decode())
         return msgspec.json.decode(result, type=of_type)
 
+    def say(self, text: str, *, err: bool = False) -> None:
+        """Print what people want to know; with `--json` they were told already."""
+        if not self.as_json:
+            click.echo(text, err=err)
+
 
 def not_text(word: str) -> str:
     """A word that is no text, in a form that can be printed."""

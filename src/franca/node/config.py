@@ -17,16 +17,7 @@ from msgspec.structs import replace
 
 from franca import values
 from franca.core.limits import Limits
-from franca.node.settings import (
-    HIDDEN,
-    LISTENERS,
-    ConfigError,
-    Secret,
-    Settings,
-    Shown,
-    check,
-    flag_of,
-)
+from franca.node.settings import LISTENERS, ConfigError, Secret, Settings, Shown, check, flag_of
 from franca.protocols.declaration import Setting
 from franca.protocols.registry import PROTOCOLS
 from franca.values import one_of, read_switch
@@ -278,7 +269,7 @@ def _build(
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
     chosen |= {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
     chosen["data"] = data = _absolute(str(chosen["data"]), env)
-    shown = {"data": data, **dict.fromkeys(hidden, HIDDEN)}
+    shown = {"data": data, **dict.fromkeys(hidden, Secret.HIDDEN)}
     tables: dict[str, dict[str, object]] = {"": {}}
     for name, value in chosen.items():
         inside, _, inner = name.rpartition(".")

@@ -20,8 +20,6 @@ LISTENERS: dict[str, tuple[str, ...]] = {
 }
 """Every listener, and where it listens unless told otherwise. {data} is the data directory."""
 
-HIDDEN = "***"
-
 
 class ConfigError(Exception):
     """The settings cannot be used; the text says which one, where it stands and what helps."""
@@ -31,6 +29,7 @@ class Secret:
     """A text that shows itself only when asked by name."""
 
     __slots__ = ("_text",)
+    HIDDEN = "***"
 
     def __init__(self, text: str = "") -> None:
         self._text = text
@@ -49,7 +48,7 @@ class Secret:
         return hash(self._text)
 
     def __repr__(self) -> str:
-        return f"Secret({HIDDEN if self._text else ''})"
+        return f"Secret({self.HIDDEN if self._text else ''})"
 
 
 class Tls(Struct, frozen=True):

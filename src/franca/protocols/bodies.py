@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import Gathering
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"

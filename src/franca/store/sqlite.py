@@ -24,9 +24,8 @@ from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
 from franca.store.search import Reading
-from franca.store.shrink import Shrinker
 from franca.store.snapshot import read_snapshot
-from franca.store.sweep import Sweeper
+from franca.store.sweep import Shrinker, Sweeper
 from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000

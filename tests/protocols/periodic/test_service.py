@@ -160,7 +160,7 @@ def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone(world:
     workers = [world.worker("f") for _ in range(3)]
     names = [view.name for view in world.service.workers()]
     # Nobody else is looked at: among thousands that would take seconds.
-    assert list(world.service._connections) == names
+    assert list(world.service.connections) == names
     workers[1].hang_up()
     asked = [world.service.ask_worker(name, "quiet") for name in names]
     assert asked == [True, False, True]

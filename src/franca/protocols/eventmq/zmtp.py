@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from franca.core.errors import WireError
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import Gathering
 
 _SIGNATURE_SIZE: Final = 10
 _MAJOR: Final = 10

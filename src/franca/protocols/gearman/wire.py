@@ -13,8 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import HTTP_METHODS
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import HTTP_METHODS, Gathering
 
 HEADER: Final = struct.Struct(">III")
 HEADER_SIZE: Final = 12

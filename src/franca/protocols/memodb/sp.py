@@ -13,8 +13,7 @@ from struct import Struct
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import ByteBuffer
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import ByteBuffer, Gathering
 
 HELLO_OF_CLIENT: Final = b"\0SP\0\0\x30\0\0"
 HELLO_OF_SERVER: Final = b"\0SP\0\0\x31\0\0"

@@ -26,7 +26,6 @@ from franca.protocols.periodic.messages import Message, WireJob
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation
-    from franca.protocols.periodic.service import PeriodicService
 
 WAIT_S: Final = 60
 """How long a RUN_JOB waits whose job has no timeout."""
@@ -75,19 +74,19 @@ def submit(connection: PeriodicConversation, wire_job: WireJob, now: Millis) -> 
             return
     job = broker.submit(new, now)  # as `_take_in`, without a call: every job comes here
     if service.streams:
-        _let_follow(service, job)
-
-
-def _let_follow(service: PeriodicService, job: Job) -> None:
-    for waits in list(service.streams.get((job.queue, job.key), ())):
-        waits.watch(job)
+        _tell_followers(connection, job)
 
 
 def _take_in(connection: PeriodicConversation, new: NewJob, now: Millis) -> Job:
     job = connection.broker.submit(new, now)
     if connection.service.streams:
-        _let_follow(connection.service, job)
+        _tell_followers(connection, job)
     return job
+
+
+def _tell_followers(connection: PeriodicConversation, job: Job) -> None:
+    for waits in list(connection.service.streams.get((job.queue, job.key), ())):
+        waits.watch(job)
 
 
 def on_run_job(connection: PeriodicConversation, message: Message, now: Millis) -> None:
@@ -251,7 +250,9 @@ class Waits:
         self, answers: list[tuple[Wait, bytes]], now: Millis, *, after_commit: bool = False
     ) -> None:
         """Answer all. More than may ever wait unsent is not written, but for one answer."""
-        self._service.charge_sent(len(answers))
+        self._service.sent += len(answers)
+        if self._service.reporter is not None:  # it counts as that worker's work
+            self._service.reporter.spent += len(answers) // SENT_AT_ONCE
         most = room = self._service.limits.output_hard_bytes
         if len(answers) > 1 and max(len(data) for _, data in answers) >= BULK_BYTES:
             room -= sum(map(len, self.link.out))

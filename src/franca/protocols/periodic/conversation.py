@@ -107,7 +107,7 @@ class PeriodicConversation(Conversation):
         self.handshake.register(opening, now)
         self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
         self.link.known = True
-        self.service.join(self)
+        self.service.connections[self.link.id] = self
 
     def use(self, dialect: Dialect) -> None:
         """Read and write this dialect from now on."""
@@ -258,7 +258,7 @@ class PeriodicConversation(Conversation):
         self.forget_unread()
         self.unsettled = False
         if self.link.known:
-            self.service.leave(self)
+            self.service.connections.pop(self.link.id, None)
             self.broker.close_session(self.session, now)
 
 

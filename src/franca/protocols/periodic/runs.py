@@ -45,7 +45,7 @@ class Runs:
         self._broker = connection.broker
         self.held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
-        self._by_grab: dict[bytes, bytes] = {}
+        self.by_grab: dict[bytes, bytes] = {}
         """Handles by the id of the GRAB_JOB, of which the last is meant if one was used again."""
 
     def add(self, handle: bytes, run: Run) -> None:
@@ -56,7 +56,7 @@ class Runs:
         if handle in held:
             self.take(handle)
         held[handle] = run
-        self._by_grab[run.msgid] = handle
+        self.by_grab[run.msgid] = handle
 
     def take(self, handle: bytes) -> Run | None:
         """The worker has nothing more to say about a run."""
@@ -64,8 +64,8 @@ class Runs:
         if run is not None:
             if run.is_copy:
                 self.copies.give_back(1)
-            if self._by_grab.get(run.msgid) == handle:
-                del self._by_grab[run.msgid]
+            if self.by_grab.get(run.msgid) == handle:
+                del self.by_grab[run.msgid]
         return run
 
     def _forget_ended(self) -> None:
@@ -73,10 +73,6 @@ class Runs:
         for handle in [handle for handle, run in self.held.items() if self.job_of(run) is None]:
             self.take(handle)
         self._held_max = max(RUNS_MAX, 2 * len(self.held))
-
-    def take_by_grab(self, msgid: bytes) -> Run | None:
-        """The run of the job that the GRAB_JOB of this id has brought, of which that is all."""
-        return self.take(self._by_grab.get(msgid, b""))
 
     def is_busy(self) -> bool:
         """Whether any of these jobs runs."""
@@ -103,5 +99,5 @@ class Runs:
     def clear(self) -> None:
         """The connection is gone."""
         self.held.clear()
-        self._by_grab.clear()
+        self.by_grab.clear()
         self.copies.clear()

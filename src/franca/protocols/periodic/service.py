@@ -88,7 +88,7 @@ class PeriodicService(Service):
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
         self.commands = self.unreadable = 0
-        self._connections: dict[str, PeriodicConversation] = {}
+        self.connections: dict[str, PeriodicConversation] = {}
         self.request_stop = request_stop
         self._sweep_at = self._now = NEVER
 
@@ -103,21 +103,13 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
-        for name, connection in list(self._connections.items()):
-            if name in self._connections:
+        for name, connection in list(self.connections.items()):
+            if name in self.connections:
                 connection.waits.on_rules(self._now)
                 connection.worker.on_rules()
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
-
-    def join(self, connection: PeriodicConversation) -> None:
-        """A connection has registered."""
-        self._connections[connection.link.id] = connection
-
-    def leave(self, connection: PeriodicConversation) -> None:
-        """A connection is gone."""
-        self._connections.pop(connection.link.id, None)
 
     def tick(self, now: Millis) -> None:
         """Make the calls that are due, and hang up on connections that fell silent."""
@@ -134,7 +126,7 @@ class PeriodicService(Service):
     def _sweep(self, now: Millis) -> None:
         """Hang up on connections that fell silent, some of them at a time."""
         longest = 1000 * self.config["keepalive"]
-        connections = self._connections.values()
+        connections = self.connections.values()
         silent = [c for c in connections if c.is_checked and now - c.heard_at > longest]
         for connection in silent[:SWEPT_A_TICK]:
             if not connection.link.closing:
@@ -151,12 +143,6 @@ class PeriodicService(Service):
         waited for once: after that it is cut off, and no worker need care.
         """
         return self.sent < SENT_A_TICK and name not in self.slow
-
-    def charge_sent(self, count: int) -> None:
-        """So many clients are sent what a worker reported, which counts as that worker's work."""
-        self.sent += count
-        if self.reporter is not None:
-            self.reporter.spent += count // SENT_AT_ONCE
 
     def may_write(self) -> bool:
         """Whether more jobs may be written anew now: it takes ten times as long as to hand on."""
@@ -239,13 +225,13 @@ class PeriodicService(Service):
                 seen_at=connection.heard_at,
                 queues=sorted(connection.worker.funcs),
             )
-            for connection in self._connections.values()
+            for connection in self.connections.values()
             if connection.worker.funcs
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        connection = self._connections.get(name)
+        connection = self.connections.get(name)
         if connection is None or not connection.worker.funcs:
             return False
         connection.worker.stop_giving_jobs()
@@ -255,7 +241,7 @@ class PeriodicService(Service):
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(connection.worker.runs.is_busy() for connection in self._connections.values())
+        return sum(connection.worker.runs.is_busy() for connection in self.connections.values())
 
 
 def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:

@@ -82,7 +82,7 @@ def on_job_assigned(connection: PeriodicConversation, message: Message, now: Mil
 def on_job_unassigned(connection: PeriodicConversation, message: Message, now: Millis) -> None:
     """JOB_UNASSIGNED: too much; the job is as if it had not been given."""
     worker = connection.worker
-    run = worker.runs.take_by_grab(message.id)
+    run = worker.runs.take(worker.runs.by_grab.get(message.id, b""))
     if run is None:
         return
     # Else it would be handed back and forth as fast as the two can write.
