@@ -107,9 +107,7 @@ class Faktory(Connection[Reply]):
 
     def push_many(self, works: Iterable[Mapping[str, object]]) -> dict[str, str]:
         """PUSHB; what was refused, by jid."""
-        reply = self.call(push_many_line(works)).checked()
-        refused: dict[str, str] = json.loads(reply.body or b"{}")
-        return refused
+        return dict(json.loads(self.call(push_many_line(works)).checked().body or b"{}"))
 
     def fetch(self, *queues: str) -> JobDict | None:
         """A job, or None when the server had none for as long as it waits."""
@@ -124,15 +122,10 @@ class Faktory(Connection[Reply]):
     def beat(self, wid: str, **fields: object) -> str:
         """BEAT; the state the server asks for, or "" when it asks for none."""
         reply = self.call(f"BEAT {compact({'wid': wid, **fields})}").checked()
-        if reply.kind == "+":
-            return ""
-        state: str = json.loads(reply.body or b"{}").get("state", "")
-        return state
+        return "" if reply.kind == "+" else str(json.loads(reply.text or "{}").get("state", ""))
 
     def info(self) -> JobDict:
-        reply = self.call("INFO").checked()
-        facts: JobDict = json.loads(reply.body or b"{}")
-        return facts
+        return dict(json.loads(self.call("INFO").checked().body or b"{}"))
 
     def flush(self) -> None:
         self.call("FLUSH").checked()
@@ -198,10 +191,7 @@ def fail_line(jid: str, message: str = "planned", errtype: str = "Planned") -> s
 def job_in(reply: Reply) -> JobDict | None:
     """The job in the reply to a FETCH; None for the null bulk."""
     body = reply.checked().body
-    if body is None:
-        return None
-    work: JobDict = json.loads(body)
-    return work
+    return None if body is None else dict(json.loads(body))
 
 
 # -- in common words -------------------------------------------------------------------------------

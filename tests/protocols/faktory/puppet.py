@@ -15,7 +15,7 @@ from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.faktory import client as wire
 from tests.protocols.world import AnyPuppet, AnyWorld
-from tests.support.faktory import Reply, take_reply
+from tests.support.faktory import Reply, job_in, take_reply
 from tests.support.protocols import NoServer
 
 
@@ -105,10 +105,7 @@ class Puppet(AnyPuppet):
             reply = self.take()
         assert reply is not None
         assert reply.kind == "$", reply
-        if reply.body is None:
-            return None
-        unit: dict[str, Any] = json.loads(reply.body)
-        return unit
+        return job_in(reply)
 
     def fetch_raw(self, *queues: str) -> bytes:
         reply = self.ask(wire.encode_fetch(*queues))
@@ -125,10 +122,7 @@ class Puppet(AnyPuppet):
         return self.ask(wire.encode_beat(wid, **members))
 
     def info(self) -> dict[str, Any]:
-        reply = self.line("INFO")
-        assert reply.body is not None
-        facts: dict[str, Any] = json.loads(reply.body)
-        return facts
+        return dict(json.loads(self.line("INFO").text))
 
 
 def job(jid: str, *args: object, **members: object) -> dict[str, object]:
