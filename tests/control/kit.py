@@ -21,7 +21,7 @@ from tests.protocols.world import AnyWorld
 T = TypeVar("T")
 
 NOW: Millis = 1_900_000_000_000
-ON = Policy(failures=1, delay_ms=60_000)
+ON = Policy(max_failures=1, delay_ms=60_000)
 
 
 class TwoWorkers(Service):

@@ -30,7 +30,7 @@ def test_a_pushed_job_is_ready_with_its_arguments_as_they_were_sent(node: FakeNo
     assert (job.queue, job.kind, job.state) == ("q", "t", State.READY)
     assert (job.body, job.media) == (b'[2.50,{"b":1,"a":2}]', "json-args")
     assert job.name == pushed["name"] != ""
-    assert job.policy.failures == 25
+    assert job.policy.max_failures == 25
 
 
 def test_a_pushed_job_is_in_the_store_before_the_answer(node: FakeNode) -> None:

@@ -28,12 +28,14 @@ LIMITS = Limits(
 PICK = st.integers(0, 1_000)
 queues = st.sampled_from(("a", "b"))
 POLICIES = (
-    core.Policy(lease_ms=2_000, losses=-1),
-    core.Policy(failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, losses=-1),
-    core.Policy(failures=0, bury=False, losses=0),
-    core.Policy(durable=False, losses=1),
+    core.Policy(lease_ms=2_000, max_losses=-1),
+    core.Policy(
+        max_failures=2, delay_ms=1_000, lease_ms=1_500, loss_is_failure=True, max_losses=-1
+    ),
+    core.Policy(max_failures=0, bury=False, max_losses=0),
+    core.Policy(durable=False, max_losses=1),
     core.Policy(durable=False, dies_unwatched=True),
-    core.Policy(failures=-1, fails_watched=True, lease_ms=3_000),
+    core.Policy(max_failures=-1, no_retry_if_watched=True, lease_ms=3_000),
     core.Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
 )
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
@@ -303,7 +305,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 entry.until = max(entry.until, self.now + 4_000) if entry.until else core.NEVER
             case _:
                 entry.attempts -= verb == "give_back"
-                if verb != "give_back" and entry.policy.fails_watched and entry.watchers:
+                if verb != "give_back" and entry.policy.no_retry_if_watched and entry.watchers:
                     model.end(entry, self.now, self.broker)
                     return
                 if model.gives_way(entry, self.now, self.broker):

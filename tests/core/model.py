@@ -184,9 +184,9 @@ class Model:
     def fail(self, job: Entry, now: int, broker: Broker) -> None:
         """A failure that counts."""
         job.failures += 1
-        if job.policy.fails_watched and job.watchers:
+        if job.policy.no_retry_if_watched and job.watchers:
             self.end(job, now, broker)
-        elif job.failures <= job.policy.failures or job.policy.failures < 0:
+        elif job.failures <= job.policy.max_failures or job.policy.max_failures < 0:
             if not self.gives_way(job, now, broker):
                 job.state, job.run_at = WAITING, now + job.policy.delay_ms
         else:
@@ -199,7 +199,7 @@ class Model:
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job, now, broker)
         elif job.losses > (
-            job.policy.losses if job.policy.losses >= 0 else broker.limits.losses_max - 1
+            job.policy.max_losses if job.policy.max_losses >= 0 else broker.limits.losses_max - 1
         ):
             job.failures += counts
             self.bury(job, now, broker)

@@ -98,7 +98,7 @@ def test_a_worker_that_waits_is_given_a_job_whose_body_has_to_be_read_first() ->
 
 def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
     bench = Bench(large_bytes=0)
-    bench.submit(body=LARGE, failures=3, delay_ms=1_000)
+    bench.submit(body=LARGE, max_failures=3, delay_ms=1_000)
     session = bench.worker()
     job = bench.take(session)
     bench.write()

@@ -113,7 +113,7 @@ def test_bytes_on_their_way_are_counted_until_they_are_drained(bench: Bench) -> 
 
 def test_results_and_failures_on_their_way_are_counted_too(bench: Bench) -> None:
     worker = bench.worker()
-    done, brief, failed = bench.submit_many(3, failures=1)
+    done, brief, failed = bench.submit_many(3, max_failures=1)
     bench.broker.drain()
     for job in (done, brief, failed):
         assert bench.take(worker) is job

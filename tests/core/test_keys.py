@@ -92,7 +92,7 @@ def test_keys_hold_for_jobs_in_the_tail(run_at: int, written: bool) -> None:
 
 
 def test_a_failed_job_in_the_tail_is_counted_right_when_it_is_replaced(small: Bench) -> None:
-    full_of(small, 12, failures=5, delay_ms=1_000)
+    full_of(small, 12, max_failures=5, delay_ms=1_000)
     worker = small.worker()
     for _ in range(12):
         small.broker.fail(small.take(worker), worker.holder, Failure(), T)
@@ -197,7 +197,7 @@ def test_a_push_that_differs_at_all_is_another_job(bench: Bench, other: dict[str
 
 
 def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now(bench: Bench) -> None:
-    first = bench.submit(name="n", once=True, failures=1)
+    first = bench.submit(name="n", once=True, max_failures=1)
     worker = bench.worker()
     bench.take(worker)
     second = bench.submit(name="n", once=True)

@@ -73,8 +73,8 @@ def test_a_lease_runs_out_after_its_time_and_not_before(bench: Bench) -> None:
     assert job.state is State.LEASED
     bench.broker.tick(EXPIRY)
     assert (job.state, job.losses, job.attempts) == (State.READY, 1, 1)
-    assert job.story is not None
-    assert (job.story[0].how, job.story[0].holder) == ("expired", "holder")
+    assert job.attempt_log is not None
+    assert (job.attempt_log[0].outcome, job.attempt_log[0].holder) == ("expired", "holder")
 
 
 def test_a_job_without_a_lease_time_is_held_as_long_as_its_session_lasts(bench: Bench) -> None:
@@ -119,7 +119,7 @@ def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job(ben
 
 
 def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry(bench: Bench) -> None:
-    job, _ = leased(bench, loss_is_failure=True, failures=3, delay_ms=1_000)
+    job, _ = leased(bench, loss_is_failure=True, max_failures=3, delay_ms=1_000)
     bench.broker.tick(EXPIRY)
     assert job.state is State.WAITING
     bench.broker.finish_late(job, "holder", b"", EXPIRY)
@@ -134,7 +134,7 @@ def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) 
     worker = bench.worker()
     bench.take(worker)
     bench.broker.give_back(first, worker.holder, T)
-    assert (first.attempts, first.losses, first.story) == (0, 0, None)
+    assert (first.attempts, first.losses, first.attempt_log) == (0, 0, None)
     assert ids(bench.take_all()) == ids([first, second])
 
 
@@ -159,7 +159,7 @@ def test_a_released_job_returns_to_its_place_or_at_its_time_and_did_not_fail(ben
 def test_what_becomes_of_a_lease_when_its_session_closes(
     bench: Bench, on_hang_up: OnHangUp, state: State, losses: int, failures: int
 ) -> None:
-    job, worker = leased(bench, on_hang_up, failures=5, delay_ms=1_000)
+    job, worker = leased(bench, on_hang_up, max_failures=5, delay_ms=1_000)
     bench.write()
     bench.broker.close_session(worker, T)
     bench.broker.close_session(worker, T)
@@ -238,7 +238,7 @@ def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job(bench: Be
 
 def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
-    bench.submit(watcher=client, fails_watched=True)
+    bench.submit(watcher=client, no_retry_if_watched=True)
     bench.broker.release(bench.take(worker), worker.holder, T + 10, T)
     assert bench.ends(client) == [State.CANCELLED]
     bench.write()

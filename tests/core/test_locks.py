@@ -136,7 +136,7 @@ def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next(small: Bench
 
 def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> None:
     client, (first, one), two = bench.worker(), run(bench), bench.worker()
-    bench.submit(watcher=client, fails_watched=True)
+    bench.submit(watcher=client, no_retry_if_watched=True)
     second = bench.take(two)
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)

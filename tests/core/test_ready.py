@@ -210,7 +210,7 @@ def test_a_returned_job_goes_into_the_tail_where_its_place_is_there(small: Bench
 
 
 def test_a_retried_job_goes_behind_all_others(small: Bench) -> None:
-    first = small.submit(failures=1)
+    first = small.submit(max_failures=1)
     others = small.submit_many(6)
     worker = small.worker()
     small.broker.fail(small.take(worker), worker.holder, Failure(), T)

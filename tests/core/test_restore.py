@@ -102,7 +102,7 @@ def test_who_was_put_behind_the_others_is_behind_them_after_a_restart(bench: Ben
 
 
 def test_counts_are_right_after_a_restart(small: Bench) -> None:
-    small.submit_many(9, failures=1, delay_ms=1_000)
+    small.submit_many(9, max_failures=1, delay_ms=1_000)
     small.submit_many(9, run_at=T + 1_000)
     worker = small.worker(on_hang_up=OnHangUp.KEEP)
     for _ in range(3):

@@ -28,7 +28,7 @@ def test_each_holder_finds_the_job_that_it_runs(bench: Bench) -> None:
 
 
 def test_what_ran_and_will_run_again_is_found_until_it_does(bench: Bench) -> None:
-    first, second = bench.submit_many(2, name="n", failures=3)
+    first, second = bench.submit_many(2, name="n", max_failures=3)
     worker = bench.worker()
     bench.take(worker)
     assert list(bench.broker.returned_as("n")) == []
@@ -40,7 +40,7 @@ def test_what_ran_and_will_run_again_is_found_until_it_does(bench: Bench) -> Non
 
 
 def test_the_last_of_a_name_is_found_as_any_other_job(bench: Bench) -> None:
-    first, second = bench.submit_many(2, name="n", failures=3)
+    first, second = bench.submit_many(2, name="n", max_failures=3)
     worker = bench.worker()
     bench.take(worker)
     bench.broker.fail(first, worker.holder, Failure(), T)

@@ -359,7 +359,7 @@ def test_a_flood_of_dead_jobs_is_pruned_within_a_few_ticks() -> None:
 
 def test_the_counts_are_always_those_of_a_recount(small: Bench) -> None:
     worker = small.worker()
-    small.submit_many(9, failures=1, delay_ms=1_000)
+    small.submit_many(9, max_failures=1, delay_ms=1_000)
     small.submit_many(9, run_at=T + 5_000)
     small.broker.fail(small.take(worker), worker.holder, Failure(), T)
     small.take(worker)

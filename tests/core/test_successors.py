@@ -20,7 +20,7 @@ DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 def running(bench: Bench, **fields: Any) -> tuple[Job, Session]:
     """A job with the key `u`, and the session that runs it."""
     worker = bench.worker(on_hang_up=fields.pop("on_hang_up", OnHangUp.RETURN))
-    bench.submit(key="u", failures=-1, delay_ms=1_000, **fields)
+    bench.submit(key="u", max_failures=-1, delay_ms=1_000, **fields)
     return bench.take(worker), worker
 
 
@@ -179,7 +179,7 @@ def test_what_waits_behind_runs_has_a_bound_and_gives_its_room_back(how: str) ->
     runs = []
     for key in ("u", "v"):
         worker = bench.worker()
-        bench.submit(key=key, failures=-1)
+        bench.submit(key=key, max_failures=-1)
         runs.append((bench.take(worker), worker))
     (old, worker), _ = runs
     new = newer(bench, body=b"x" * 1_500)

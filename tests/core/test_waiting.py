@@ -143,7 +143,7 @@ def test_due_jobs_are_released_in_slices() -> None:
 
 
 def test_waiting_is_counted_by_whether_it_ever_failed(bench: Bench) -> None:
-    bench.submit(failures=1, delay_ms=1_000)
+    bench.submit(max_failures=1, delay_ms=1_000)
     bench.submit(run_at=SOON)
     worker = bench.worker()
     bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)

@@ -95,7 +95,7 @@ def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
 )
 def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, state: State) -> None:
     client, worker = bench.worker(), bench.worker()
-    job = bench.submit(watcher=client, key="u", losses=0)
+    job = bench.submit(watcher=client, key="u", max_losses=0)
     broker = bench.broker
     if end in ("finish", "fail", "lose"):
         bench.take(worker)
@@ -247,7 +247,7 @@ def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench,
     other = bench.submit("other") and bench.take(worker, "other")
     assert broker.lock(other, worker.holder, "l", 1, T)
     job = bench.submit(
-        watcher=client, durable=False, dies_unwatched=True, failures=-1, lease_ms=1_000
+        watcher=client, durable=False, dies_unwatched=True, max_failures=-1, lease_ms=1_000
     )
     bench.take(worker)
     broker.close_session(client, T)
@@ -277,7 +277,7 @@ def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench,
 def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench: Bench) -> None:
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
-        job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)
+        job = bench.submit(max_failures=-1, no_retry_if_watched=True, watcher=watcher)
         worker = bench.worker(on_hang_up=OnHangUp.KEEP)
         bench.take(worker)
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)

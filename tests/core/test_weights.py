@@ -25,7 +25,7 @@ def test_windows_count_names_and_what_protocols_keep_with_a_job() -> None:
 def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> None:
     bench = Bench(waiting_bytes=20_000, window_jobs=1_000, supply_jobs=2)
     worker = bench.worker()
-    bench.submit_many(30, failures=3, delay_ms=MINUTE)
+    bench.submit_many(30, max_failures=3, delay_ms=MINUTE)
     for _ in range(30):
         job = bench.take(worker)
         failure = Failure("E", "t" * 1_000, ["l" * 100] * 20)
@@ -39,14 +39,14 @@ def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> No
 def test_a_story_has_a_bound_but_for_its_last_attempt() -> None:
     bench = Bench(story_bytes=5_000)
     worker = bench.worker()
-    bench.submit(failures=-1)
+    bench.submit(max_failures=-1)
     for run in range(12):
         bench.broker.tick(T + run * MINUTE)
         job = bench.take(worker, now=T + run * MINUTE)
         bench.broker.fail(job, worker.holder, Failure("E", str(run) * 700), T + run * MINUTE)
-    assert job.story is not None
-    assert [attempt.error_text[:2] for attempt in job.story][-1] == "11"
-    assert 2 <= len(job.story) <= 6
+    assert job.attempt_log is not None
+    assert [attempt.error_text[:2] for attempt in job.attempt_log][-1] == "11"
+    assert 2 <= len(job.attempt_log) <= 6
 
 
 def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() -> None:

@@ -83,7 +83,7 @@ class Keeper:
 def fill(path: Path, rng: Random, jobs: int) -> Keeper:
     """Everything there can be in a store, a part of it still in the log."""
     keeper = Keeper(path)
-    policies = (m.Policy(), m.Policy(failures=3, delay_ms=60_000), m.Policy(lease_ms=3_600_000))
+    policies = (m.Policy(), m.Policy(max_failures=3, delay_ms=60_000), m.Policy(lease_ms=3_600_000))
     for number in range(jobs):
         new = m.NewJob(
             rng.choice(_QUEUES), "kind", rng.randbytes(rng.choice((0, 20, 300, 1_500, 6_000))),

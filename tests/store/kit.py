@@ -60,7 +60,7 @@ def odd_jobs() -> list[core.Job]:
             started_at=BIG, failed_at=BIG, start_by=BIG, attempts=BIG, failures=BIG, losses=BIG, digest=-BIG,
         ),
         a_job(6, state=core.State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
-        a_job(7, state=core.State.WAITING, run_at=77, failures=2, attempts=2, story=story),
+        a_job(7, state=core.State.WAITING, run_at=77, failures=2, attempts=2, attempt_log=story),
         a_job(8, media="json-args", origin="elsewhere", body=b"x" * LARGE, policy=policy),
         a_job(BIG, body=b"y" * 2_048),
         a_job(9, body=b"z" * 2_049),
@@ -93,7 +93,7 @@ def light_fields(jobs: Iterable[core.Job]) -> dict[int, Fields]:
 
 def copy(job: core.Job, **changed: Any) -> core.Job:
     """Another object with the same content, except for what is given."""
-    return replace(job, story=list(job.story) if job.story is not None else None, **changed)
+    return replace(job, **{"attempt_log": job.attempt_log and list(job.attempt_log)} | changed)
 
 
 class Nobody:

@@ -310,7 +310,7 @@ def test_queue_settings_are_found_again(desk: Desk) -> None:
 
 def test_schedules_are_found_again_with_the_job_they_make(desk: Desk) -> None:
     new = NewJob(
-        "q\0", "k", bytes(range(256)), Policy(failures=-1, lease_ms=BIG), "n", "json", "o", "key",
+        "q\0", "k", bytes(range(256)), Policy(max_failures=-1, lease_ms=BIG), "n", "json", "o", "key",
         OnConflict.REPLACE, -3, 5, 6, 7, b"\0x", -BIG, True,
     )  # fmt: skip
     daily = Schedule("daily", new, cron="0 4 * * *", timezone="Europe/Berlin", next_at=BIG)
@@ -478,7 +478,7 @@ def test_find_finds_what_reopening_finds(stocked: Desk) -> None:
 def test_ended_jobs_are_remembered_with_their_end(desk: Desk) -> None:
     job = a_job(
         1, state=State.DONE, ended_at=9, result=b"\0res", holder="w", attempts=2, failures=1, losses=3,
-        started_at=8, ready_at=7, priority=-4, media="json", story=odd_jobs()[6].story, body=b"b" * 100,
+        started_at=8, ready_at=7, priority=-4, media="json", attempt_log=odd_jobs()[6].attempt_log, body=b"b" * 100,
     )  # fmt: skip
     desk.write(added=[job])
     desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE)], ended=[copy(job, shelf=Shelf.NOWHERE)])

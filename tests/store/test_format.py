@@ -15,16 +15,16 @@ from tests.store.kit import all_fields, odd_jobs
 WRITTEN: dict[type[msgspec.Struct], str] = {
     Job: (
         "id queue kind name key body media origin policy priority created_at extra state place run_at "
-        "ready_at start_by started_at until holder bound timed attempts failures losses failed_at story "
+        "ready_at start_by started_at until holder bound timed attempts failures losses failed_at attempt_log "
         "ended_at result progress shelf digest"
     ),
     Policy: (
-        "failures losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched fails_watched"
+        "max_failures max_losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched no_retry_if_watched"
     ),
-    Attempt: "holder started_at ended_at how error_kind error_text trace",
+    Attempt: "holder started_at ended_at outcome error_kind error_text trace",
     Ended: (
         "id queue kind name state origin media priority created_at ready_at started_at ended_at holder "
-        "attempts failures losses story body result"
+        "attempts failures losses attempt_log body result"
     ),
 }
 

@@ -162,11 +162,11 @@ def stocked(desk: Desk) -> None:
     desk.write(
         added=[
             a_job(1),
-            a_job(2, body=b"h" * LARGE, story=odd_jobs()[6].story),
+            a_job(2, body=b"h" * LARGE, attempt_log=odd_jobs()[6].attempt_log),
             *(tailed(n, priority=n % 3, place=n) for n in range(11, 19)),
             tailed(19, body=b"t" * LARGE),
             tailed(20, state=State.WAITING, run_at=5),
-            tailed(21, state=State.DEAD, run_at=5, policy=Policy(failures=3)),
+            tailed(21, state=State.DEAD, run_at=5, policy=Policy(max_failures=3)),
         ],
         ended=[a_job(3, state=State.DONE)],
         queues_saved=[QueueSetting("q", False), QueueSetting("paused", True)],

@@ -55,9 +55,9 @@ LIMITS = Limits(
 )  # fmt: skip
 POLICIES = (
     Policy(),
-    Policy(failures=2, delay_ms=100, lease_ms=1_000),
-    Policy(failures=-1, losses=1, bury=False, loss_is_failure=True, delay_ms=3_000),
-    Policy(durable=False, failures=1),
+    Policy(max_failures=2, delay_ms=100, lease_ms=1_000),
+    Policy(max_failures=-1, max_losses=1, bury=False, loss_is_failure=True, delay_ms=3_000),
+    Policy(durable=False, max_failures=1),
 )
 QUEUES = ("a", "b\0ü")
 queues = st.sampled_from(QUEUES)

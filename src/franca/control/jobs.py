@@ -85,7 +85,7 @@ async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
     body = await _arguments(params.args, node.engine.limits.nesting_max)
     _check_sizes(params, body, node.engine.limits)
-    policy = Policy(failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
+    policy = Policy(max_failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
     name = params.name or secrets.token_hex(12)
     new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
     new.digest, new.once = zlib.crc32(body), bool(params.name)
@@ -205,7 +205,7 @@ def _copied_from_memory(query: JobQuery, engine: Engine, now: Millis) -> list[Jo
     """As they are now: they are looked at later, and on another thread."""
     held = held_ids(engine.broker, query)[-query.limit :]
     jobs = [engine.broker.jobs[job_id] for job_id in held]
-    return [replace(job, story=list(job.story or ())) for job in jobs]
+    return [replace(job, attempt_log=list(job.attempt_log or ())) for job in jobs]
 
 
 # -- which jobs -------------------------------------------------------------------------------

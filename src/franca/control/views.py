@@ -34,7 +34,7 @@ def moment(at: Millis) -> str | None:
 
 def summary(job: Job) -> View:
     """One line of a list."""
-    last = job.story[-1] if job.story else None
+    last = job.attempt_log[-1] if job.attempt_log else None
     return {
         "id": job.id,
         "name": job.name,
@@ -59,7 +59,7 @@ def whole(job: Job) -> View:
         "priority": job.priority,
         "key": job.key,
         "losses": job.losses,
-        "retries": policy.failures,
+        "retries": policy.max_failures,
         "durable": policy.durable,
         "ready_at": moment(job.ready_at),
         "holder": job.holder,
@@ -69,7 +69,7 @@ def whole(job: Job) -> View:
         "body": content(job.body),
         "progress": content(job.progress),
         "result": content(job.result),
-        "story": [_attempt(attempt) for attempt in job.story or ()],
+        "story": [_attempt(attempt) for attempt in job.attempt_log or ()],
     }
 
 
@@ -78,7 +78,7 @@ def _attempt(attempt: Attempt) -> View:
         "holder": attempt.holder,
         "started_at": moment(attempt.started_at),
         "ended_at": moment(attempt.ended_at),
-        "how": attempt.how,
+        "how": attempt.outcome,
         "error": attempt.error_kind,
         "text": attempt.error_text,
         "trace": attempt.trace,

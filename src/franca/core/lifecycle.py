@@ -146,7 +146,7 @@ class Lifecycle(Part):
         if priority is not None:
             job.priority = priority
         self._note_attempt(job, Outcome.RELEASED, NO_FAILURE, now)
-        if job.policy.fails_watched and job.id in self._watches.by_job:
+        if job.policy.no_retry_if_watched and job.id in self._watches.by_job:
             self.end(job, CANCELLED, b"", RELEASED, now)
         else:
             self._put_back(job, run_at, now)
@@ -206,24 +206,24 @@ class Lifecycle(Part):
 
     # -- a run is over, and its job is not ----------------------------------------------------
 
-    def lose(self, job: Job, how: Outcome, now: Millis, *, as_failure: bool) -> None:
+    def lose(self, job: Job, outcome: Outcome, now: Millis, *, as_failure: bool) -> None:
         """A lease ended without a word from its holder."""
         self._end_run(job, job.holder, now)
         job.losses += 1
-        job.expiries += how is Outcome.EXPIRED
+        job.expiries += outcome is Outcome.EXPIRED
         policy = job.policy
         # The server's limit holds only where the submitter's protocol says nothing.
-        limit = policy.losses if policy.losses >= 0 else self._limits.losses_max - 1
+        limit = policy.max_losses if policy.max_losses >= 0 else self._limits.losses_max - 1
         spent = job.losses > limit and not policy.never_given_up
-        failure = FAILURES[how]
-        if policy.loss_is_failure or (policy.expiry_is_failure and how is Outcome.EXPIRED):
+        failure = FAILURES[outcome]
+        if policy.loss_is_failure or (policy.expiry_is_failure and outcome is Outcome.EXPIRED):
             as_failure = True
         if self._ends_unwatched(job, failure, now):
             return
         if as_failure and not spent:
-            self._failed(job, failure, how, now)
+            self._failed(job, failure, outcome, now)
             return
-        self._note_attempt(job, how, failure, now)
+        self._note_attempt(job, outcome, failure, now)
         if spent:
             self._totals.processed += 1
             self._totals.failures += 1
@@ -234,15 +234,15 @@ class Lifecycle(Part):
             job.progress = b""
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
-    def _failed(self, job: Job, failure: Failure, how: Outcome, now: Millis) -> None:
+    def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
         self._totals.processed += 1
         self._totals.failures += 1
         self._count_failure(job, now)
-        self._note_attempt(job, how, failure, now)
+        self._note_attempt(job, outcome, failure, now)
         policy = job.policy
-        if policy.fails_watched and job.id in self._watches.by_job:
+        if policy.no_retry_if_watched and job.id in self._watches.by_job:
             self.end(job, CANCELLED, b"", failure, now)
-        elif failure.final or 0 <= policy.failures < job.failures:
+        elif failure.final or 0 <= policy.max_failures < job.failures:
             self.bury(job, failure, now)
         elif self.comes_back(job, failure, now):
             self._park(job, self.wall(now) + delay_ms(policy, job.failures, self._rng))
@@ -290,8 +290,8 @@ class Lifecycle(Part):
         if not job.failed_at:
             job.failed_at = now
 
-    def _note_attempt(self, job: Job, how: Outcome, failure: Failure, now: Millis) -> None:
-        size = note_attempt(job, how, failure, now, self._limits)
+    def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
+        size = note_attempt(job, outcome, failure, now, self._limits)
         if job.policy.durable:
             self._changelog.pending_bytes += size
 

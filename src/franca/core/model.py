@@ -94,7 +94,7 @@ class Outcome(StrEnum):
 class Policy(Struct, frozen=True, gc=False, array_like=True):
     """What the submitter chose for a job, shared by all jobs that chose the same.
 
-    `failures` and `losses` are how many reported failures and unclean ends are made good by
+    `max_failures` and `max_losses` are how many reported failures and unclean ends are made good by
     another run. -1 failures are without limit; with -1 losses the submitter's protocol says
     nothing of them, and the server's own limit holds, unless the job is `never_given_up`.
     `bury` keeps a job that is given up in the dead set. With `expiry_is_failure` only a vanished
@@ -104,8 +104,8 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     in the dead set until somebody takes it out.
     """
 
-    failures: int = 0
-    losses: int = -1
+    max_failures: int = 0
+    max_losses: int = -1
     loss_is_failure: bool = False
     bury: bool = True
     backoff: Backoff = Backoff.FIXED
@@ -113,7 +113,7 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     lease_ms: int = 0
     durable: bool = True
     dies_unwatched: bool = False
-    fails_watched: bool = False
+    no_retry_if_watched: bool = False
     expiry_is_failure: bool = False
     never_given_up: bool = False
     tells_end: bool = False
@@ -154,7 +154,7 @@ class Attempt(Struct, gc=False, array_like=True):
     holder: str
     started_at: Millis
     ended_at: Millis
-    how: Outcome
+    outcome: Outcome
     error_kind: str = ""
     error_text: str = ""
     trace: list[str] = []
@@ -185,7 +185,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     `shelf` says where the store has its row. The body of a job that is `away` is in the store
     only; it is read again before the job is given to anybody.
     `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
-    the body, `extra` or the story has changed. `FIXED_FIELDS` never change after the submit.
+    the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change after the submit.
     """
 
     id: JobId
@@ -214,7 +214,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     failures: int = 0
     losses: int = 0
     failed_at: Millis = NEVER
-    story: list[Attempt] | None = None
+    attempt_log: list[Attempt] | None = None
     ended_at: Millis = NEVER
     result: bytes = b""
     progress: bytes = b""
@@ -253,18 +253,18 @@ def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
 
 def weigh(job: Job) -> None:
     """Have `weight` say what a job's bytes and texts take in memory, roughly."""
-    job.weight = bare_weight(job) + (story_bytes(job.story) if job.story else 0)
+    job.weight = bare_weight(job) + (attempt_log_bytes(job.attempt_log) if job.attempt_log else 0)
 
 
 def bare_weight(job: Job | NewJob) -> int:
-    """What a job weighs before it has a story."""
+    """What a job weighs before it has an attempt log."""
     return len(job.body) + len(job.extra) + len(job.name) + len(job.kind) + len(job.key)
 
 
-def story_bytes(story: list[Attempt]) -> int:
+def attempt_log_bytes(attempt_log: list[Attempt]) -> int:
     """What the attempts of a job take in memory, roughly."""
     return sum(
-        ATTEMPT_BYTES + len(attempt.error_text) + sum(map(len, attempt.trace)) for attempt in story
+        ATTEMPT_BYTES + len(run.error_text) + sum(map(len, run.trace)) for run in attempt_log
     )
 
 

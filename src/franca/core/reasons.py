@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from franca.core.limits import Limits
-from franca.core.model import Attempt, Failure, Job, Millis, Outcome, bare_weight, story_bytes
+from franca.core.model import Attempt, Failure, Job, Millis, Outcome, attempt_log_bytes, bare_weight
 
 NO_FAILURE = Failure()
 REPLACED = Failure("Replaced", "replaced by a newer job")
@@ -18,21 +18,21 @@ FAILURES = {
 """Of a lease that ended without a word from its holder."""
 
 
-def note_attempt(job: Job, how: Outcome, failure: Failure, now: Millis, limits: Limits) -> int:
+def note_attempt(job: Job, outcome: Outcome, failure: Failure, now: Millis, limits: Limits) -> int:
     """Remember a run with its job, which keeps the last few, the newest with its trace.
 
     Returns what all that are kept take in memory.
     """
-    story = job.story
-    if story is None:
-        story = job.story = []
-    elif story:
-        story[-1].trace = []
-        del story[: max(0, len(story) - limits.story_attempts + 1)]
-    story.append(
-        Attempt(job.holder, job.started_at, now, how, failure.kind, failure.text, failure.trace)
+    attempt_log = job.attempt_log
+    if attempt_log is None:
+        attempt_log = job.attempt_log = []
+    elif attempt_log:
+        attempt_log[-1].trace = []
+        del attempt_log[: max(0, len(attempt_log) - limits.story_attempts + 1)]
+    attempt_log.append(
+        Attempt(job.holder, job.started_at, now, outcome, failure.kind, failure.text, failure.trace)
     )
-    while (size := story_bytes(story)) > limits.story_bytes and len(story) > 1:
-        del story[0]
+    while (size := attempt_log_bytes(attempt_log)) > limits.story_bytes and len(attempt_log) > 1:
+        del attempt_log[0]
     job.weight = bare_weight(job) + size
     return size

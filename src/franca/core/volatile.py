@@ -35,5 +35,5 @@ class VolatileJobs:
 
     def remove(self, job: Job) -> None:
         """A job is gone, or the store has it from now on."""
-        weight = job.weight if job.story is None else bare_weight(job)
+        weight = job.weight if job.attempt_log is None else bare_weight(job)
         self.bytes -= weight + JOB_BYTES

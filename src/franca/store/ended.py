@@ -34,7 +34,7 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
     attempts: int
     failures: int
     losses: int
-    story: list[Attempt] | None
+    attempt_log: list[Attempt] | None
     body: bytes
     result: bytes
 

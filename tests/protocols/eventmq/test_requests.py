@@ -353,6 +353,6 @@ def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch
     for name, body in (("a.c", call("a.c", "x" * 1_048_576)), ("", b'["run",' + b"x" * 1_048_576)):
         client.request(body)
         (found,) = [job for job in world.jobs() if job.body == body]
-        assert (found.kind, found.media, found.policy.losses) == (name, BYTES, 2)
+        assert (found.kind, found.media, found.policy.max_losses) == (name, BYTES, 2)
         assert worker.take().body == body
         worker.say("READY")

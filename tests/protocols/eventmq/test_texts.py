@@ -75,14 +75,14 @@ def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: byte
 def test_what_headers_mean() -> None:
     read = terms_of
     plain = read(b"")
-    assert (plain.wants_result, plain.policy.failures, plain.policy.lease_ms) == (False, 0, 0)
+    assert (plain.wants_result, plain.policy.max_failures, plain.policy.lease_ms) == (False, 0, 0)
     assert (plain.policy.expiry_is_failure, plain.policy.loss_is_failure) == (True, False)
     assert read(b"reply-requested").wants_result
     assert read(b"timeout:5").policy.lease_ms == 7_000
     assert read(b"timeout:5").timeout_ms == 5_000
-    assert read(b"retry-count:3").policy.failures == 3
+    assert read(b"retry-count:3").policy.max_failures == 3
     guaranteed = read(b"guarantee").policy
-    assert (guaranteed.failures, guaranteed.never_given_up) == (-1, True)
+    assert (guaranteed.max_failures, guaranteed.never_given_up) == (-1, True)
     assert (guaranteed.backoff, guaranteed.delay_ms) == (Backoff.DOUBLING, 1_000)
 
 
@@ -106,7 +106,7 @@ def test_what_headers_mean() -> None:
 def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
     terms = terms_of(raw)
     assert 0 <= terms.policy.lease_ms <= 11 * 365 * 86_400_000
-    assert 0 <= terms.policy.failures <= 1_000_000
+    assert 0 <= terms.policy.max_failures <= 1_000_000
     timeout = dict(word.partition(b":")[::2] for word in terms.forwarded.split(b",")).get(
         b"timeout", b"1"
     )

@@ -216,7 +216,7 @@ def test_as_many_queues_as_anybody_needs(world: World, client: Puppet) -> None:
 
 
 def test_jobs_of_other_protocols_are_shown_as_work_units(world: World, worker: Puppet) -> None:
-    policy = Policy(failures=2, lease_ms=5_000)
+    policy = Policy(max_failures=2, lease_ms=5_000)
     for body, media in (
         (b"plain text", "bytes"),
         (b"[1, \r\n2]", "json-args"),

@@ -222,7 +222,7 @@ def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
         worker.fetch()
         assert turns(world, worker, b'FAIL {"jid":"%b",%b}\r\n' % (jid, said)) > 1
         assert worker.take() == OK
-    texts = [job.story[-1].error_text for job in world.jobs(State.DEAD) if job.story]
+    texts = [job.attempt_log[-1].error_text for job in world.jobs(State.DEAD) if job.attempt_log]
     assert texts == ["x" * 1_000, "x\ufffd" + "x" * 996, "x", "x"]
 
 
@@ -292,8 +292,8 @@ def test_broken_text_in_reports_and_jobs_of_any_size(size: int, broken: bytes, m
     )
     assert client.ask(fail) == OK
     (dead,) = world.jobs(State.DEAD)
-    assert dead.story
-    assert dead.story[-1].error_text == mended * min(size, 40_000)
+    assert dead.attempt_log
+    assert dead.attempt_log[-1].error_text == mended * min(size, 40_000)
 
 
 def test_what_takes_long_to_read_ends_the_share_of_a_turn(world: World, client: Puppet) -> None:

@@ -161,4 +161,4 @@ def err(code: str, text: str) -> Message:
 
 
 def _copy(job: Job) -> Job:
-    return replace(job, story=list(job.story) if job.story else job.story)
+    return replace(job, attempt_log=list(job.attempt_log) if job.attempt_log else job.attempt_log)

@@ -163,7 +163,7 @@ def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world
     worker.say(Packet.WORK_EXCEPTION, handle, "broken")
     [job] = world.broker.jobs.values()
     assert (job.state, job.failures) == (State.WAITING, 1)
-    assert (job.story or [])[-1].error_text == "broken"
+    assert (job.attempt_log or [])[-1].error_text == "broken"
     world.pass_time(60_000, step=1_000)
     again = worker.grab()
     assert again is not None

@@ -96,7 +96,7 @@ def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, backgroun
     assert len(world.dead()) == background
     if background:
         [job] = world.dead()
-        assert (job.story or [])[-1].error_kind == "WorkerLost"
+        assert (job.attempt_log or [])[-1].error_kind == "WorkerLost"
 
 
 @pytest.mark.parametrize("background", [True, False])

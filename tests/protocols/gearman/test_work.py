@@ -208,7 +208,7 @@ def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason(worl
     client.submit_bg("f", "loud")
     worker.say(Packet.WORK_FAIL, worker.grab_handle())
     worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "boom")
-    stories = {job.body: job.story for job in world.dead()}
+    stories = {job.body: job.attempt_log for job in world.dead()}
     plain, loud = stories[b"plain"], stories[b"loud"]
     assert plain is not None
     assert loud is not None

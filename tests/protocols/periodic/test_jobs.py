@@ -327,7 +327,7 @@ def test_a_job_of_another_protocol_is_run_under_its_own_name(worker: Puppet, wor
 
 def test_what_a_lost_worker_means_is_the_jobs_own_affair(world: World) -> None:
     first, second = world.worker("f"), world.worker("f")
-    world.broker.submit(NewJob("f", "f", b"theirs", Policy(failures=0), "j1"), world.now)
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(max_failures=0), "j1"), world.now)
     assert first.grab().workload == b"theirs"
     first.hang_up()
     assert second.grab().workload == b"theirs"
@@ -380,7 +380,7 @@ def test_a_name_does_not_meet_the_key_of_another_protocol(world: World) -> None:
 
 def test_a_worker_that_vanishes_does_not_fail_a_job_whose_protocol_would_not(world: World) -> None:
     """What follows from a lost worker is the job's own policy, not the worker's protocol's."""
-    world.broker.submit(NewJob("f", "f", b"", Policy(failures=0, losses=3), "h"), world.now)
+    world.broker.submit(NewJob("f", "f", b"", Policy(max_failures=0, max_losses=3), "h"), world.now)
     worker = world.worker("f")
     worker.grab()
     worker.hang_up()

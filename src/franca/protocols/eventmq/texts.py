@@ -279,8 +279,8 @@ def _read_terms(raw: bytes) -> Terms:
     guaranteed = is_set(headers, "guarantee")
     wants_result = is_set(headers, REPLY_REQUESTED)
     policy = Policy(
-        failures=-1 if guaranteed else retries,
-        losses=-1,
+        max_failures=-1 if guaranteed else retries,
+        max_losses=-1,
         loss_is_failure=guaranteed,
         backoff=Backoff.DOUBLING,
         delay_ms=RETRY_MS,
@@ -289,7 +289,7 @@ def _read_terms(raw: bytes) -> Terms:
         never_given_up=guaranteed,
         tells_end=wants_result,
     )
-    no_call = replace(policy, losses=NO_CALL_LOSSES)
+    no_call = replace(policy, max_losses=NO_CALL_LOSSES)
     return Terms(policy, no_call, wants_result, _forwarded(raw, headers), timeout_s * 1000)
 
 

@@ -153,7 +153,7 @@ def _has_timed_out(job: Job, now: Millis) -> bool:
     A worker kills a job when its time is over and answers with that text. The last such answer is
     the job's result, as it always was.
     """
-    may_retry = job.policy.failures < 0 or job.failures < job.policy.failures
+    may_retry = job.policy.max_failures < 0 or job.failures < job.policy.max_failures
     return may_retry and 0 < terms_of_job(job).timeout_ms <= now - job.started_at + EARLY_MS
 
 
@@ -181,5 +181,5 @@ def _settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> No
 
 def _has_failed(job: Job) -> bool:
     """Whether its last run was reported as failed, and did not end without a report."""
-    last = job.story[-1] if job.story else None
-    return last is not None and last.how is Outcome.FAILED and last.started_at == job.started_at
+    last = job.attempt_log[-1] if job.attempt_log else None
+    return last is not None and last.outcome is Outcome.FAILED and last.started_at == job.started_at

@@ -267,8 +267,8 @@ class Intake:
 def _policy(retry: int, reserve_s: int) -> Policy:
     """One for all jobs that say the same."""
     return Policy(
-        failures=max(retry, 0),
-        losses=-1,
+        max_failures=max(retry, 0),
+        max_losses=-1,
         loss_is_failure=True,
         bury=retry != 0,
         backoff=Backoff.POWER,

@@ -40,7 +40,7 @@ class Renderer:
 
     def reply(self, job: Job) -> bytes:
         """The answer to a FETCH that was given this job."""
-        if job.story is None and job.media == JSON_JOB and not job.extra:
+        if job.attempt_log is None and job.media == JSON_JOB and not job.extra:
             if job.ready_at != self._head_at:
                 self._set_head(job.ready_at)
             body = job.body
@@ -86,27 +86,28 @@ class Renderer:
         the dead set at once has -1. Failures that the producer reported are counted on.
         """
         extra = job.extra if job.origin == ORIGIN else b""
-        last = next((run for run in reversed(job.story or ()) if run.how in _FAILED), None)
+        runs = reversed(job.attempt_log or ())
+        last = next((run for run in runs if run.outcome in _FAILED), None)
         if last is None:
             return extra
         policy = job.policy
         count = max(job.failures - 1, 0)
-        dies_at_once = policy.failures == 0 and policy.bury
+        dies_at_once = policy.max_failures == 0 and policy.bury
         failed_at = self._time(job.failed_at or last.ended_at)
-        remaining = -1 if dies_at_once else max(policy.failures - count, 0)
+        remaining = -1 if dies_at_once else max(policy.max_failures - count, 0)
         if extra:
             earlier = _earlier_failure(extra)
             failed_at = earlier.failed_at or failed_at
             if earlier.remaining is not None:
                 since = job.failures - earlier_failures(earlier)
                 remaining = max(earlier.remaining - since, min(earlier.remaining, 0))
-        expired = last.how in _UNCLEAN
+        expired = last.outcome in _UNCLEAN
         return self._encode(
             Failure(
                 retry_count=count,
                 remaining=remaining,
                 failed_at=failed_at,
-                next_at=self._stamps.text(job.run_at) if policy.failures else None,
+                next_at=self._stamps.text(job.run_at) if policy.max_failures else None,
                 message="Faktory job reservation expired" if expired else last.error_text,
                 errtype="ReservationExpired" if expired else last.error_kind,
                 backtrace=last.trace or None,
@@ -123,7 +124,7 @@ class Renderer:
         A placeholder stands for its arguments: they may be long.
         """
         return WireJob(
-            retry=job.policy.failures,
+            retry=job.policy.max_failures,
             jid=job.name,
             queue=job.queue,
             jobtype=job.kind,

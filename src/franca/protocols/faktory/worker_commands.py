@@ -62,7 +62,8 @@ def held_by(broker: Broker, holder: str, jid: str) -> Job | None:
 def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
     """The job of that name whose lease ran out on `holder`, if nobody was given it since."""
     for job in broker.returned_as(jid):
-        if job.story and job.story[-1].how is Outcome.EXPIRED and _counts(job, holder):
+        runs = job.attempt_log
+        if runs and runs[-1].outcome is Outcome.EXPIRED and _counts(job, holder):
             return job
     return None
 
@@ -71,7 +72,7 @@ def _counts(job: Job, holder: str) -> bool:
     """Whether a report by `holder` is about the last time that the job was granted."""
     if job.attempts == 1 or job.holder == holder:
         return True
-    has_held = any(attempt.holder == holder for attempt in job.story or ())
+    has_held = any(attempt.holder == holder for attempt in job.attempt_log or ())
     return not has_held and job.holder.startswith(ANONYMOUS) and holder.startswith(ANONYMOUS)
 
 

@@ -149,9 +149,9 @@ class GearmanConversation(Conversation):
         if event.state is _DONE:
             self._forward(event, _COMPLETE, handle, event.result)
         else:
-            story, failure = job.story, event.failure
+            runs, failure = job.attempt_log, event.failure
             said = failure.data or failure.text.encode("utf-8", "replace")
-            has_failed = self.wants_exceptions and story and story[-1].how is Outcome.FAILED
+            has_failed = self.wants_exceptions and runs and runs[-1].outcome is Outcome.FAILED
             if has_failed and (said or failure.kind == EXCEPTION):
                 self._forward(event, _EXCEPTION, handle, said)
             else:

@@ -68,8 +68,8 @@ class GearmanService(Service):
         boot = rng.randrange(10 ** (BOOT_DIGITS - 1), 10**BOOT_DIGITS, 2)
         self.prefix = f"H:{host}:{boot}"
         # A job that nobody waits for is kept until it is done or given up.
-        losses, fails = settings.job_retries, settings.on_timeout == "fail"
-        self.background = Policy(losses=losses, expiry_is_failure=fails, never_given_up=losses < 0)
+        most, fails = settings.job_retries, settings.on_timeout == "fail"
+        self.background = Policy(max_losses=most, expiry_is_failure=fails, never_given_up=most < 0)
         # One that somebody waits for needs no disk, and ends with the last of them.
         self.foreground = replace(self.background, durable=False, dies_unwatched=True)
         self.maxqueue: dict[str, tuple[int, int, int]] = {}

@@ -40,7 +40,7 @@ class Intake:
             if len(self._policies) >= POLICIES_MAX:
                 self._policies.clear()
             policy = self._policies[header.timeout_ms] = Policy(
-                losses=LOSSES,
+                max_losses=LOSSES,
                 bury=False,
                 lease_ms=min(max(header.timeout_ms, 1), TIMEOUT_MS_MAX),
                 durable=False,

@@ -89,13 +89,13 @@ class Intake:
 def _policy(seconds: int, waited_for: bool) -> Policy:
     """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
     return Policy(
-        failures=-1,
-        losses=-1,
+        max_failures=-1,
+        max_losses=-1,
         loss_is_failure=True,
         backoff=Backoff.FIXED,
         delay_ms=AGAIN_MS,
         lease_ms=1000 * min(seconds, NUMBER_MAX),
-        fails_watched=waited_for,
+        no_retry_if_watched=waited_for,
     )
 
 
