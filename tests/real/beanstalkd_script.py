@@ -15,7 +15,7 @@ from random import Random
 SCRIPT = Path(__file__).with_suffix(".txt").read_text()
 
 _UNEQUAL = re.compile(
-    rb"(?m)^(pid|uptime|version|id|hostname|rusage-utime|rusage-stime|age|time-left|pause-time-left"
+    rb"(?m)^(pid|uptime|version|id|hostname|total-connections|rusage-utime|rusage-stime|age|time-left|pause-time-left"
     rb"): .*(?=\n)"
 )
 _COUNTED = (b"OK ", b"FOUND ", b"RESERVED ")
