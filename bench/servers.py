@@ -136,7 +136,7 @@ def start_franca(
 def start_all(
     data: Path, *flags: str, files: int | None = None, extra: Mapping[str, str] = NOTHING
 ) -> Server:
-    """Start a durable server of all five protocols; it answers when this returns.
+    """Start a durable server of all protocols; it answers when this returns.
 
     `port` is Faktory's. `files` is how many it may have open, if not as many as we may, and `extra`
     what its environment has besides ours.
@@ -162,7 +162,11 @@ def _serve(
     """A process that serves these protocols and no others, under these limits of the shell."""
     command = [sys.executable, "-m", "franca", "serve", "--data", str(data)]
     for name in LISTENERS:
-        command += [flag_of(name), f"127.0.0.1:{ports[name]}" if name in ports else "off"]
+        # An earlier commit has no flag for a protocol that it does not speak.
+        if name in ports:
+            command += [flag_of(name), f"127.0.0.1:{ports[name]}"]
+        elif (source / "franca" / "protocols" / name.partition("_")[0]).is_dir():
+            command += [flag_of(name), "off"]
     command += ["--log-format", "json", *flags]
     if limits:
         command = ["sh", "-c", f'{limits} && exec "$0" "$@"', *command]
