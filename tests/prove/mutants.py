@@ -266,9 +266,8 @@ def _giving_back_twice(on_granted: Function) -> Function:
     return give_back
 
 
-def _skip_less(self: Any) -> None:
-    if len(self._unread) == self._skip > 1:
-        self._skip -= 1
+def _without_half_a_line_end(self: Any, data: bytes = b"") -> tuple[Any, bytes]:
+    return self, data[1:] if data[:1] == b"\n" and self._unread[-1:] == b"\r" else data
 
 
 def _told_too_late(protocol: str) -> Change:
@@ -387,8 +386,10 @@ BUGS: dict[str, Change] = {
     "periodic-reads-on-before-anybody-is-told": _told_too_late("periodic"),
     "eventmq-reads-on-before-anybody-is-told": _told_too_late("eventmq"),
     "memodb-reads-on-before-anybody-is-told": _told_too_late("memodb"),
-    "beanstalkd-skips-a-byte-too-few": {
-        "protocols.beanstalkd.wire:CommandReader._skip_body": before(_skip_less)
+    "beanstalkd-loses-half-a-line-end": {
+        "protocols.beanstalkd.wire:CommandReader.next_message": with_arguments(
+            _without_half_a_line_end
+        )
     },
 }
 

@@ -48,7 +48,7 @@ _ROWS = (
         "faktory-loses-a-byte-at-a-cut gearman-believes-a-number gearman-forgets-half-a-header"
         " periodic-gives-back-what-it-has-no-more periodic-reads-on-before-anybody-is-told"
         " eventmq-reads-on-before-anybody-is-told memodb-reads-on-before-anybody-is-told"
-        " beanstalkd-skips-a-byte-too-few",
+        " beanstalkd-loses-half-a-line-end",
     ),
     Proof("powerloss", "T2", "sync-normal"),
     Proof("powerloss-heal", "T2", "heal-unsynced"),
