@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,9 +58,13 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
         ) -> Server:
             nonlocal count
             count += 1
-            under_test: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
-            data = data or tmp_path / f"data{count}"
-            server = Server(data, extra_args=args, speaks=speaks, **under_test)
+            server = Server(
+                data or tmp_path / f"data{count}",
+                extra_args=args,
+                env=environment(),
+                argv_prefix=launcher(),
+                speaks=speaks,
+            )
             stack.push(server)
             return server.start(timeout)
 
@@ -69,20 +72,18 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
 
 
 @pytest.fixture
-def server(start: StartServer) -> Server:
-    """One as it is by default."""
-    return start()
-
-
-@pytest.fixture
 def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `franca ARGS...` of the package under test; its output is text, its exit code not checked."""
 
     def run(*args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, *launcher(), *args]
-        env = inherited() | environment()
         return subprocess.run(
-            argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout
+            [sys.executable, *launcher(), *args],
+            cwd=ROOT,
+            env=inherited() | environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
 
     return run

@@ -1,12 +1,11 @@
-"""`python -m tests.cases.moved_clock ARGS...`: the server under test, its clocks set from outside (`tests/prove/wall_clock.py`)."""
+"""`python -m tests.cases.moved_clock ARGS...`: the server under test, its clocks set from outside (`tests/prove/hands.py`)."""
 
 from __future__ import annotations
 
-from tests.prove import wall_clock
-from tests.prove.mutants import TWEAKS, plant
+from tests.prove.hands import follow_hands
 
 if __name__ == "__main__":
     from franca.cli.main import main
 
-    plant(TWEAKS[wall_clock.TWEAK])
+    follow_hands()
     main()

@@ -11,7 +11,8 @@ from tests.core.kit import SMALL, Bench, T
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 
 
-def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench: Bench) -> None:
+def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> None:
+    bench = Bench()
     clients = [bench.worker() for _ in range(3)]
     job = bench.submit(watcher=clients[0])
     bench.broker.watch(job.id, clients[1])
@@ -28,7 +29,8 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench:
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
+def test_watching_twice_is_hearing_everything_twice() -> None:
+    bench = Bench()
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
@@ -41,7 +43,8 @@ def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
     assert bench.broker.watchers_of(job.id) == 0
 
 
-def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
+    bench = Bench()
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -51,7 +54,8 @@ def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
     assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
 
 
-def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
+def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
+    bench = Bench()
     worker = bench.worker()
     job = bench.submit()
     bench.take(worker)
@@ -60,7 +64,8 @@ def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
     assert (job.state, job.progress) == (State.READY, b"")
 
 
-def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
+    bench = Bench()
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -70,7 +75,8 @@ def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Be
     assert end.failure.data == b"\xff\0"
 
 
-def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
+def test_who_watches_no_more_hears_nothing() -> None:
+    bench = Bench()
     client = bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.unwatch(job.id, client, T)
@@ -87,15 +93,16 @@ def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
         ("lose", DEAD),
         ("cancel", CANCELLED),
         ("kill", DEAD),
-        ("purge_queues", CANCELLED),
-        ("remove_queues", CANCELLED),
+        ("purge", CANCELLED),
+        ("remove_queue", CANCELLED),
         ("flush", CANCELLED),
         ("remove", CANCELLED),
     ],
 )
-def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, state: State) -> None:
+def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
+    bench = Bench()
     client, worker = bench.worker(), bench.worker()
-    job = bench.submit(watcher=client, key="u", max_losses=0)
+    job = bench.submit(watcher=client, key="u", losses=0)
     broker = bench.broker
     if end in ("finish", "fail", "lose"):
         bench.take(worker)
@@ -113,8 +120,9 @@ def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, st
         case "remove":
             assert broker.remove("q", "u", T)
         case _:
-            getattr(broker, end)(("q",), T)
-    assert (bench.ends(client), broker.watches.by_job) == ([state], {})
+            getattr(broker, end)("q", T)
+    assert bench.ends(client) == [state]
+    assert not broker._watchers
 
 
 @pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
@@ -129,7 +137,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     broker = bench.broker
     match end:
         case "purge":
-            broker.purge_queues(("q",), T)
+            broker.purge("q", T)
         case "flush":
             broker.flush(T)
         case "remove":
@@ -140,13 +148,14 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             bench.take_all()
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
-    assert (broker.watches.by_job, client.watches) == ({}, {})
+    assert not broker._watchers
+    assert not client.watches
 
 
 @pytest.mark.parametrize("known_by", ["its key", "its name"])
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("end", ["purge", "flush", "run", "nothing"])
-def test_who_watches_a_job_in_the_tail_hears_its_end(
+def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
     known_by: str, written: bool, end: str
 ) -> None:
     bench = Bench(**SMALL, recent_names=1)
@@ -161,10 +170,10 @@ def test_who_watches_a_job_in_the_tail_hears_its_end(
     assert again.id == job.id
     broker.watch(again.id, client)
     bench.submit(name="other")  # the name is not among the last few any more
-    assert list(broker.watches.in_store) == [job.id]
+    assert list(broker._waited_for) == [job.id]
     match end:
         case "purge":
-            broker.purge_queues(("q",), T)
+            broker.purge("q", T)
         case "flush":
             broker.flush(T)
         case "run":
@@ -173,8 +182,9 @@ def test_who_watches_a_job_in_the_tail_hears_its_end(
             broker.close_session(client, T)
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
-    assert (bench.ends(client), broker.watches.by_job) == (ends[end], {})
-    assert not broker.watches.in_store
+    assert bench.ends(client) == ends[end]
+    assert not broker._watchers
+    assert not broker._waited_for
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -185,44 +195,48 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     if written:
         bench.write()
     assert sum(job.id in bench.broker.jobs for job in jobs) < 20
-    bench.broker.purge_queues(("q",), T)
+    bench.broker.purge("q", T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert (len(bench.ends(client)), client.watches) == (15, {})
-    assert not bench.broker.watches.in_store
+    assert len(bench.ends(client)) == 15
+    assert not client.watches
+    assert not bench.broker._waited_for
 
 
-def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up(small: Bench) -> None:
-    client = small.worker()
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
+    bench = Bench(**SMALL)
+    client = bench.worker()
     for number in range(9):
-        small.submit(key=f"u{number}", watcher=client)
-    assert small.broker.watches.in_store
-    small.broker.close_session(client, T)
-    assert not small.broker.watches.in_store
-    assert not small.broker.watches.by_job
+        bench.submit(key=f"u{number}", watcher=client)
+    assert bench.broker._waited_for
+    bench.broker.close_session(client, T)
+    assert not bench.broker._waited_for
+    assert not bench.broker._watchers
 
 
-def test_a_supplied_job_that_is_watched_now_is_supplied_once(small: Bench) -> None:
+def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
+    bench = Bench(**SMALL)
     for number in range(6):
-        small.submit(key=f"u{number}", priority=5)
-    small.write()
-    worker = small.worker()
+        bench.submit(key=f"u{number}", priority=5)
+    bench.write()
+    worker = bench.worker()
     for _ in range(3):
-        small.take(worker)
-    small.write()
-    client = small.worker()
-    watched = small.submit(key="u5", watcher=client)
-    assert watched.id in small.broker.jobs
-    small.submit_many(9, priority=1)
-    small.write()
-    assert [job.id for job in small.take_all()].count(watched.id) == 1
-    small.write()
+        bench.take(worker)
+    bench.write()
+    client = bench.worker()
+    watched = bench.submit(key="u5", watcher=client)
+    assert watched.id in bench.broker.jobs
+    bench.submit_many(9, priority=1)
+    bench.write()
+    assert [job.id for job in bench.take_all()].count(watched.id) == 1
+    bench.write()
 
 
 # -- jobs that live for their watchers, or fail for them --------------------------------------
 
 
-def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(bench: Bench) -> None:
+def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -> None:
+    bench = Bench()
     one, other, worker = bench.worker(), bench.worker(), bench.worker()
     waits, runs = (
         bench.submit(queue, watcher=one, durable=False, dies_unwatched=True)
@@ -242,12 +256,13 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(ben
 @pytest.mark.parametrize(
     "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
 )
-def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench, how: str) -> None:
+def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
+    bench = Bench()
     broker, client, worker = bench.broker, bench.worker(), bench.worker()
     other = bench.submit("other") and bench.take(worker, "other")
     assert broker.lock(other, worker.holder, "l", 1, T)
     job = bench.submit(
-        watcher=client, durable=False, dies_unwatched=True, max_failures=-1, lease_ms=1_000
+        watcher=client, durable=False, dies_unwatched=True, failures=-1, lease_ms=1_000
     )
     bench.take(worker)
     broker.close_session(client, T)
@@ -271,13 +286,15 @@ def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench,
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
+    assert broker.fleeting_bytes == 0
+    assert not broker.locks.waits_for
 
 
-def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench: Bench) -> None:
+def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:
+    bench = Bench()
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
-        job = bench.submit(max_failures=-1, no_retry_if_watched=True, watcher=watcher)
+        job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)
         worker = bench.worker(on_hang_up=OnHangUp.KEEP)
         bench.take(worker)
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)

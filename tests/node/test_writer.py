@@ -9,7 +9,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.fixtures import SlowStore, stage
+from tests.node.stage import SlowStore, asynchronous, stage
 
 
 class Time:
@@ -22,7 +22,10 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     time = Time(monkeypatch)
     with stage() as s:
         disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
@@ -38,15 +41,20 @@ async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.Monke
         assert time.slept == [GIVE_WAY_S, GIVE_WAY_S]
 
 
-async def test_turns_give_way_while_the_writer_works(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given: list[None] = []
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
     with stage() as s:
         other = s.guest()
-        await other.asks("ping", hears="pong;")
+        other.says("ping")
+        await other.hears("pong;")
         assert not given
         await s.writer("push a")
         before = len(given)
-        await other.asks("ping", hears="pong;pong;")
+        other.says("ping")
+        await other.hears("pong;pong;")
         assert len(given) > before
         await s.ends()

@@ -8,21 +8,18 @@ import weakref
 import pytest
 
 from tests.prove.fuzz import Stage
-from tests.prove.fuzzing import of
-from tests.support.protocols import PROTOCOLS
+from tests.prove.fuzzing import PROTOCOLS, of
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_conversation_goes_with_its_link(protocol: str) -> None:
-    gone, kept = [], []
-    for exchange in of(protocol).exchanges:
+    for exchange in of(protocol).EXCHANGES:
         steps = tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
         stage = Stage(steps)
         stage.play()
-        assert stage._links
-        gone += [weakref.ref(link.conversation) for link in stage._links.values()]
+        gone = [weakref.ref(link.conversation) for link in stage._links.values()]
+        assert gone
         stage._links.clear()
         stage.engine.notices.clear()
-        kept.append(stage)
-    gc.collect()
-    assert [conversation() for conversation in gone] == [None] * len(gone)
+        gc.collect()
+        assert [conversation() for conversation in gone] == [None] * len(gone)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import OnHangUp
-from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
-from tests.sim import checks
-from tests.sim.actors import SOMEDAY, populate
-from tests.sim.world import START, Faults, World
-from tests.support import protocols
-from tests.support.peer import QUEUES
-from tests.support.protocols import PROTOCOLS
+from tests.sim import checks, puppets
+from tests.sim.puppets.client import Client
+from tests.sim.world import START, Faults, World, fingerprint
 
 STEPS = 1_200
 DRAIN_STEPS = 20_000
@@ -34,33 +28,23 @@ FAR_AHEAD_MS = 60 * 24 * 3_600_000
 """A wall clock on which everything is due that was put off while it went wrong."""
 
 
-class Life(NamedTuple):
+@dataclass(slots=True)
+class Life:
     """What came of a seed."""
 
-    world: World
-    protocols: list[str]
+    seed: int
+    fingerprint: str
+    jobs: int
+    deliveries: int
+    hours: float
+    crashes: int
+    jumps: int
+    protocols: tuple[str, ...]
     violations: list[str]
 
-    @property
-    def hours(self) -> float:
-        return (self.world.now - START) / 3_600_000
 
-
-def _services(broker: Broker, rng: Random) -> dict[str, Service]:
-    """All of them. Somebody serves the queues all the time: EventMQ puts a request for one that
-    nobody has named, or that was removed, into `default`, and no client can tell whether that has happened.
-    """
-    keeper = broker.open_session("keeper", OnHangUp.KEEP, None)
-    for queue in (*QUEUES, SOMEDAY):
-        broker.serve(keeper, queue)
-    return protocols.services(broker, rng)
-
-
-def live(seed: int, only: str = "") -> Life:
-    """Live through a seed, in a world in which this protocol takes part if one is named.
-
-    Whatever does not hold is among the violations.
-    """
+def live(seed: int, steps: int = STEPS) -> Life:
+    """Live through a seed. Whatever does not hold is among the violations."""
     rng = Random(seed)
     jumps = rng.random() < 0.25
     faults = Faults(
@@ -73,26 +57,34 @@ def live(seed: int, only: str = "") -> Life:
     )
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
     limits = Limits(**small, lease_ms=LEASE_MS)
-    world = World(rng.getrandbits(64), _services, limits, faults)
+    world = World(rng.getrandbits(64), puppets.services, limits, faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
-    spoken = rng.sample(PROTOCOLS, rng.choice((1, 2, 2, 3)))
-    if only and only not in spoken:
-        spoken[0] = only
-    for protocol in spoken:
-        populate(world, protocol, exact_times=not jumps)
+    protocols = rng.sample(puppets.PROTOCOLS, min(rng.choice((1, 2, 2, 3)), len(puppets.PROTOCOLS)))
+    for protocol in protocols:
+        puppets.of(protocol).populate(world, exact_times=not jumps)
     broken: list[str] = []
     try:
-        _storm(world)
+        _storm(world, steps)
         _calm(world)
     except Exception as error:
         broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
     else:
         broken += _judge(world, exact_times=not jumps)
-    return Life(world, sorted(spoken), broken)
+    return Life(
+        seed,
+        fingerprint(world.history),
+        world.tally.jobs,
+        sum(e.op == "fetch" and e.out == "ok" for e in world.history),
+        (world.now - START) / 3_600_000,
+        world.tally.crashes,
+        world.tally.jumps,
+        tuple(sorted(protocols)),
+        broken,
+    )
 
 
-def _storm(world: World) -> None:
-    for number in range(STEPS):
+def _storm(world: World, steps: int) -> None:
+    for number in range(steps):
         crashes, jumps = world.tally.crashes, world.tally.jumps
         world.step()
         if world.tally.crashes != crashes:
@@ -104,9 +96,11 @@ def _storm(world: World) -> None:
 
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
-    for actor in world.actors:
-        if (claim := actor.claim(world.now)) is not None:
-            yield claim
+    for puppet in world.puppets:
+        if isinstance(puppet, Client):
+            claim = puppet.claim(world.now)
+            if claim is not None:
+                yield claim
 
 
 def _calm(world: World) -> None:
@@ -114,9 +108,9 @@ def _calm(world: World) -> None:
     world.chaos = False
     if world.tally.jumps:
         world.set_wall(FAR_AHEAD_MS)
-    for actor in world.actors:
-        actor.retire()
-        actor.next_at = min(actor.next_at, world.now + 1)
+    for puppet in world.puppets:
+        puppet.go_home()
+        puppet.next_at = min(puppet.next_at, world.now + 1)
     quiet_since = world.now
     for _ in range(DRAIN_STEPS):
         world.step()
@@ -126,7 +120,7 @@ def _calm(world: World) -> None:
         elif world.now - quiet_since > DRAINED_QUIETLY_MS:
             checks.after_step(world.server, world.now, wall_jumped=False)
             checks.accepted_is_kept(world.tally.accepted, world.disk)
-            checks.everybody_heard(world.actors)
+            checks.everybody_heard(world.puppets)
             return
     raise AssertionError(f"not drained: {world.server.broker.counts()}")
 
@@ -156,3 +150,12 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
         if ": ".join(sample.split(": ")[:2]) not in dead
         and (sample.startswith("result") or pushes[sample.split(": ")[1]] < 2)
     ]
+
+
+def hunt(seeds: Iterable[int], *, first_only: bool = False) -> Iterator[Life]:
+    """One life after the other; with `first_only`, no more after one in which something broke."""
+    for seed in seeds:
+        life = live(seed)
+        yield life
+        if life.violations and first_only:
+            return

@@ -8,16 +8,14 @@ import datetime
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import asdict
 
 from franca.core.model import Attempt, Job, Millis, State
-from franca.core.queues import Queue
-from franca.protocols.service import WorkerView
+from franca.core.ready import Queue
+from franca.protocols.conversation import WorkerView
 
 View = dict[str, object]
 LARGE_BYTES = 1024 * 1024
 """What is larger is not copied more often than it must be."""
-_QUEUE_COUNTS = ("paused", "ready", "leased", "scheduled", "retrying", "dead")
 STATES = {state.name.lower(): state for state in State}
 
 
@@ -34,7 +32,7 @@ def moment(at: Millis) -> str | None:
 
 def summary(job: Job) -> View:
     """One line of a list."""
-    last = job.attempt_log[-1] if job.attempt_log else None
+    last = job.story[-1] if job.story else None
     return {
         "id": job.id,
         "name": job.name,
@@ -59,7 +57,7 @@ def whole(job: Job) -> View:
         "priority": job.priority,
         "key": job.key,
         "losses": job.losses,
-        "retries": policy.max_failures,
+        "retries": policy.failures,
         "durable": policy.durable,
         "ready_at": moment(job.ready_at),
         "holder": job.holder,
@@ -69,7 +67,7 @@ def whole(job: Job) -> View:
         "body": content(job.body),
         "progress": content(job.progress),
         "result": content(job.result),
-        "story": [_attempt(attempt) for attempt in job.attempt_log or ()],
+        "story": [_attempt(attempt) for attempt in job.story or ()],
     }
 
 
@@ -78,7 +76,7 @@ def _attempt(attempt: Attempt) -> View:
         "holder": attempt.holder,
         "started_at": moment(attempt.started_at),
         "ended_at": moment(attempt.ended_at),
-        "how": attempt.outcome,
+        "how": attempt.how,
         "error": attempt.error_kind,
         "text": attempt.error_text,
         "trace": attempt.trace,
@@ -103,10 +101,11 @@ def content(data: bytes) -> object:
 
 def _is_text(data: bytes) -> bool:
     """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
-    pieces = (data[start : start + LARGE_BYTES] for start in range(0, len(data), LARGE_BYTES))
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for _ in codecs.iterdecode(pieces, "utf-8"):
-            pass
+        for start in range(0, len(data), LARGE_BYTES):
+            decoder.decode(data[start : start + LARGE_BYTES])
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
@@ -115,12 +114,30 @@ def _is_text(data: bytes) -> bool:
 def queue_view(queue: Queue, now: Millis) -> View:
     """A queue's counts. `oldest_ms` is for how long its next job has been ready."""
     first = queue.first()
-    counts = {name: getattr(queue, name) for name in _QUEUE_COUNTS}
-    oldest_ms = max(0, now - first.ready_at) if first else None
-    return {"queue": queue.name, **counts, "oldest_ms": oldest_ms}
+    return {
+        "queue": queue.name,
+        "paused": queue.paused,
+        "ready": queue.ready,
+        "leased": queue.leased,
+        "scheduled": queue.scheduled,
+        "retrying": queue.retrying,
+        "dead": queue.dead,
+        "oldest_ms": max(0, now - first.ready_at) if first else None,
+    }
 
 
 def worker_view(worker: WorkerView) -> View:
     """A worker, whatever its protocol."""
-    moments = {name: moment(getattr(worker, name)) for name in ("started_at", "seen_at")}
-    return asdict(worker) | moments
+    return {
+        "name": worker.name,
+        "protocol": worker.protocol,
+        "host": worker.host,
+        "pid": worker.pid,
+        "labels": list(worker.labels),
+        "state": worker.state,
+        "started_at": moment(worker.started_at),
+        "seen_at": moment(worker.seen_at),
+        "rss_kb": worker.rss_kb,
+        "connections": worker.connections,
+        "queues": list(worker.queues),
+    }

@@ -59,4 +59,10 @@ class Begun(Struct, gc=False):
     job: Job
 
 
-Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Begun
+class Asked(Struct, gc=False):
+    """An operator asks a worker to be quiet or to stop. A protocol without a word ignores it."""
+
+    what: str
+
+
+Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Begun | Asked

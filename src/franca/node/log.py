@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import logging.handlers
 import os
 import queue
 import re
@@ -77,9 +78,11 @@ def start(
     form: str = "auto", level: str = "info", *, secrets: Iterable[str] = (), descriptor: int = 2
 ) -> Log:
     """Send all that is logged in this process to `descriptor` until the log is closed."""
-    colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
-    written = Format(Redaction(secrets), for_people=is_console(form, descriptor), colour=colour)
-    return Log(written, level, descriptor)
+    redact = Redaction(secrets)
+    if is_console(form, descriptor):
+        colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
+        return Log(ConsoleFormat(redact, colour=colour), level, descriptor)
+    return Log(JsonFormat(redact), level, descriptor)
 
 
 class Redaction:
@@ -105,22 +108,14 @@ class Redaction:
         return self.text(value if isinstance(value, str) else str(value))
 
 
-class Format:
-    """How a record is written: for people, in `colour` or not, or as one JSON object a line."""
+class Format(logging.Formatter):
+    """What both formats share: which fields a record has, in which order."""
 
-    def __init__(self, redact: Redaction, *, for_people: bool, colour: bool) -> None:
+    def __init__(self, redact: Redaction) -> None:
+        super().__init__()
         self._redact = redact
-        self._for_people = for_people
-        self._colour = colour
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as one line; an error has the way it came below it, if it is for people."""
-        shown = self._fields(record)
-        if self._for_people:
-            return self._line(shown)
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-
-    def _fields(self, record: logging.LogRecord) -> dict[str, object]:
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
         """`ts level event msg`, then what the event carries, then the way an error came."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         shown: dict[str, object] = {
@@ -138,8 +133,25 @@ class Format:
             shown["trace"] = self._redact.text(record.exc_text)
         return shown
 
-    def _line(self, shown: dict[str, object]) -> str:
-        """Time, level, text and name=value. Whatever a peer put into it moves no cursor."""
+
+class JsonFormat(Format):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON."""
+        return json.dumps(self.fields(record), ensure_ascii=False, separators=(",", ":"))
+
+
+class ConsoleFormat(Format):
+    """A line for people; whatever a peer put into it, it stays one line and moves no cursor."""
+
+    def __init__(self, redact: Redaction, *, colour: bool) -> None:
+        super().__init__(redact)
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as time, level, text and name=value."""
+        shown = self.fields(record)
         moment, level, _name, text = (str(shown.pop(n)) for n in ("ts", "level", "event", "msg"))
         trace = str(shown.pop("trace", ""))
         pairs = [f"{name}={_quoted(value)}" for name, value in shown.items()]
@@ -155,40 +167,56 @@ def _quoted(value: object) -> str:
     return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text else text
 
 
-class Log(logging.Handler):
-    """The way from loggers to a descriptor, open until `close`. Whoever logs never waits.
+class _Inlet(logging.handlers.QueueHandler):
+    """Takes a record without ever waiting."""
 
-    `dropped` events were lost because they came faster than they could be written.
-    """
+    def __init__(self, records: queue.Queue[logging.LogRecord | None]) -> None:
+        super().__init__(records)
+        self.dropped = 0
 
-    def __init__(self, form: Format, level: str, descriptor: int) -> None:
-        super().__init__()
-        self.dropped = self._told = 0
-        self._form = form
-        self._descriptor = descriptor
-        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_EVENTS)
-        LOGGER.setLevel(_LEVELS[level])
-        # On the root logger, so that what libraries have to say is told in the same form.
-        logging.getLogger().addHandler(self)
-        self._thread = threading.Thread(target=self._write_forever, name="log", daemon=True)
-        self._thread.start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Queue it, or count it as lost. Everything but an error's frames is left to the thread."""
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Let go of an error's frames here; everything else is the writing thread's work."""
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         record.exc_info = None
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Queue it, or count it as lost."""
         try:
-            self._records.put_nowait(record)
+            self.queue.put_nowait(record)
         except queue.Full:
             self.dropped += 1
 
+
+class Log:
+    """The way from loggers to a descriptor, open until `close`."""
+
+    def __init__(self, form: Format, level: str, descriptor: int) -> None:
+        self._form = form
+        self._descriptor = descriptor
+        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_EVENTS)
+        self._inlet = _Inlet(self._records)
+        self._told = 0
+        LOGGER.setLevel(_LEVELS[level])
+        # On the root logger, so that what libraries have to say is told in the same form.
+        logging.getLogger().addHandler(self._inlet)
+        self._thread = threading.Thread(target=self._write_forever, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """How many events were lost because they came faster than they could be written."""
+        return self._inlet.dropped
+
+    @property
+    def finished(self) -> bool:
+        """Whether all has been written, after `close`."""
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """Write what is queued, but wait only a moment for a reader that does not read."""
-        if self not in logging.getLogger().handlers:
-            return  # it is closed; the interpreter closes all handlers again as it ends
-        super().close()
-        logging.getLogger().removeHandler(self)
+        logging.getLogger().removeHandler(self._inlet)
         try:
             self._records.put(None, timeout=STOP_WAIT_S)
         except queue.Full:
@@ -198,7 +226,7 @@ class Log(logging.Handler):
 
     def _write_forever(self) -> None:
         while (record := self._records.get()) is not None:
-            dropped = self.dropped
+            dropped = self._inlet.dropped
             if dropped > self._told:
                 lost = f"{dropped - self._told} events were lost: the log's reader is too slow"
                 self._write(self._form.format(_record("log-dropped", lost)))

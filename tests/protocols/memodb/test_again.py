@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
-from tests.support import memodb as m
+from franca.protocols.memodb.messages import encode_job, encode_result
+from tests.protocols.memodb.puppet import World, stack, worker_on
 
 MIB = 1024 * 1024
 LONG = 65_000
@@ -24,7 +24,7 @@ def answered(world: World, size: int = LONG) -> tuple[bytes, bytes]:
     worker.result(worker.given(), b"r" * size)
     client.answer()
     (request,) = world.service.requests.by_key.values()
-    return client.frame(stack(7) + m.job("s", b"x", 5_000)), request.reply
+    return client.frame(stack(7) + encode_job("s", 5_000, b"x")), request.reply
 
 
 def at_work(world: World) -> tuple[bytes, bytes]:
@@ -33,10 +33,10 @@ def at_work(world: World) -> tuple[bytes, bytes]:
     client.job(b"first")
     task = worker.given()
     client.job(b"y" * LONG)
-    worker.ask(m.result(task.worker, b"done"), 7)
+    worker.ask(encode_result(b"done", task.worker), 7)
     assert len(worker.given().payload) == LONG
     job = world.all_jobs[-1]
-    return worker.frame(stack(7) + m.result(task.worker, b"done")), job.body
+    return worker.frame(stack(7) + encode_result(b"done", task.worker)), job.body
 
 
 def of_another_protocol(world: World) -> bytes:
@@ -45,18 +45,19 @@ def of_another_protocol(world: World) -> bytes:
     client.job(b"first")
     task = worker.given()
     world.submit("s", b'["%b","z"]' % (b"y" * (LONG // 40)), "json-args")
-    worker.ask(m.result(task.worker, b"done"), 7)
+    worker.ask(encode_result(b"done", task.worker), 7)
     assert worker.hear() is not None
-    return worker.frame(stack(7) + m.result(task.worker, b"done"))
+    return worker.frame(stack(7) + encode_result(b"done", task.worker))
 
 
 @pytest.mark.parametrize("said_before", [answered, at_work])
-def test_what_is_said_again_to_many_is_there_once(world: World, said_before: SaidBefore) -> None:
+def test_what_is_said_again_to_many_is_there_once(said_before: SaidBefore) -> None:
+    world = World()
     request, body = said_before(world)
     peers = [world.peer() for _ in range(20)]
     tracemalloc.start()
     for peer in peers:
-        world.share(peer.link, request * TIMES)
+        peer.conversation.receive(request * TIMES, world.now)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < MIB
@@ -73,8 +74,8 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     peer = world.peer()
     data = request * TIMES
     if cut:
-        assert not world.share(peer.link, data[:cut])
-    assert world.share(peer.link, data[cut:])
+        assert not peer.conversation.receive(data[:cut], world.now)
+    assert peer.conversation.receive(data[cut:], world.now)
     said = sum(map(len, peer.link.out))
     most = world.limits.output_soft_bytes
     assert most < said < most + 2 * LONG
@@ -83,21 +84,24 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     assert [len(reply.payload) for reply in peer.hear_all()] == [LONG] * TIMES
 
 
-def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share(world: World) -> None:
+def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share() -> None:
+    world = World()
     request, _ = answered(world, 900)
     peer = world.peer()
-    assert not world.share(peer.link, request * TIMES)
+    assert not peer.conversation.receive(request * TIMES, world.now)
     assert [len(piece) for piece in peer.link.out] == [len(peer.link.out[0])] * TIMES
 
 
-def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: World) -> None:
+def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> None:
+    world = World()
+    worker = worker_on(world)
     clients = [world.peer() for _ in range(20)]
     for client in clients:
         client.job(request=9)
     task = worker.given()
-    raw = worker.frame(stack(1) + m.result(task.worker, b"r" * LONG))
+    raw = worker.frame(stack(1) + encode_result(b"r" * LONG, task.worker))
     tracemalloc.start()
-    world.share(worker.link, raw)
+    worker.conversation.receive(raw, world.now)
     world.engine.deliver(world.now)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -106,7 +110,8 @@ def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: W
     assert [len(client.answer().payload) for client in clients] == [LONG] * 20
 
 
-def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left(world: World) -> None:
+def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left() -> None:
+    world = World()
     request = of_another_protocol(world)
     peer = world.peer()
     peer.send(request * TIMES)
@@ -116,12 +121,13 @@ def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left(world:
     assert len(peer.hear_all()) == 1
 
 
-def test_replies_that_had_to_wait_are_handed_over_without_a_copy(world: World) -> None:
+def test_replies_that_had_to_wait_are_handed_over_without_a_copy() -> None:
+    world = World()
     request, reply = answered(world)
     peer = world.peer()
     world.engine.hold_back(peer.link)
-    world.share(peer.link, request)
+    peer.conversation.receive(request, world.now)
     assert not peer.link.out
     world.engine.go_on(peer.link)
-    world.share(peer.link, b"")
+    peer.conversation.receive(b"", world.now)
     assert peer.link.out[1] is reply

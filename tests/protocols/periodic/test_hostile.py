@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.protocols.periodic.messages import Message
-from franca.protocols.periodic.wire import CrcFrames
-from tests.protocols.periodic.puppet import Puppet, World
+from franca.protocols.periodic.wire import CrcFrames, Message
+from tests.protocols.periodic.puppet import BIN, World
 from tests.protocols.world import START
 from tests.support import periodic as p
-from tests.support.periodic import BIN, CRC, DOC, packed, str8
+from tests.support.periodic import CRC, DOC, packed, str8
 
 JUNK = [
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -31,14 +30,16 @@ JUNK = [
 
 
 @pytest.mark.parametrize("data", JUNK)
-def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: bytes) -> None:
+def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: bytes) -> None:
+    world = World()
     for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
         peer = world.connect()
         for piece in pieces:
             peer.send(piece)
         assert peer.is_hung_up
         assert peer.bytes_heard() == b""
-    assert (world.service.unreadable, world.jobs()) == (2, [])
+    assert world.service.unreadable == 2
+    assert world.jobs() == []
 
 
 @pytest.mark.parametrize(
@@ -51,13 +52,19 @@ def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: by
         b"\0RES\0\0\0\5" + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09",
     ],
 )
-def test_what_came_before_a_wrong_frame_counts(world: World, peer: Puppet, data: bytes) -> None:
+def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts(
+    data: bytes,
+) -> None:
+    world = World()
+    peer = world.client()
     peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
     assert peer.is_hung_up
-    assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)
+    assert peer.words() == [p.SUCCESS]
+    assert len(world.jobs()) == 1
 
 
-def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
+def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
+    world = World()
     world.client().submit("f", "n")
     worker = world.worker("f")
     worker.grab()
@@ -67,7 +74,9 @@ def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None
     assert world.worker("f").grab().name == "n"
 
 
-def test_a_worker_may_submit_for_itself_and_go_wrong_at_once(worker: Puppet, world: World) -> None:
+def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> None:
+    world = World()
+    worker = world.worker("f")
     worker.say(p.GRAB_JOB)
     worker.send(worker.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + b"junk")
     assert worker.is_hung_up
@@ -76,7 +85,8 @@ def test_a_worker_may_submit_for_itself_and_go_wrong_at_once(worker: Puppet, wor
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_arguments_of_every_command_may_be_anything(world: World, dialect: str) -> None:
+def test_arguments_of_every_command_may_be_anything(dialect: str) -> None:
+    world = World()
     rng = random.Random(5)
     good = packed("f", "n", b"abc")
     for command in range(36):
@@ -105,7 +115,9 @@ def test_random_frames_never_raise() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
-def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_frame_is_not_looked_at_again_for_each_piece_that_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cuts = 0
     cut = CrcFrames.cut
 
@@ -134,7 +146,9 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert len(peer.heard()) == 95
 
 
-def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
+def test_a_list_takes_a_turn_of_its_own() -> None:
+    world = World()
+    peer = world.client()
     peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
     world.engine.turn(world.now)
     assert world.service.commands == 1
@@ -142,7 +156,8 @@ def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
     assert len(peer.heard()) == 20
 
 
-def test_functions_and_names_are_bounded(world: World) -> None:
+def test_functions_and_names_are_bounded() -> None:
+    world = World()
     worker = world.worker()
     for number in range(1_024):
         worker.say(p.CAN_DO, str8(f"f{number}"))
@@ -152,19 +167,23 @@ def test_functions_and_names_are_bounded(world: World) -> None:
     old.say(p.CAN_DO, b"f" * 1_025)
     assert old.words() == [p.UNKNOWN]
     for number in range(12_000):
-        world.service.note_func(f"g{number}", worker.conversation.worker, False)
+        world.service.note_func(f"g{number}", worker.conversation, False)
     assert len(world.service.funcs) == 10_000
 
 
-def test_a_stranger_that_says_nothing_is_hung_up_on(world: World) -> None:
+def test_a_stranger_that_says_nothing_is_hung_up_on() -> None:
+    world = World()
     silent, half = world.connect(), world.connect()
     half.send(b"\0REQ\0\0")
     world.pass_time(7_000)
-    assert (silent.is_hung_up, half.is_hung_up) == (True, True)
+    assert silent.is_hung_up
+    assert half.is_hung_up
     assert world.now > START
 
 
-def test_a_frame_that_is_never_finished_is_not_waited_for(world: World, peer: Puppet) -> None:
+def test_a_frame_that_is_never_finished_is_not_waited_for() -> None:
+    world = World()
+    peer = world.client()
     peer.send(b"\0REQ\0\1")
     world.pass_time(40_000, step=500)
     assert peer.is_hung_up

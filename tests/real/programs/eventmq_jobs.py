@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from pathlib import Path
 
-from tests.real.programs.jobs import say, until_exists
+from tests.real.programs.jobs import say
 
 
 def echo(*args: object, **kwargs: object) -> list[object]:
@@ -17,7 +18,7 @@ def echo(*args: object, **kwargs: object) -> list[object]:
 
 def boom(*args: object) -> None:
     """A job that raises: to its manager that is a result like any other."""
-    echo(*args)
+    say("ran", args=args, kwargs={}, at=time.time(), pid=os.getpid())
     raise ValueError("boom")
 
 
@@ -27,21 +28,22 @@ def nothing() -> None:
 
 def measure(text: str) -> int:
     """For an argument that is too big to be repeated."""
-    echo(len(text), hashlib.sha256(text.encode()).hexdigest())
+    say("ran", args=[len(text), hashlib.sha256(text.encode()).hexdigest()], kwargs={})
     return len(text)
 
 
 def large(name: str, size: int) -> str:
     """A job with a large result."""
-    echo(name)
+    say("ran", args=[name], kwargs={})
     return "x" * size
 
 
 def wait(name: str, path: str) -> str:
     """Run until the test allows it to end, by making a file."""
     say("started", name=name, pid=os.getpid())
-    until_exists(path)
-    echo(name)
+    while not Path(path).exists():
+        time.sleep(0.02)
+    say("ran", args=[name], kwargs={}, at=time.time(), pid=os.getpid())
     return name
 
 

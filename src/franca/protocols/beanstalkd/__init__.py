@@ -1,1 +1,0 @@
-"""The beanstalkd protocol: lines of text with counted bodies, pure."""

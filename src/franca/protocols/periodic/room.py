@@ -1,0 +1,57 @@
+"""What all connections of this protocol share a bounded amount of."""
+
+from __future__ import annotations
+
+from franca.core.errors import TooMuch
+
+
+class Budget:
+    """So much that all connections together may take; `what` says of what, to people."""
+
+    __slots__ = ("_what", "most", "taken")
+
+    def __init__(self, most: int, what: str) -> None:
+        self._what = what
+        self.most = most
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Take a part of it, or `TooMuch`."""
+        if self.taken + size > self.most:
+            raise TooMuch(f"there is no room for more {self._what}")
+        self.taken += size
+
+    def give_back(self, size: int) -> None:
+        """A part that was taken is free again."""
+        self.taken -= size
+
+
+class Share:
+    """What one connection takes of a budget. The first `free` of it is always there for it, so
+    that nobody who wants little can be kept from it by those who take much.
+    """
+
+    __slots__ = ("_budget", "_free", "taken")
+
+    def __init__(self, budget: Budget, free: int) -> None:
+        self._budget = budget
+        self._free = free
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Take more of it, or `TooMuch`."""
+        over = self.taken + size - self._free
+        if over > 0:
+            self._budget.take(min(over, size))
+        self.taken += size
+
+    def give_back(self, size: int) -> None:
+        """Some of it is free again."""
+        over = self.taken - self._free
+        if over > 0:
+            self._budget.give_back(min(over, size))
+        self.taken -= size
+
+    def clear(self) -> None:
+        """All of it is free again."""
+        self.give_back(self.taken)
